@@ -1,0 +1,71 @@
+r"""The two operations on which everything in this library stands.
+
+An inference algorithm draws random choices $u$ (its *trace*) and returns an output $x$; its joint
+law is $q(u, x)$, and its *output density* is $q(x) = \int q(u, x)\,du$, which nobody can compute.
+*Meta-inference* guesses a trace that could have led to a given output: $u \sim r(u; x)$. With
+
+$$\xi(u, x) = Z\, q(u, x) / r(u; x)$$
+
+a pair of operations suffices to measure the algorithm:
+
+- `simulate(key)` runs it and returns $x$ together with $\log\xi(u, x)$ for the trace it used;
+- `regenerate(key, value)` samples $u \sim r(u; x)$ and returns $\log\xi(u, x)$.
+
+Laws of every correct pair:
+
+1. $E_{u\sim r(\cdot;x)}[\xi(u,x)] = Z\,q(x)$ for every $x$.
+2. With $(x, \xi_1)$ from `simulate`, $\xi_2$ from `regenerate` at that $x$ and
+   $l = \log\xi_2 - \log\xi_1$: given $|l|$, $P(l > 0) = 1/(1 + e^{|l|})$.
+3. If the output determines the trace, $l = 0$.
+4. AIDE of an algorithm against itself is an upper bound on 0, and 0 if it is tractable.
+5. $E_{simulate}[h(x)/\xi] = 1/Z$ for every normalised density $h$ with support inside that of $q$.
+
+The laws are tests (`tests/laws`), run on every algorithm of the library.
+"""
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from aide._types import Key, LogProb, Value
+
+
+class Draw(NamedTuple):
+    r"""One run of an inference algorithm: its output $x$ and $\log\xi(u, x)$ for its own trace."""
+
+    value: Value
+    log_xi: LogProb
+
+
+@runtime_checkable
+class InferenceAlgorithm(Protocol):
+    r"""Anything with `simulate` and `regenerate`; no base class is needed.
+
+    Both methods handle *one* run; callers use `jax.vmap`. An optional attribute `log_z` states
+    $\log Z$: 0.0 if $\xi$ is an unbiased estimate of the normalised $q(x)$ (SMC, AIS, MCMC,
+    variational fits), `None` (the same as leaving it out) if unknown.
+    """
+
+    def simulate(self, key: Key) -> Draw:
+        r"""Sample $(u, x) \sim q(u, x)$; return $x$ and $\log\xi(u, x)$."""
+        ...
+
+    def regenerate(self, key: Key, value: Value) -> LogProb:
+        r"""Sample $u \sim r(u; x)$ for the given $x$; return $\log\xi(u, x)$."""
+        ...
+
+
+def log_z_of(algorithm: Any) -> float | None:
+    r"""The algorithm's claim about $\log Z$, or `None` if it makes none."""
+    log_z = getattr(algorithm, "log_z", None)
+    return None if log_z is None else float(np.asarray(log_z))
+
+
+def describe(algorithm: Any) -> str:
+    """A short name for tables and messages: the algorithm's `label`, or its class and sizes."""
+    label = getattr(algorithm, "label", None)
+    if isinstance(label, str) and label:
+        return label
+    name = type(algorithm).__name__
+    particles = getattr(algorithm, "num_particles", None)
+    return f"{name}, {particles} particles" if isinstance(particles, int) else name

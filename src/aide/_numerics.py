@@ -1,0 +1,57 @@
+r"""Log-space arithmetic in which $-\infty$ is an answer and NaN survives."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+
+def scaled_exp(
+    log_weights: Float[Array, " num"],
+) -> tuple[Float[Array, " num"], Float[Array, ""]]:
+    r"""Return $(e^{l_i - m}, m)$ with $m = \max_i l_i$, or $m = 0$ where no maximum is finite.
+
+    All $-\infty$ gives all zeros; one NaN makes the sum of the result NaN.
+    """
+    peak = jnp.max(log_weights)
+    shift = jnp.where(jnp.isfinite(peak), peak, 0.0)
+    return jnp.exp(log_weights - shift), shift
+
+
+def log_mean_exp(log_weights: Float[Array, " num"]) -> Float[Array, ""]:
+    r"""$\log \frac1n \sum_i e^{l_i}$; $-\infty$ if all are, NaN if one is."""
+    weights, shift = scaled_exp(log_weights)
+    return shift + jnp.log(jnp.sum(weights) / log_weights.shape[0])
+
+
+def log_ratio(log_numerator: Any, log_denominator: Any) -> Array:
+    r"""$\log (a/b)$, and $-\infty$ where $a = 0$, whatever $b$ is.
+
+    A particle that leaves the support has weight zero even where the density it comes from
+    vanishes too ($0/0$). NaN in $a$ stays NaN.
+    """
+    numerator = jnp.asarray(log_numerator, float)
+    ratio = numerator - jnp.asarray(log_denominator, float)
+    return jnp.where(numerator == -jnp.inf, -jnp.inf, ratio)
+
+
+def running_log_mean_exp(log_values: np.ndarray) -> np.ndarray:
+    r"""Along the last axis, $\log \frac1m \sum_{i \le m} e^{l_i}$ for every prefix $m$ (NumPy)."""
+    totals = np.logaddexp.accumulate(log_values, axis=-1)
+    return totals - np.log(np.arange(1, log_values.shape[-1] + 1))
+
+
+def as_parameter(value: Any) -> Any:
+    """Store numbers so that they keep double precision and a new value never recompiles.
+
+    Numbers become Python floats and lists become float64 NumPy arrays, neither of which is
+    rounded to float32 outside of `jax.enable_x64`. JAX arrays and tracers are left as they are.
+    (Zero-dimensional NumPy arrays used outside of `enable_x64` first arrived as float32 inside it,
+    seen on JAX 0.10.2.)
+    """
+    if isinstance(value, jax.Array):
+        return value
+    array = np.asarray(value, np.float64)
+    return float(array) if array.ndim == 0 else array

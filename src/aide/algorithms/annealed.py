@@ -1,0 +1,161 @@
+r"""Annealing from a distribution one can sample to a posterior: tempered SMC and AIS.
+
+Path: $\log\gamma_\beta(x) = (1-\beta)\log k_1(x) + \beta\log\gamma(x)$. Step $t$ moves by a kernel
+invariant for $\gamma_{\beta_{t-1}}$ and then reweights to $\gamma_{\beta_t}$.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from aide._numerics import as_parameter, log_ratio
+from aide._types import Key, LogDensity, LogProb, Value
+from aide._validate import check_count
+from aide.kernels.kernel import AbstractKernel
+from aide.smc.moves import Mcmc, Steps
+from aide.smc.policy import AbstractResampler, EveryStep
+from aide.smc.smc import Smc
+
+
+class Tempered(eqx.Module):
+    r"""$\log\gamma_\beta$ as a function of $x$; the end points ignore the other density."""
+
+    log_start: LogDensity
+    log_end: LogDensity
+    temperature: Array = eqx.field(converter=as_parameter)
+
+    def __call__(self, x: Value) -> LogProb:
+        """Evaluate the tempered log density."""
+        start = jnp.asarray(self.log_start(x), float)
+        end = jnp.asarray(self.log_end(x), float)
+        # 0 * log 0 = 0 on the path, as in 0 * log(0) = log(0 ** 0).
+        first = jnp.where(self.temperature == 1.0, 0.0, (1.0 - self.temperature) * start)
+        return first + jnp.where(self.temperature == 0.0, 0.0, self.temperature * end)
+
+
+class AnnealingStep(eqx.Module):
+    r"""A kernel at temperature $\beta_{t-1}$, then the weight $(\gamma/k_1)^{\beta_t-\beta_{t-1}}$."""
+
+    log_start: LogDensity
+    log_end: LogDensity
+    kernel: AbstractKernel
+
+    def __check_init__(self) -> None:
+        Mcmc(self.kernel, self.log_end)  # its checks apply
+
+    def __call__(self, temperatures: tuple[Array, Array]) -> "AnnealingMove":
+        """The move between two neighbouring temperatures."""
+        return AnnealingMove(self, *temperatures)
+
+
+class AnnealingMove(eqx.Module):
+    """One step of an annealing path as a weighted move."""
+
+    step: AnnealingStep
+    before: Array
+    after: Array
+
+    def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
+        """See `WeightedMove`."""
+        y, _ = self._mcmc().forward(key, x)
+        return y, self._log_weight(y)
+
+    def backward(self, key: Key, y: Value) -> tuple[Value, LogProb]:
+        """See `WeightedMove`."""
+        x, _ = self._mcmc().backward(key, y)
+        return x, self._log_weight(y)
+
+    def _mcmc(self) -> Mcmc:
+        step = self.step
+        return Mcmc(step.kernel, Tempered(step.log_start, step.log_end, self.before))
+
+    def _log_weight(self, y: Value) -> LogProb:
+        ratio = log_ratio(self.step.log_end(y), self.step.log_start(y))
+        return (self.after - self.before) * ratio
+
+
+def tempered_smc(
+    prior: Any,
+    log_joint: LogDensity,
+    *,
+    kernel: AbstractKernel,
+    num_particles: int,
+    num_temperatures: int | None = None,
+    temperatures: Float[Array, " num"] | None = None,
+    resampler: AbstractResampler | None = None,
+    label: str = "",
+) -> Smc:
+    r"""An SMC sampler along the path from `prior` to the posterior.
+
+    Args:
+        prior: Start of the path, with `sample(key)` and `log_density(x)`; any distribution that
+            covers the posterior will do.
+        log_joint: $\log\gamma$: prior times likelihood, or an unnormalised density.
+        kernel: MCMC kernel applied at every temperature but the last.
+        num_particles: $P$.
+        num_temperatures: Number of temperatures, equally spaced, the last one 1. Fix them before
+            the run: a schedule adapted to the particles of the run itself makes $\xi$ wrong.
+        temperatures: Your own increasing schedule in $(0, 1]$, ending at 1.
+        resampler: Multinomial at every step unless stated.
+        label: A name for tables.
+    """
+    schedule = _schedule(num_temperatures, temperatures)
+    first = Tempered(prior.log_density, log_joint, schedule[0])
+    step = AnnealingStep(prior.log_density, log_joint, kernel)
+    moves = (Steps(step, (schedule[:-1], schedule[1:])),) if len(schedule) > 1 else ()
+    size = f"{len(schedule)} temperatures"
+    name = (
+        f"tempered SMC, {num_particles} particles, {size}" if num_particles > 1 else f"AIS, {size}"
+    )
+    return Smc(
+        prior, moves, log_joint, num_particles, first, resampler or EveryStep(), label or name
+    )
+
+
+def ais(
+    prior: Any,
+    log_joint: LogDensity,
+    *,
+    kernel: AbstractKernel,
+    num_temperatures: int | None = None,
+    temperatures: Float[Array, " num"] | None = None,
+    label: str = "",
+) -> Smc:
+    r"""Annealed importance sampling (Neal 2001): tempered SMC with one particle.
+
+    `simulate` is the forward chain, `regenerate` the reverse chain of Grosse et al. (2015).
+    See `tempered_smc` for the arguments.
+    """
+    return tempered_smc(
+        prior,
+        log_joint,
+        kernel=kernel,
+        num_particles=1,
+        num_temperatures=num_temperatures,
+        temperatures=temperatures,
+        label=label,
+    )
+
+
+def _schedule(num_temperatures: int | None, temperatures: Any) -> Any:
+    if (num_temperatures is None) == (temperatures is None):
+        raise ValueError(
+            "give either num_temperatures or temperatures, got "
+            f"num_temperatures={num_temperatures} and temperatures={temperatures}."
+        )
+    if num_temperatures is not None:
+        check_count("num_temperatures", num_temperatures)
+        return np.arange(1, num_temperatures + 1) / num_temperatures
+    if isinstance(temperatures, jax.core.Tracer):
+        return temperatures
+    schedule = np.asarray(temperatures, np.float64)
+    steps = np.diff(schedule, prepend=0.0)
+    if schedule.ndim != 1 or not schedule.size or not (steps > 0).all() or schedule[-1] != 1.0:
+        raise ValueError(
+            f"temperatures must increase from above 0 to exactly 1, got {temperatures}."
+        )
+    return schedule

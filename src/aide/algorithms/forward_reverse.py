@@ -1,0 +1,47 @@
+"""Existing AIS or SMC code with a forward and a reverse run, as an inference algorithm."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from aide._algorithm import Draw
+from aide._types import Key, LogDensity, LogProb, Value
+
+
+class ForwardReverse(eqx.Module):
+    r"""$\log\xi = \log p(x, y) - \log\hat p(y)$ from code that returns evidence estimates.
+
+    Args:
+        forward: `forward(key) -> (x, log_evidence)`: an AIS or SMC run, its output and its
+            estimate of $\log p(y)$.
+        reverse: `reverse(key, x) -> log_evidence`: the same chain run backwards from $x$ (AIS), or
+            conditional SMC with $x$ retained.
+        log_joint: $\log p(x, y)$.
+        label: A name for tables.
+    """
+
+    forward: Callable[[Key], tuple[Value, Any]]
+    reverse: Callable[[Key, Value], Any]
+    log_joint: LogDensity
+    label: str = eqx.field(static=True, default="")
+
+    @property
+    def log_z(self) -> float:
+        r"""$\log Z = 0$, as for every SMC algorithm."""
+        return 0.0
+
+    def simulate(self, key: Key) -> Draw:
+        """Run forward."""
+        x, log_evidence = self.forward(key)
+        return Draw(x, self._log_xi(x, log_evidence))
+
+    def regenerate(self, key: Key, value: Value) -> LogProb:
+        """Run in reverse from the given output."""
+        return self._log_xi(value, self.reverse(key, value))
+
+    def _log_xi(self, x: Value, log_evidence: Any) -> LogProb:
+        log_joint = jnp.asarray(self.log_joint(x), float)
+        log_xi = log_joint - jnp.asarray(log_evidence, float)
+        return jnp.where(log_joint == -jnp.inf, -jnp.inf, log_xi)

@@ -1,0 +1,117 @@
+"""Particle filters that output a whole path."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from aide._algorithm import Draw
+from aide._types import Key, LogDensity, LogProb, Value
+from aide._validate import check_count
+from aide.algorithms.state_space import Extend, FirstState, Proposal, StateSpaceModel
+from aide.smc.moves import Steps
+from aide.smc.policy import AbstractResampler, EveryStep
+from aide.smc.smc import choose, log_xi_of, refuse_zero
+from aide.smc.sweep import Retained, run_segment, start
+
+
+class ParticleFilter(eqx.Module):
+    r"""SMC on paths $x_{1:T}$; $\xi = p(x_{1:T}, y_{1:T})/\hat p(y_{1:T})$, $Z = 1$.
+
+    Moves look at the last state only, so paths are not copied: `simulate` keeps the genealogy and
+    traces one path back (memory $O(PT)$), `regenerate` needs $O(P + T)$.
+
+    Args:
+        model: The state-space model with its observations.
+        num_particles: $P$.
+        proposal: `None` proposes from the transition (the bootstrap filter).
+        resampler: Multinomial at every step unless stated.
+        label: A name for tables.
+    """
+
+    model: StateSpaceModel
+    num_particles: int = eqx.field(static=True)
+    proposal: Proposal | None = None
+    resampler: AbstractResampler = EveryStep()
+    label: str = eqx.field(static=True, default="")
+
+    def __check_init__(self) -> None:
+        check_count("num_particles", self.num_particles)
+
+    @property
+    def log_z(self) -> float:
+        r"""$\log Z = 0$."""
+        return 0.0
+
+    @property
+    def log_joint(self) -> LogDensity:
+        r"""$\log p(x_{1:T}, y_{1:T})$ of a path."""
+        return self.model.log_joint
+
+    def simulate(self, key: Key) -> Draw:
+        """Filter, draw a final particle by weight, trace its path back through the genealogy."""
+        key_start, key_steps, key_output = jax.random.split(key, 3)
+        first = FirstState(self.model, self.proposal)
+        population = start(key_start, first, first.log_weight, self.num_particles, None)
+        states = jax.tree.map(lambda a: a[None], population.particles)
+        chosen, ancestors = None, None
+        if self.model.num_steps > 1:
+            population, (later, ancestors) = run_segment(
+                key_steps, self._steps(), self.resampler, population, None, record=True
+            )
+            states = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), states, later)
+        chosen = choose(key_output, population)
+        path = _trace_back(states, ancestors, chosen)
+        return Draw(
+            path, refuse_zero(log_xi_of(self.model.log_joint(path), population), population)
+        )
+
+    def regenerate(self, key: Key, value: Value) -> LogProb:
+        """Conditional SMC (Andrieu, Doucet & Holenstein 2010) around the given path."""
+        key_start, key_steps = jax.random.split(key)
+        first = FirstState(self.model, self.proposal)
+        x_first = jax.tree.map(lambda a: a[0], value)
+        population = start(key_start, first, first.log_weight, self.num_particles, x_first)
+        if self.model.num_steps > 1:
+            steps = self._steps()
+            before = jax.tree.map(lambda a: a[:-1], value)
+            after = jax.tree.map(lambda a: a[1:], value)
+            log_w = jax.vmap(lambda inputs, x, y: steps.move_at(inputs).log_weight(x, y))(
+                steps.inputs, before, after
+            )
+            population, _ = run_segment(
+                key_steps, steps, self.resampler, population, Retained(after, log_w)
+            )
+        return log_xi_of(self.model.log_joint(value), population)
+
+    def _steps(self) -> Steps:
+        later = jax.tree.map(lambda a: jnp.asarray(a)[1:], self.model.observations)
+        times = jnp.arange(1, self.model.num_steps)
+        return Steps(_ExtendAt(self.model, self.proposal), (later, times))
+
+
+class _ExtendAt(eqx.Module):
+    model: StateSpaceModel
+    proposal: Proposal | None
+
+    def __call__(self, inputs: tuple[Any, Array]) -> Extend:
+        return Extend(self.model, self.proposal, *inputs)
+
+
+def _trace_back(states: Value, ancestors: Int[Array, "steps num"] | None, chosen: Any) -> Value:
+    r"""The path that ends in particle `chosen`: $b_{t-1} = a_t^{b_t}$."""
+    num_steps = jax.tree.leaves(states)[0].shape[0]
+    if ancestors is None:
+        lineage = jnp.full((num_steps,), chosen)
+    else:
+
+        def parent(index: Array, row: Array) -> tuple[Array, Array]:
+            before = row[index]
+            return before, before
+
+        chosen = jnp.asarray(chosen, ancestors.dtype)
+        _, earlier = jax.lax.scan(parent, chosen, ancestors, reverse=True)
+        lineage = jnp.concatenate([earlier, chosen[None]])
+    return jax.tree.map(lambda a: jax.vmap(lambda row, i: row[i])(a, lineage), states)

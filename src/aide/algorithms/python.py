@@ -1,0 +1,59 @@
+"""Algorithms in plain Python or NumPy, called run by run."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from aide._algorithm import describe
+
+
+class PythonAlgorithm:
+    """Wraps an object whose methods JAX cannot trace.
+
+    The methods receive a `numpy.random.Generator` (Philox) in place of a JAX key:
+    `simulate(rng)` returns `(value, log_xi)`, `regenerate(rng, value)` a number. Each run and
+    meta-run gets a generator of its own, derived from (key, role, run, purpose, meta index), so
+    the same key gives the same numbers and extending a run repeats nothing. Values are arrays,
+    numbers, or tuples, lists and dicts of them, of the same shape in every run.
+
+    Args:
+        algorithm: The object with `simulate(rng)` and `regenerate(rng, value)`.
+        log_z: $\\log Z$; taken from the object's own `log_z` if it has one.
+        label: A name for tables.
+    """
+
+    def __init__(self, algorithm: Any, *, log_z: float | None = None, label: str = ""):
+        for method in ("simulate", "regenerate"):
+            if not callable(getattr(algorithm, method, None)):
+                raise TypeError(
+                    f"{type(algorithm).__name__} has no method {method}; PythonAlgorithm wraps an "
+                    "object with simulate(rng) and regenerate(rng, value)."
+                )
+        self.algorithm = algorithm
+        self.log_z = getattr(algorithm, "log_z", None) if log_z is None else log_z
+        self.label = label or describe(algorithm)
+
+    def __repr__(self) -> str:
+        return f"PythonAlgorithm({self.algorithm!r})"
+
+    def simulate(self, rng: np.random.Generator) -> tuple[Any, float]:
+        """Run the wrapped algorithm once; the value comes back as NumPy arrays."""
+        result = self.algorithm.simulate(rng)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TypeError(
+                f"{self.label}: simulate must return (value, log_xi), got {type(result).__name__}."
+            )
+        value, log_xi = result
+        return jax.tree.map(np.asarray, value), _scalar(self.label, "simulate", log_xi)
+
+    def regenerate(self, rng: np.random.Generator, value: Any) -> float:
+        """Run the wrapped algorithm's meta-inference once."""
+        return _scalar(self.label, "regenerate", self.algorithm.regenerate(rng, value))
+
+
+def _scalar(label: str, method: str, log_xi: Any) -> float:
+    array = np.asarray(log_xi, dtype=np.float64)
+    if array.shape != ():
+        raise ValueError(f"{label}: {method} must return a scalar log_xi, got shape {array.shape}.")
+    return float(array)

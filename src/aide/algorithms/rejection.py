@@ -1,0 +1,90 @@
+"""Rejection sampling: exact draws from a density known up to a constant."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from aide._algorithm import Draw
+from aide._numerics import as_parameter, log_ratio
+from aide._types import Key, LogDensity, LogProb, Value
+from aide._validate import check_count
+
+
+class _State(NamedTuple):
+    tries: Array
+    x: Value
+    log_excess: Array
+    accepted: Array
+
+
+class RejectionSampler(eqx.Module):
+    r"""Propose $x \sim g$, accept with probability $\gamma(x)/(g(x)\,e^B)$.
+
+    $\xi = \gamma(x)$, so $Z = \int\gamma$ (the evidence if $\gamma(x) = p(x, y)$) and `log_z` is
+    unknown. The rejected proposals need no meta-inference: they say nothing about $x$.
+
+    Args:
+        proposal: $g$, with `sample(key)` and a normalised `log_density(x)`.
+        log_joint: $\log\gamma$.
+        log_bound: $B \ge \sup_x \log\gamma(x) - \log g(x)$. A proposal above the bound is an error.
+        max_tries: Proposals per output before giving up with an error.
+        label: A name for tables.
+    """
+
+    proposal: Any
+    log_joint: LogDensity
+    log_bound: Array = eqx.field(converter=as_parameter)
+    max_tries: int = eqx.field(static=True, default=1_000_000)
+    label: str = eqx.field(static=True, default="")
+
+    def __check_init__(self) -> None:
+        check_count("max_tries", self.max_tries)
+
+    @property
+    def log_z(self) -> None:
+        r"""Unknown: $Z = \int\gamma$."""
+        return
+
+    def simulate(self, key: Key) -> Draw:
+        """Propose until accepted."""
+
+        def attempt(state: _State) -> _State:
+            key_x, key_u = jax.random.split(jax.random.fold_in(key, state.tries))
+            x = self.proposal.sample(key_x)
+            log_ratio_x = log_ratio(self.log_joint(x), self.proposal.log_density(x))
+            excess = log_ratio_x - self.log_bound
+            # NaN stops the loop and reaches the caller through log_xi.
+            accepted = (jnp.log(jax.random.uniform(key_u)) < excess) | jnp.isnan(excess)
+            return _State(state.tries + 1, x, jnp.maximum(state.log_excess, excess), accepted)
+
+        def unfinished(state: _State) -> Array:
+            return ~state.accepted & (state.tries < self.max_tries) & ~(state.log_excess > _SLACK)
+
+        shape = jax.eval_shape(self.proposal.sample, key)
+        blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shape)
+        first = _State(jnp.uint32(0), blank, -jnp.asarray(jnp.inf, float), jnp.asarray(False))
+        end = jax.lax.while_loop(unfinished, attempt, first)
+        log_xi = jnp.asarray(self.log_joint(end.x), float)
+        log_xi = eqx.error_if(log_xi, end.log_excess > _SLACK, _TOO_LOW)
+        log_xi = eqx.error_if(log_xi, ~end.accepted, _GAVE_UP)
+        return Draw(end.x, log_xi)
+
+    def regenerate(self, key: Key, value: Value) -> LogProb:
+        r"""$\log\gamma(x)$; the key is not used."""
+        return jnp.asarray(self.log_joint(value), float)
+
+
+_SLACK = 1e-9
+"""Rounding allowed above the bound, in nats: a tight bound is met with equality."""
+_TOO_LOW = (
+    "log_bound of RejectionSampler proved too low: a proposal had log_joint(x) - log proposal "
+    "density above it, so its outputs would not follow the posterior. Raise log_bound to the "
+    "maximum of that difference over all x."
+)
+_GAVE_UP = (
+    "RejectionSampler accepted none of max_tries proposals. Use a proposal closer to the posterior "
+    "or a tighter log_bound, or raise max_tries."
+)

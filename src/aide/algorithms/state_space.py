@@ -1,0 +1,148 @@
+r"""State-space models: $x_1 \sim p(x_1)$, $x_t \sim p(x_t \mid x_{t-1})$, $y_t \sim p(y_t \mid x_t)$."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from aide._numerics import as_parameter
+from aide._types import Key, LogProb, Value
+from aide.algorithms.tractable import log_density_of, sample_from
+
+
+class StateSpaceModel(eqx.Module):
+    """A model and its data. Distributions are anything with `sample(key)` and `log_prob(x)`.
+
+    Give functions as methods of an equinox module to change their parameters without recompiling.
+
+    Args:
+        initial: Distribution of the first state.
+        transition: `transition(x, t)`: distribution of the state at step t (1 to T - 1) given the
+            state x before it.
+        observation: `observation(x, t)`: distribution of the observation at step t (0 to T - 1).
+        observations: The data, with a leading time axis.
+    """
+
+    initial: Any
+    transition: Callable[[Value, Array], Any]
+    observation: Callable[[Value, Array], Any]
+    observations: Any = eqx.field(
+        converter=lambda tree: jax.tree.map(_as_data, tree, is_leaf=_is_list)
+    )
+
+    def __check_init__(self) -> None:
+        lengths = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(self.observations)}
+        if len(lengths) != 1 or lengths in ({()}, {(0,)}):
+            raise ValueError(
+                f"observations need one common leading time axis of length 1 or more, got leading "
+                f"shapes {sorted(lengths)}."
+            )
+
+    @property
+    def num_steps(self) -> int:
+        """T, the number of observations."""
+        return jnp.shape(jax.tree.leaves(self.observations)[0])[0]
+
+    def log_likelihood(self, x: Value, y: Any, t: Any) -> LogProb:
+        r"""$\log p(y_t \mid x_t)$."""
+        return log_density_of(self.observation(x, t), y)
+
+    def log_joint(self, path: Value) -> LogProb:
+        r"""$\log p(x_{1:T}, y_{1:T})$ of a whole path."""
+        times = jnp.arange(self.num_steps)
+        first = jax.tree.map(lambda a: a[0], path)
+        before = jax.tree.map(lambda a: a[:-1], path)
+        after = jax.tree.map(lambda a: a[1:], path)
+
+        def log_transition(x: Value, y: Value, t: Array) -> LogProb:
+            return log_density_of(self.transition(x, t), y)
+
+        return (
+            log_density_of(self.initial, first)
+            + jnp.sum(jax.vmap(log_transition)(before, after, times[1:]))
+            + jnp.sum(jax.vmap(self.log_likelihood)(path, self.observations, times))
+        )
+
+
+class Proposal(eqx.Module):
+    r"""A proposal other than the model's own transition.
+
+    Args:
+        initial: `initial(y)`: distribution of $x_1$ given $y_1$.
+        step: `step(x, y, t)`: distribution of $x_t$ given $x_{t-1}$ and $y_t$.
+    """
+
+    initial: Callable[[Any], Any]
+    step: Callable[[Value, Any, Array], Any]
+
+
+class FirstState(eqx.Module):
+    """Draws and weighs the first state of a particle filter."""
+
+    model: StateSpaceModel
+    proposal: Proposal | None
+
+    def sample(self, key: Key) -> Value:
+        """Sample from the proposal, or from the model's initial distribution."""
+        return sample_from(self._distribution(), key)
+
+    def log_weight(self, x: Value) -> LogProb:
+        r"""$\log p(x_1) p(y_1 \mid x_1) / k(x_1)$."""
+        log_w = self.model.log_likelihood(x, _at(self.model.observations, 0), jnp.asarray(0))
+        if self.proposal is None:
+            return log_w
+        log_prior = log_density_of(self.model.initial, x)
+        return log_prior + log_w - log_density_of(self._distribution(), x)
+
+    def _distribution(self) -> Any:
+        if self.proposal is None:
+            return self.model.initial
+        return self.proposal.initial(_at(self.model.observations, 0))
+
+
+class Extend(eqx.Module):
+    """Extends a path by one state. Looks at the last state alone; backward drops the new one."""
+
+    model: StateSpaceModel
+    proposal: Proposal | None
+    y: Any
+    t: Any
+
+    def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
+        """Sample the next state and weigh it."""
+        after = sample_from(self._distribution(x), key)
+        return after, self.log_weight(x, after)
+
+    def log_weight(self, x: Value, after: Value) -> LogProb:
+        r"""$\log p(x_t \mid x_{t-1}) p(y_t \mid x_t) / k(x_t; x_{t-1}, y_t)$."""
+        log_w = self.model.log_likelihood(after, self.y, self.t)
+        if self.proposal is None:
+            return log_w
+        log_transition = log_density_of(self.model.transition(x, self.t), after)
+        return log_transition + log_w - log_density_of(self._distribution(x), after)
+
+    def _distribution(self, x: Value) -> Any:
+        if self.proposal is None:
+            return self.model.transition(x, self.t)
+        return self.proposal.step(x, self.y, self.t)
+
+
+def _as_data(value: Any) -> Any:
+    """Keep integer data (symbols, counts) as integers; store real data in double precision."""
+    if isinstance(value, jax.Array):
+        return value
+    array = np.asarray(value)
+    return array if array.dtype.kind in "iub" else as_parameter(array)
+
+
+def _at(tree: Any, index: int) -> Any:
+    return jax.tree.map(lambda a: jnp.asarray(a)[index], tree)
+
+
+def _is_list(tree: Any) -> bool:
+    """A plain list of numbers is data, not a pytree of scalars."""
+    return isinstance(tree, list) and all(isinstance(item, int | float) for item in tree)

@@ -1,0 +1,1 @@
+"""From algorithms to numbers: engine, draws, summary, storage, report, plot, yardsticks."""

@@ -1,0 +1,98 @@
+"""The draw stage: run both algorithms, score every output with both."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from aide._random import GOLD, TARGET, as_key
+from aide.estimation.block import draw_block
+from aide.estimation.draws import Draws, Side, join
+from aide.estimation.plan import Plan
+from aide.estimation.progress import Progress
+from aide.estimation.storage import load_draws, save_draws
+
+
+def draw(
+    key: Any,
+    gold: Any,
+    target: Any,
+    *,
+    num_gold: int = 500,
+    num_target: int = 500,
+    num_meta_gold: int = 1,
+    num_meta_target: int = 1,
+    looseness: bool = True,
+    keep_values: bool = False,
+    share: Draws | None = None,
+    extend: Draws | None = None,
+    first_run: int = 0,
+    checkpoint: str | Path | None = None,
+    chunk_size: int | None = None,
+    progress: bool | None = None,
+) -> Draws:
+    r"""Run `gold` and `target`, and score each output with both (Algorithm 2, before its last line).
+
+    Every $\log\xi$ is a function of (key, role, run, meta index) and its algorithm alone.
+
+    Args:
+        key: A JAX key.
+        gold: The gold standard, an `InferenceAlgorithm`.
+        target: The algorithm being measured.
+        num_gold: Runs of the gold standard, N_gold.
+        num_target: Runs of the target, N_target.
+        num_meta_gold: Meta-inference runs of the gold standard per output, M_gold.
+        num_meta_target: Meta-inference runs of the target per output, M_target.
+        looseness: Draw one more meta-inference run per output, which measures how loose the bound
+            is.
+        keep_values: Keep the outputs (needed for probes, evidence estimates and sharing without
+            running the gold standard again).
+        share: Draws of the same gold standard with another target and the same key: their gold
+            runs are used again.
+        extend: Draws of the same pair and key with fewer runs or meta-runs: only what is missing
+            is run.
+        first_run: Index of the first run, to spread runs over machines: give each its own range,
+            then `concatenate`.
+        checkpoint: A file that keeps finished blocks (netCDF); calling again continues there.
+        chunk_size: Runs computed at a time; chosen to fit the cache. Never changes the numbers
+            beyond rounding.
+        progress: Show a progress bar; by default if the run takes long and a person watches.
+    """
+    plan = Plan(
+        key=as_key(key),
+        algorithms=(gold, target),
+        counts=(num_gold, num_target),
+        metas=(num_meta_gold, num_meta_target),
+        looseness=looseness,
+        first_run=first_run,
+        chunk_size=chunk_size,
+    )
+    path = None if checkpoint is None else Path(checkpoint)
+    if path is not None and path.exists():
+        extend = load_draws(path)
+    known = plan.known(share, extend)
+    sides: list[list[Side]] = [[], []]
+
+    def finished() -> Draws:
+        joined = [join(parts) if parts else plan.empty(role) for role, parts in enumerate(sides)]
+        draws = replace(plan.header(), gold=joined[GOLD], target=joined[TARGET])
+        return draws if keep_values else draws.without_values()
+
+    with jax.enable_x64(True), Progress(plan.names, plan.work(known), progress) as bar:
+        plan.prepare()
+        try:
+            for role in (GOLD, TARGET):
+                for begin, end in plan.blocks(role, known[role]):
+                    reuse = _slice(known[role], begin, end)
+                    sides[role].append(
+                        draw_block(plan, role, begin, end, reuse, bar.reporter(role))
+                    )
+        finally:
+            if path is not None and sides[GOLD]:
+                save_draws(finished(), path)
+    return finished()
+
+
+def _slice(side: Side | None, begin: int, end: int) -> Side | None:
+    return None if side is None or begin >= side.num_runs else side.take(slice(begin, end))

@@ -1,0 +1,43 @@
+"""The front door."""
+
+from typing import Any
+
+from aide.estimation.draw import draw
+from aide.estimation.summary import Estimate
+
+
+def estimate(
+    key: Any,
+    gold: Any,
+    target: Any,
+    *,
+    num_gold: int = 500,
+    num_target: int = 500,
+    num_meta_gold: int = 1,
+    num_meta_target: int = 1,
+    **options: Any,
+) -> Estimate:
+    r"""AIDE: an upper bound on $KL(gold \| target) + KL(target \| gold)$, with its error bar.
+
+    Args:
+        key: A JAX key.
+        gold: The gold standard, an `InferenceAlgorithm`.
+        target: The algorithm being measured; its outputs have the same structure.
+        num_gold: Runs of the gold standard.
+        num_target: Runs of the target.
+        num_meta_gold: Meta-inference runs of the gold standard per output. More tighten the bound.
+        num_meta_target: Meta-inference runs of the target per output. More tighten the bound.
+        **options: Everything else `aide.draw` takes: `keep_values`, `share`, `extend`,
+            `checkpoint`, `chunk_size`, `progress`, `looseness`, `first_run`.
+    """
+    draws = draw(
+        key,
+        gold,
+        target,
+        num_gold=num_gold,
+        num_target=num_target,
+        num_meta_gold=num_meta_gold,
+        num_meta_target=num_meta_target,
+        **options,
+    )
+    return Estimate(draws)

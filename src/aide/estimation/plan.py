@@ -1,0 +1,164 @@
+"""What a draw stage has to do, checked before anything runs."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from aide._algorithm import describe, log_z_of
+from aide._random import GOLD
+from aide._validate import check_count
+from aide.estimation.check_outputs import check_algorithm, common_output
+from aide.estimation.draws import Draws, Side
+from aide.estimation.engine import num_threads
+from aide.estimation.operations import Chunk, compile_tasks, probe_output
+
+CHUNKS_PER_BLOCK = 16
+"""Runs are finished in blocks of about this many chunks; an interrupted run keeps whole blocks."""
+ROLES = ("gold", "target")
+
+
+@dataclass
+class Plan:
+    """All settings of a draw stage. `counts` and `metas` are (gold, target)."""
+
+    key: Any
+    algorithms: tuple[Any, Any]
+    counts: tuple[int, int]
+    metas: tuple[int, int]
+    looseness: bool
+    first_run: int
+    chunk_size: int | None
+    output: Any = None
+    chunk_sizes: tuple[int, int] = (1, 1)
+
+    def __post_init__(self) -> None:
+        for role, name in enumerate(ROLES):
+            check_algorithm(name, self.algorithms[role])
+            check_count(f"num_{name}", self.counts[role])
+            check_count(f"num_meta_{name}", self.metas[role])
+        check_count("first_run", self.first_run, 0)
+        if self.chunk_size is not None:
+            check_count("chunk_size", self.chunk_size)
+        self.names = (describe(self.algorithms[0]), describe(self.algorithms[1]))
+
+    def prepare(self) -> None:
+        """Trace both algorithms, compare their outputs, compile all four programs at once."""
+        probes = [probe_output(self.key, algorithm) for algorithm in self.algorithms]
+        self.output = common_output(probes[0].output, probes[1].output)
+        sizes = [
+            self.chunk_size or probe.chunk_size(count)
+            for probe, count in zip(probes, self.counts, strict=True)
+        ]
+        self.chunk_sizes = (sizes[0], sizes[1])
+        tasks = [
+            task
+            for role, algorithm in enumerate(self.algorithms)
+            for task in compile_tasks(
+                self.key,
+                algorithm,
+                self.output,
+                self.simulate_chunk(role),
+                self.regenerate_chunk(role),
+            )
+        ]
+        with ThreadPoolExecutor(max(1, num_threads())) as pool:
+            for done in [pool.submit(task) for task in tasks]:
+                done.result()
+
+    def simulate_chunk(self, role: int) -> Chunk:
+        """Chunks in which to simulate the algorithm of this role."""
+        return Chunk(self.counts[role], self.chunk_size)
+
+    def regenerate_chunk(self, role: int) -> Chunk:
+        """Chunks for meta-inference of the algorithm of this role, the same at both outputs."""
+        own = self.block_size(role) * max(1, self.num_own(role) - 1)
+        return Chunk(
+            max(own, self.block_size(1 - role) * self.num_cross(1 - role)), self.chunk_size
+        )
+
+    def num_own(self, role: int) -> int:
+        """Columns of own scores: the real trace, M - 1 more, and one for the looseness."""
+        return self.metas[role] + (1 if self.looseness else 0)
+
+    def num_cross(self, role: int) -> int:
+        """Columns of scores by the other algorithm."""
+        return self.metas[1 - role]
+
+    def header(self) -> Draws:
+        """Draws without runs: names, claims and settings."""
+        return Draws(
+            gold=self.empty(0),
+            target=self.empty(1),
+            num_meta_gold=self.metas[0],
+            num_meta_target=self.metas[1],
+            names=self.names,
+            log_z=(log_z_of(self.algorithms[0]), log_z_of(self.algorithms[1])),
+            key_data=tuple(np.asarray(jax.random.key_data(self.key)).ravel().tolist()),
+            first_run=self.first_run,
+        )
+
+    def empty(self, role: int) -> Side:
+        """A side without runs."""
+        return Side(np.empty((0, self.num_own(role))), np.empty((0, self.num_cross(role))))
+
+    def known(self, share: Draws | None, extend: Draws | None) -> tuple[Side | None, Side | None]:
+        """The runs that need not be repeated, checked to belong to this plan."""
+        if share is not None and extend is not None:
+            raise ValueError(
+                "give share or extend, not both: extend already contains the gold runs."
+            )
+        if extend is not None:
+            self._check_same("extend", extend, ROLES)
+            return extend.gold, extend.target
+        if share is not None:
+            self._check_same("share", share, ("gold",))
+            gold = share.gold
+            return Side(gold.own, np.empty((gold.num_runs, 0)), gold.values), None
+        return None, None
+
+    def block_size(self, role: int) -> int:
+        """Runs per block: enough to keep all threads busy, few enough to lose little."""
+        chunks = self.chunk_sizes[role] * num_threads()
+        rows_per_run = self.num_own(role) + self.num_cross(role)
+        return min(self.counts[role], max(chunks, -(-CHUNKS_PER_BLOCK * chunks // rows_per_run)))
+
+    def blocks(self, role: int, known: Side | None) -> Iterator[tuple[int, int]]:
+        """Ranges of runs to finish one by one; none straddles the end of what is known."""
+        num = self.counts[role]
+        edges = {*range(0, num, self.block_size(role)), num}
+        if known is not None:
+            edges.add(min(known.num_runs, num))
+        ordered = sorted(edges)
+        yield from zip(ordered[:-1], ordered[1:], strict=True)
+
+    def work(self, known: tuple[Side | None, Side | None]) -> tuple[int, int]:
+        """Runs and meta-runs to do per role, for the progress bar."""
+        totals = []
+        for role, side in enumerate(known):
+            total = self.counts[role] * (self.num_own(role) + self.num_cross(role))
+            if side is not None:
+                shared = min(side.num_runs, self.counts[role])
+                own = min(side.own.shape[1], self.num_own(role))
+                total -= shared * (own + min(side.cross.shape[1], self.num_cross(role)))
+            totals.append(total)
+        return totals[0], totals[1]
+
+    def _check_same(self, argument: str, draws: Draws, roles: tuple[str, ...]) -> None:
+        header = self.header()
+        if draws.key_data != header.key_data or draws.first_run != self.first_run:
+            raise ValueError(
+                f"{argument} holds runs of another key or first_run (key {draws.key_data}, run "
+                f"{draws.first_run}), but this call has key {header.key_data}, run "
+                f"{self.first_run}. Use the same ones, or concatenate the two results instead."
+            )
+        for name in roles:
+            role = GOLD if name == "gold" else 1 - GOLD
+            if draws.names[role] != self.names[role]:
+                raise ValueError(
+                    f"{argument} holds runs with {name} = {draws.names[role]!r}, but this call has "
+                    f"{name} = {self.names[role]!r}."
+                )

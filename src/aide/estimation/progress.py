@@ -1,0 +1,64 @@
+"""A progress bar that appears only where a person waits."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+PATIENCE = 1.0
+"""Seconds of work before the bar shows."""
+
+
+class Progress:
+    """Two bars, gold and target, on standard error; silent if `show` is false.
+
+    With `show=None` the bars appear after a second if standard error is a terminal or a notebook
+    is running.
+    """
+
+    def __init__(self, names: tuple[str, str], totals: tuple[int, int], show: bool | None):
+        self.names, self.totals = names, totals
+        self.show = (sys.stderr.isatty() or "ipykernel" in sys.modules) if show is None else show
+        self.patience = 0.0 if show else PATIENCE
+        self.done = [0, 0]
+        self.begun = time.monotonic()
+        self.bars: Any = None
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bars is not None:
+            self.bars.stop()
+
+    def reporter(self, role: int) -> Callable[[int], None]:
+        """The function that counts finished runs of one role."""
+
+        def report(num: int) -> None:
+            self.done[role] += num
+            if self.show:
+                self._draw(role)
+
+        return report
+
+    def _draw(self, role: int) -> None:
+        if self.bars is None:
+            if time.monotonic() - self.begun < self.patience:
+                return
+            from rich import progress
+            from rich.console import Console
+
+            self.bars = progress.Progress(
+                progress.TextColumn("{task.description}"),
+                progress.BarColumn(),
+                progress.MofNCompleteColumn(),
+                progress.TimeElapsedColumn(),
+                progress.TimeRemainingColumn(),
+                console=Console(stderr=True),
+            )
+            for label, name, total in zip(
+                ("gold  ", "target"), self.names, self.totals, strict=True
+            ):
+                self.bars.add_task(f"{label}  {name}", total=total)
+            self.bars.start()
+        self.bars.update(role, completed=self.done[role])

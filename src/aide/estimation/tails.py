@@ -1,0 +1,43 @@
+"""Are these terms too heavy-tailed for a standard error?"""
+
+import numpy as np
+
+HEAVY_TAIL = 0.5
+"""Pareto shape above which the variance of the terms is infinite and standard errors mislead."""
+MIN_RUNS = 50
+"""Fewer terms say nothing about tails."""
+
+
+def pareto_shape(terms: np.ndarray) -> float:
+    r"""Shape $k$ of a generalised Pareto fit to the heavier tail of the terms.
+
+    Moments of order $1/k$ and above do not exist. The fit is the empirical Bayes estimate of
+    Zhang & Stephens (2009) on the largest $\min(0.2 N, 3\sqrt N)$ deviations on either side.
+    """
+    centre = np.median(terms)
+    return max(_upper_shape(terms - centre), _upper_shape(centre - terms))
+
+
+def _upper_shape(deviations: np.ndarray) -> float:
+    num = deviations.size
+    size = int(min(0.2 * num, 3 * np.sqrt(num)))
+    ordered = np.sort(deviations)
+    excess = ordered[-size:] - ordered[-size - 1]
+    excess = excess[excess > 0]
+    if excess.size < 5:
+        return -np.inf
+    return _fit(excess)
+
+
+def _fit(excess: np.ndarray) -> float:
+    """Zhang & Stephens' estimate of the shape; `excess` is sorted and positive."""
+    num = excess.size
+    grid_size = 30 + int(np.sqrt(num))
+    quartile = excess[int(num / 4 + 0.5) - 1]
+    steps = 1 - np.sqrt(grid_size / (np.arange(1, grid_size + 1) - 0.5))
+    theta = 1 / excess[-1] + steps / (3 * quartile)
+    shape = np.mean(np.log1p(-theta[:, None] * excess), axis=1)
+    log_likelihood = num * (np.log(-theta / shape) - shape - 1)
+    weights = 1 / np.sum(np.exp(log_likelihood - log_likelihood[:, None]), axis=1)
+    best = np.sum(theta * weights)
+    return float(np.mean(np.log1p(-best * excess)))

@@ -1,0 +1,94 @@
+r"""The paper's other yardsticks, from the same runs: evidence estimates and probe functions."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from aide._types import LogDensity
+from aide.estimation.draws import Draws, Side
+from aide.estimation.summary import Estimate, Mean
+
+
+class Comparison(NamedTuple):
+    """A quantity under the gold standard and under the target, with standard errors."""
+
+    gold: Mean
+    target: Mean
+
+    @property
+    def difference(self) -> Mean:
+        """Target minus gold."""
+        error = float(np.hypot(self.gold.std_error, self.target.std_error))
+        return Mean(self.target.value - self.gold.value, error)
+
+
+def compare_probe(result: Estimate | Draws, probe: Callable[[Any], Any]) -> Comparison:
+    r"""$E[f(x)]$ under both algorithms' outputs.
+
+    A probe sees one projection only: agreement proves nothing about the rest of the distribution.
+
+    Args:
+        result: Draws made with `keep_values=True`.
+        probe: A scalar function of one output, written with `jax.numpy` or NumPy.
+    """
+    draws = _with_values(result)
+    return Comparison(_mean(_apply(probe, draws.gold)), _mean(_apply(probe, draws.target)))
+
+
+def compare_log_evidence(result: Estimate | Draws, log_joint: LogDensity) -> Comparison:
+    r"""Mean estimates of $\log p(y)$: $\log p(x, y) - \log\xi$ for the run's own trace.
+
+    For SMC and AIS this is the log marginal likelihood estimate $\log\hat p(y)$ of the run (for an
+    undirected model, of the log partition function), for variational fits the term of the ELBO;
+    each is a lower bound in expectation. An estimate that misses a mode of mass m is off by only
+    $-\log(1-m)$.
+
+    Args:
+        result: Draws made with `keep_values=True`.
+        log_joint: $\log p(x, y)$ of one output.
+    """
+    draws = _with_values(result)
+    means = []
+    for role, side, log_z in zip(
+        ("gold", "target"), (draws.gold, draws.target), draws.log_z, strict=True
+    ):
+        if log_z is None:
+            raise ValueError(
+                f"the {role} algorithm makes no evidence estimate: its log_z is unknown (its xi may "
+                "be p(x, y) itself). Evidence estimates need log_z on both sides."
+            )
+        means.append(_mean(_apply(log_joint, side) - (side.own[:, 0] - log_z)))
+    return Comparison(*means)
+
+
+def _with_values(result: Estimate | Draws) -> Draws:
+    draws = result.draws if isinstance(result, Estimate) else result
+    if draws.gold.values is None or draws.target.values is None:
+        raise ValueError("the outputs were not kept: draw or estimate with keep_values=True.")
+    return draws
+
+
+def _apply(function: Callable[[Any], Any], side: Side) -> np.ndarray:
+    with jax.enable_x64(True):
+        try:
+            result = np.asarray(jax.vmap(lambda x: jnp.asarray(function(x), float))(side.values))
+        except jax.errors.JAXTypeError:
+            rows = range(side.num_runs)
+            result = np.array(
+                [function(jax.tree.map(lambda a, i=i: a[i], side.values)) for i in rows]
+            )
+    if result.shape != (side.num_runs,):
+        raise ValueError(
+            f"the function must return one number per output, got shape {result.shape[1:]}."
+        )
+    if np.isnan(result).any():
+        raise ValueError(f"the function returned nan for {int(np.isnan(result).sum())} outputs.")
+    return result.astype(np.float64)
+
+
+def _mean(values: np.ndarray) -> Mean:
+    error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
+    return Mean(float(values.mean()), float(error))

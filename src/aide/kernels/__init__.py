@@ -1,0 +1,1 @@
+"""MCMC kernels with their reversals: the protocol, Metropolis–Hastings, Hamiltonian, Gibbs."""

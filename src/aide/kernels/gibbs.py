@@ -1,0 +1,61 @@
+"""Gibbs updates of discrete variables, site by site, for any log density."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from aide._search import draw_index
+from aide._types import Key, LogDensity, Value
+from aide._validate import check_count
+from aide.kernels.kernel import AbstractKernel
+
+
+class GibbsSites(AbstractKernel):
+    r"""Resample each site of an integer array from its conditional, in the given order.
+
+    The state is one integer array with values $0 \dots K-1$; sites index its flattened form. One
+    update evaluates the log density at all $K$ values of the site. A sweep is not reversible:
+    its reversal visits the sites in reverse order.
+
+    Args:
+        sites: Flat indices, in the order of the sweep.
+        num_values: $K$.
+    """
+
+    sites: Int[Array, " num_sites"] = eqx.field(converter=lambda s: np.asarray(s, np.int32))
+    num_values: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        check_count("num_values", self.num_values, 2)
+        if np.ndim(self.sites) != 1:
+            raise ValueError(f"sites must be a list of flat indices, got shape {self.sites.shape}.")
+
+    def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
+        """See `AbstractKernel`. As in MH, a NaN density is entered and never left."""
+
+        def update(flat: Array, inputs: Any) -> tuple[Array, None]:
+            subkey, site = inputs
+            values = jnp.arange(self.num_values, dtype=flat.dtype)
+            options = jax.vmap(lambda value: flat.at[site].set(value))(values)
+            logits = jnp.asarray(
+                jax.vmap(lambda o: log_density(o.reshape(x.shape)))(options), float
+            )
+            broken = jnp.isnan(logits)
+            peak = jnp.max(jnp.where(broken, -jnp.inf, logits))
+            drawn = draw_index(subkey, jnp.exp(logits - jnp.where(jnp.isfinite(peak), peak, 0.0)))
+            drawn = jnp.where(jnp.any(broken), jnp.argmax(broken), drawn)
+            drawn = jnp.where(broken[flat[site]], flat[site], drawn)
+            return options[drawn], None
+
+        sites = jnp.asarray(self.sites)
+        steps = (jax.random.split(key, sites.shape[0]), sites)
+        flat, _ = jax.lax.scan(update, x.ravel(), steps)
+        return flat.reshape(x.shape)
+
+    def reversal(self) -> AbstractKernel:
+        """See `AbstractKernel`: the same sites in reverse order."""
+        return eqx.tree_at(lambda k: k.sites, self, self.sites[::-1])

@@ -1,0 +1,8 @@
+"""Models with exact answers, for tests, demonstrations and calibration of your own setup."""
+
+from aide.problems.hidden_markov import HiddenMarkovModel
+from aide.problems.ising import IsingModel
+from aide.problems.linear_gaussian import LocalLevelModel, nile
+from aide.problems.linear_regression import LinearRegression
+
+__all__ = ["HiddenMarkovModel", "IsingModel", "LinearRegression", "LocalLevelModel", "nile"]

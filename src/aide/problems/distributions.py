@@ -1,0 +1,51 @@
+"""The two distributions the built-in problems need, as pytrees with `sample` and `log_prob`."""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from aide._numerics import as_parameter
+from aide._search import draw_index
+from aide._types import Key, LogProb
+
+
+class Normal(eqx.Module):
+    """Independent normals; the log density is summed over all components."""
+
+    mean: Any = eqx.field(converter=as_parameter)
+    std: Any = eqx.field(converter=as_parameter)
+
+    def sample(self, key: Key) -> Array:
+        """Draw one value."""
+        shape = jnp.broadcast_shapes(jnp.shape(self.mean), jnp.shape(self.std))
+        return self.mean + self.std * jax.random.normal(key, shape, float)
+
+    def log_prob(self, x: Any) -> LogProb:
+        """Normalised log density."""
+        z = (x - self.mean) / self.std
+        return jnp.sum(-0.5 * z * z - jnp.log(self.std) - 0.5 * math.log(2 * math.pi))
+
+    log_density = log_prob
+
+
+class Categorical(eqx.Module):
+    r"""A value in $0 \dots K-1$ with given probabilities, which need not sum to 1."""
+
+    weights: Float[Array, " num_values"]
+
+    def sample(self, key: Key) -> Array:
+        """Draw one value, from one uniform."""
+        return draw_index(key, self.weights)
+
+    def log_prob(self, x: Any) -> LogProb:
+        r"""Log probability; $-\infty$ outside the range."""
+        num = self.weights.shape[0]
+        inside = (x >= 0) & (x < num)
+        weight = jnp.where(inside, self.weights[jnp.clip(x, 0, num - 1)], 0.0)
+        return jnp.log(weight) - jnp.log(jnp.sum(self.weights))
+
+    log_density = log_prob

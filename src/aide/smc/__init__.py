@@ -1,0 +1,1 @@
+"""Sequential Monte Carlo from weighted moves: moves, resampling with twins, sweep, assembly."""

@@ -1,0 +1,99 @@
+"""When to resample: at every step, never, or when the effective sample size falls."""
+
+from abc import abstractmethod
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from aide._numerics import as_parameter, scaled_exp
+from aide._types import Key
+from aide.smc.resampling import AbstractScheme, Multinomial
+
+
+class Resampled(NamedTuple):
+    r"""What resampling leaves: who descends from whom, and weights.
+
+    `log_evidence` is the factor $\log \frac1P \sum_i w_i$ paid into $\hat p(y)$; the weights left
+    carry the rest. `ancestors` is `None` where everybody descends from themselves.
+    """
+
+    ancestors: Int[Array, " num"] | None
+    log_weights: Float[Array, " num"]
+    log_evidence: Float[Array, ""]
+    retained: Int[Array, ""] | None
+
+
+class AbstractResampler(eqx.Module):
+    """A scheme together with the decision to use it; the decision sees the weights alone."""
+
+    @abstractmethod
+    def __call__(
+        self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""] | None
+    ) -> Resampled:
+        """Resample; if `retained` is an index, with the twin that keeps that particle alive."""
+
+
+class EveryStep(AbstractResampler):
+    """Resample before every move."""
+
+    scheme: AbstractScheme = Multinomial()
+
+    def __call__(
+        self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""] | None
+    ) -> Resampled:
+        """See `AbstractResampler`."""
+        fresh = jnp.zeros_like(log_weights)
+        if log_weights.shape[0] == 1:
+            return Resampled(None, fresh, log_weights[0], retained)
+        weights, shift = scaled_exp(log_weights)
+        log_evidence = shift + jnp.log(jnp.mean(weights))
+        if retained is None:
+            return Resampled(self.scheme.ancestors(key, weights), fresh, log_evidence, None)
+        ancestors, slot = self.scheme.conditional(key, weights, retained)
+        return Resampled(ancestors, fresh, log_evidence, slot)
+
+
+class Never(AbstractResampler):
+    """Carry the weights to the end (importance sampling on paths)."""
+
+    def __call__(
+        self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""] | None
+    ) -> Resampled:
+        """See `AbstractResampler`."""
+        return Resampled(None, log_weights, jnp.zeros((), log_weights.dtype), retained)
+
+
+class EssBelow(AbstractResampler):
+    r"""Resample when $(\sum w)^2/\sum w^2 < $ `fraction` $\cdot\,P$.
+
+    Weights are exchangeable between the conditional and the unconditional run, so the decision is
+    the same function of the trace in both and $\xi$ stays valid.
+    """
+
+    fraction: Float[Array, ""] = eqx.field(converter=as_parameter, default=0.5)
+    scheme: AbstractScheme = Multinomial()
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.fraction, jax.Array) and not 0.0 <= self.fraction <= 1.0:
+            raise ValueError(f"fraction must lie between 0 and 1, got {self.fraction}.")
+
+    def __call__(
+        self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""] | None
+    ) -> Resampled:
+        """See `AbstractResampler`."""
+        num = log_weights.shape[0]
+        if num == 1:
+            return EveryStep(self.scheme)(key, log_weights, retained)
+        weights, _ = scaled_exp(log_weights)
+        low = jnp.sum(weights) ** 2 < self.fraction * num * jnp.sum(weights**2)
+        done = EveryStep(self.scheme)(key, log_weights, retained)
+        assert done.ancestors is not None
+        return Resampled(
+            jnp.where(low, done.ancestors, jnp.arange(num, dtype=done.ancestors.dtype)),
+            jnp.where(low, done.log_weights, log_weights),
+            jnp.where(low, done.log_evidence, 0.0),
+            None if retained is None else jnp.where(low, done.retained, retained),
+        )

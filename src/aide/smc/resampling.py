@@ -1,0 +1,138 @@
+r"""Resampling schemes, each with its conditional twin.
+
+A scheme draws ancestors $a^{1:P}$ from a law $\rho(a \mid W)$ with
+$\sum_k \rho(a^k = b) = P\,W_b$. Meta-inference must keep one particle $b$ alive: the twin draws
+the retained slot $k$ with probability $\rho(a^k = b)/(P\,W_b)$ and the other slots from
+$\rho(\cdot \mid a^k = b)$. The ratio of the two laws is then $P\,W_b$ for every scheme, and
+$\xi = p(x, y)/\hat p(y)$ stands. Pinning the slot is right for multinomial resampling only.
+
+Checked by enumeration in `tests/smc/test_resampling.py` and `tests/smc/test_enumeration.py`.
+"""
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from aide._search import draw_index, invert_cdf
+from aide._types import Key
+
+Ancestors = Int[Array, " num"]
+Slot = Int[Array, ""]
+Weights = Float[Array, " num"]
+
+
+class AbstractScheme(eqx.Module):
+    r"""A resampling law $\rho(a^{1:P} \mid W)$ and its twin; weights need not sum to 1."""
+
+    @abstractmethod
+    def ancestors(self, key: Key, weights: Weights) -> Ancestors:
+        r"""Sample $a^{1:P} \sim \rho(\cdot \mid W)$."""
+
+    @abstractmethod
+    def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
+        r"""Sample the slot $k$ and $a^{1:P}$ given that particle `retained` survives in slot $k$."""
+
+
+class Multinomial(AbstractScheme):
+    r"""Independent ancestors, $P(a^k = j) = W_j$. Slots are exchangeable: the twin keeps its own."""
+
+    def ancestors(self, key: Key, weights: Weights) -> Ancestors:
+        """See `AbstractScheme`."""
+        uniforms = jax.random.uniform(key, weights.shape, weights.dtype)
+        cumulative = jnp.cumsum(weights)
+        return invert_cdf(cumulative, uniforms * cumulative[-1])
+
+    def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
+        """See `AbstractScheme`."""
+        return _put(self.ancestors(key, weights), retained, retained), retained
+
+
+class Stratified(AbstractScheme):
+    r"""$a^k = C^{-1}((k + U_k)/P)$ with independent uniforms $U_k$."""
+
+    def ancestors(self, key: Key, weights: Weights) -> Ancestors:
+        """See `AbstractScheme`."""
+        return _comb(weights, jax.random.uniform(key, weights.shape, weights.dtype))
+
+    def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
+        """See `AbstractScheme`."""
+        key_slot, key_rest = jax.random.split(key)
+        slot, _ = _hit(key_slot, weights, retained)
+        return _put(self.ancestors(key_rest, weights), slot, retained), slot
+
+
+class Systematic(AbstractScheme):
+    r"""$a^k = C^{-1}((k + U)/P)$ with one uniform $U$ for all slots."""
+
+    def ancestors(self, key: Key, weights: Weights) -> Ancestors:
+        """See `AbstractScheme`."""
+        return _comb(weights, jax.random.uniform(key, (), weights.dtype))
+
+    def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
+        """See `AbstractScheme`."""
+        slot, uniform = _hit(key, weights, retained)
+        return _put(_comb(weights, uniform), slot, retained), slot
+
+
+class Residual(AbstractScheme):
+    r"""$\lfloor P W_j \rfloor$ copies of each particle, then multinomial draws from what is left."""
+
+    def ancestors(self, key: Key, weights: Weights) -> Ancestors:
+        """See `AbstractScheme`."""
+        num = weights.shape[0]
+        copies, rest = _copies(weights)
+        ends = jnp.cumsum(copies)
+        slots = jnp.arange(num, dtype=weights.dtype)
+        cumulative = jnp.cumsum(rest)
+        uniforms = jax.random.uniform(key, weights.shape, weights.dtype)
+        drawn = invert_cdf(cumulative, uniforms * cumulative[-1])
+        return jnp.where(slots < ends[-1], invert_cdf(ends, slots), drawn)
+
+    def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
+        """See `AbstractScheme`."""
+        num = weights.shape[0]
+        key_slot, key_rest = jax.random.split(key)
+        copies, rest = _copies(weights)
+        ancestors = self.ancestors(key_rest, weights)
+        slots = jnp.arange(num, dtype=weights.dtype)
+        free = slots >= jnp.sum(copies)
+        # The chance that slot k holds the retained particle: certain for a copy, rest_b / (number
+        # of free slots) for a free slot; in all P * W_b.
+        share = rest[retained] / jnp.maximum(jnp.sum(free), 1)
+        chance = jnp.where(free, share, (ancestors == retained).astype(weights.dtype))
+        slot = draw_index(key_slot, chance)
+        return _put(ancestors, slot, retained), slot
+
+
+def _copies(weights: Weights) -> tuple[Weights, Weights]:
+    r"""$\lfloor P W_j \rfloor$ and $P W_j - \lfloor P W_j \rfloor$."""
+    expected = weights.shape[0] * (weights / jnp.sum(weights))
+    # P * W_j is an integer only up to rounding: 2.9999999999 means three copies.
+    copies = jnp.floor(expected + 1e-9)
+    return copies, jnp.maximum(expected - copies, 0.0)
+
+
+def _comb(weights: Weights, offsets: Float[Array, "..."]) -> Ancestors:
+    """Ancestors under the points (k + offset) / P."""
+    num = weights.shape[0]
+    cumulative = jnp.cumsum(weights)
+    points = (jnp.arange(num, dtype=weights.dtype) + offsets) / num
+    return invert_cdf(cumulative, points * cumulative[-1])
+
+
+def _hit(key: Key, weights: Weights, retained: Slot) -> tuple[Slot, Float[Array, ""]]:
+    r"""A uniform point of the retained particle's stretch of $[0, 1]$: its slot and offset."""
+    num = weights.shape[0]
+    cumulative = jnp.cumsum(weights)
+    stop = cumulative[retained]
+    point = stop - weights[retained] * jax.random.uniform(key, (), weights.dtype)
+    scaled = num * point / cumulative[-1]
+    slot = jnp.clip(jnp.floor(scaled), 0, num - 1)
+    return slot.astype(jnp.int32), jnp.clip(scaled - slot, 0.0, 1.0)
+
+
+def _put(ancestors: Ancestors, slot: Slot, retained: Slot) -> Ancestors:
+    return jnp.where(jnp.arange(ancestors.shape[0]) == slot, retained, ancestors)

@@ -1,0 +1,123 @@
+"""SMC samplers as inference algorithms."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from aide._algorithm import Draw
+from aide._numerics import log_mean_exp, log_ratio, scaled_exp
+from aide._search import draw_index
+from aide._types import Key, LogDensity, LogProb, Value
+from aide._validate import check_count
+from aide.smc.moves import Steps, WeightedMove
+from aide.smc.policy import AbstractResampler, EveryStep
+from aide.smc.sweep import Population, Retained, run_segment, start, walk_back
+
+ALL_ZERO = (
+    "all particle weights are zero: no particle has positive density, so the algorithm has no "
+    "output. Use more particles, a proposal with heavier tails, or check that the log density is "
+    "finite where the initial distribution puts its mass."
+)
+
+
+class Smc(eqx.Module):
+    r"""The SMC sampler of Del Moral, Doucet & Jasra (2006) with one particle drawn as output.
+
+    $x_1^i \sim k_1$ with weight $\gamma_1/k_1$; then, for every move, resample and move forward;
+    finally draw one particle by weight. $\xi(u, x) = \gamma_T(x)/\hat p$ with
+    $\hat p = \prod_t \frac1P\sum_i w_t^i$, and $Z = 1$. With no moves this is importance sampling
+    with resampling (SIR); with `num_particles=1`, annealed importance sampling.
+
+    Args:
+        initial: $k_1$, anything with `sample(key)` and `log_density(x)`.
+        moves: `WeightedMove`s and `Steps`, in order. Spaces may change from one to the next.
+        log_joint: $\log\gamma_T$, the unnormalised density of the output.
+        num_particles: $P$.
+        log_first: $\log\gamma_1$; by default $\gamma_1 = k_1$ if there are moves, $\gamma_T$ if not.
+        resampler: When and how to resample before each move.
+        label: A name for tables.
+    """
+
+    initial: Any
+    moves: tuple[WeightedMove | Steps, ...]
+    log_joint: LogDensity
+    num_particles: int = eqx.field(static=True)
+    log_first: LogDensity | None = None
+    resampler: AbstractResampler = EveryStep()
+    label: str = eqx.field(static=True, default="")
+
+    def __check_init__(self) -> None:
+        check_count("num_particles", self.num_particles)
+        for move in self.moves:
+            if not isinstance(move, Steps | WeightedMove):
+                raise TypeError(
+                    f"every entry of moves needs forward(key, x) and backward(key, y) or must be "
+                    f"Steps, got {type(move).__name__}."
+                )
+
+    @property
+    def log_z(self) -> float:
+        r"""$\log Z = 0$: $\xi$ is an unbiased estimate of $q(x)$ itself."""
+        return 0.0
+
+    def simulate(self, key: Key) -> Draw:
+        r"""Run SMC; return a particle drawn by weight and $\log\gamma_T(x) - \log\hat p$."""
+        key_start, key_moves, key_output = jax.random.split(key, 3)
+        population = start(key_start, self.initial, self._log_weight, self.num_particles, None)
+        for index, segment in enumerate(self.moves):
+            subkey = jax.random.fold_in(key_moves, index)
+            population, _ = run_segment(subkey, segment, self.resampler, population, None)
+        chosen = choose(key_output, population)
+        x = jax.tree.map(lambda a: a[chosen], population.particles)
+        return Draw(x, refuse_zero(log_xi_of(self.log_joint(x), population), population))
+
+    def regenerate(self, key: Key, value: Value) -> LogProb:
+        r"""Walk backward from $x$, rerun SMC around that path; return $\log\gamma_T(x) - \log\hat p$.
+
+        $-\infty$ if $x$, or the path sampled backward from it, has weight zero somewhere.
+        """
+        key_back, key_start, key_moves = jax.random.split(key, 3)
+        x, path = value, list[Retained]()
+        for index, segment in reversed(list(enumerate(self.moves))):
+            x, retained = walk_back(jax.random.fold_in(key_back, index), segment, x)
+            path.insert(0, retained)
+        population = start(key_start, self.initial, self._log_weight, self.num_particles, x)
+        for index, (segment, retained) in enumerate(zip(self.moves, path, strict=True)):
+            subkey = jax.random.fold_in(key_moves, index)
+            population, _ = run_segment(subkey, segment, self.resampler, population, retained)
+        return log_xi_of(self.log_joint(value), population)
+
+    def _log_weight(self, x: Value) -> LogProb:
+        log_first = self.log_first
+        if log_first is None:
+            if self.moves:
+                return jnp.zeros(())
+            log_first = self.log_joint
+        return log_ratio(log_first(x), self.initial.log_density(x))
+
+
+def choose(key: Key, population: Population) -> Any:
+    """Index of one particle, drawn by weight."""
+    if population.log_weights.shape[0] == 1:
+        return 0
+    weights, _ = scaled_exp(population.log_weights)
+    return draw_index(key, weights)
+
+
+def log_xi_of(log_joint: Any, population: Population) -> LogProb:
+    r"""$\log\gamma_T(x) - \log\hat p$; $-\infty$ where the retained path is impossible."""
+    log_evidence = population.log_evidence + log_mean_exp(population.log_weights)
+    log_evidence = jnp.where(log_evidence == jnp.inf, jnp.nan, log_evidence)
+    log_xi = jnp.asarray(log_joint, float) - log_evidence
+    if population.retained is None:
+        return log_xi
+    broken = jnp.isnan(log_evidence) | jnp.isnan(log_joint)
+    return jnp.where(population.possible | broken, log_xi, -jnp.inf)
+
+
+def refuse_zero(log_xi: LogProb, population: Population) -> LogProb:
+    """Raise if a free run ended with all weights zero."""
+    dead = population.log_evidence + jnp.max(population.log_weights) == -jnp.inf
+    return eqx.error_if(log_xi, dead, ALL_ZERO)

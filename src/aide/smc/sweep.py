@@ -1,0 +1,158 @@
+r"""The forward pass of SMC, free or around a retained trajectory; and the walk backwards.
+
+`simulate` runs the pass freely; `regenerate` walks backwards from the output to obtain a retained
+trajectory and runs the pass around it. This is generalised conditional SMC, the canonical
+meta-inference of SMC (Cusumano-Towner & Mansinghka 2017, Algorithm 1).
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from aide._random import particle_keys
+from aide._types import Key, Value
+from aide.smc.moves import Steps, WeightedMove
+from aide.smc.policy import AbstractResampler
+
+
+class Population(NamedTuple):
+    r"""Weighted particles after some steps.
+
+    $\hat p$ so far is `exp(log_evidence)` times the mean of `exp(log_weights)`. `retained` is the
+    slot of the retained particle, `None` in a free run. `possible` is false once the retained
+    particle's weight was 0 (no free run could have kept it) or infinite (no free run could have
+    proposed it: $\gamma(x)\,k(y; x) = 0$); $\xi$ is 0 in both cases.
+    """
+
+    particles: Value
+    log_weights: Float[Array, " num"]
+    log_evidence: Float[Array, ""]
+    retained: Int[Array, ""] | None
+    possible: Any
+
+
+class Retained(NamedTuple):
+    """The retained state after a move, and the move's log weight (stacked for `Steps`)."""
+
+    value: Value
+    log_weight: Any
+
+
+def start(
+    key: Key, initial: Any, log_weight: Any, num_particles: int, retained: Value | None
+) -> Population:
+    r"""Draw $x^i \sim k_1$, weigh them by `log_weight`; put the retained one in a random slot."""
+    key_slot, key_particles = jax.random.split(key)
+    particles = jax.vmap(initial.sample)(particle_keys(key_particles, num_particles))
+    slot, possible = None, True
+    if retained is not None:
+        slot = jax.random.randint(key_slot, (), 0, num_particles, jnp.int32)
+        particles = _place(particles, slot, retained)
+    log_weights = jnp.asarray(jax.vmap(log_weight)(particles), float)
+    if slot is not None:
+        log_weights, possible = _keep(log_weights, slot, log_weights[slot])
+    return Population(particles, log_weights, jnp.zeros((), float), slot, possible)
+
+
+def advance(
+    key: Key,
+    move: WeightedMove,
+    resampler: AbstractResampler,
+    population: Population,
+    retained: Retained | None,
+) -> tuple[Population, Int[Array, " num"] | None]:
+    """Resample, move every particle, and overwrite the retained slot. Also returns ancestors."""
+    key_resample, key_move = jax.random.split(key)
+    done = resampler(key_resample, population.log_weights, population.retained)
+    parents = population.particles
+    if done.ancestors is not None:
+        index = done.ancestors
+        parents = jax.tree.map(lambda a: a.at[index].get(mode="promise_in_bounds"), parents)
+    num = population.log_weights.shape[0]
+    particles, log_w = jax.vmap(move.forward)(particle_keys(key_move, num), parents)
+    log_w = jnp.asarray(log_w, float)
+    possible = population.possible
+    if retained is not None:
+        assert done.retained is not None
+        particles = _place(particles, done.retained, retained.value)
+        log_w, finite = _keep(log_w, done.retained, retained.log_weight)
+        possible = possible & finite
+    moved = Population(
+        particles,
+        done.log_weights + log_w,
+        population.log_evidence + done.log_evidence,
+        done.retained,
+        possible,
+    )
+    return moved, done.ancestors
+
+
+def run_segment(
+    key: Key,
+    segment: WeightedMove | Steps,
+    resampler: AbstractResampler,
+    population: Population,
+    retained: Retained | None,
+    record: bool = False,
+) -> tuple[Population, Any]:
+    """Run one move or a scan of moves; with `record`, also return (particles, ancestors) per step."""
+    if not isinstance(segment, Steps):
+        population, ancestors = advance(key, segment, resampler, population, retained)
+        return population, (population.particles, ancestors) if record else None
+
+    def body(population: Population, step: Any) -> tuple[Population, Any]:
+        index, inputs, kept = step
+        subkey = jax.random.fold_in(key, index)
+        after, ancestors = advance(subkey, segment.move_at(inputs), resampler, population, kept)
+        after = _same_types(after, population)
+        return after, (after.particles, ancestors) if record else None
+
+    steps = (jnp.arange(segment.num_steps, dtype=jnp.uint32), segment.inputs, retained)
+    return jax.lax.scan(body, population, steps, length=segment.num_steps)
+
+
+def walk_back(key: Key, segment: WeightedMove | Steps, y: Value) -> tuple[Value, Retained]:
+    """Sample the states before the segment from its backward kernels, starting at `y`."""
+    if not isinstance(segment, Steps):
+        x, log_w = segment.backward(key, y)
+        return x, Retained(y, jnp.asarray(log_w, float))
+
+    def body(y: Value, step: Any) -> tuple[Value, Retained]:
+        index, inputs = step
+        x, log_w = segment.move_at(inputs).backward(jax.random.fold_in(key, index), y)
+        return _same_types(x, y), Retained(y, jnp.asarray(log_w, float))
+
+    steps = (jnp.arange(segment.num_steps, dtype=jnp.uint32), segment.inputs)
+    return jax.lax.scan(body, y, steps, length=segment.num_steps, reverse=True)
+
+
+def _keep(log_weights: Array, slot: Int[Array, ""], own: Any) -> tuple[Array, Array]:
+    """Set the retained weight; say whether it is possible. An infinite one counts as 0."""
+    own = jnp.where(own == jnp.inf, -jnp.inf, own)
+    return _place(log_weights, slot, own), own != -jnp.inf
+
+
+def _place(stack: Any, slot: Int[Array, ""], value: Any) -> Any:
+    """Overwrite one slot; a select fuses where a scatter would not."""
+
+    def place(array: Array, new: Array) -> Array:
+        here = jnp.arange(array.shape[0]) == slot
+        here = here.reshape((-1,) + (1,) * (array.ndim - 1))
+        return jnp.where(here, jnp.asarray(new).astype(array.dtype)[None], array)
+
+    return jax.tree.map(place, stack, value)
+
+
+def _same_types(after: Any, before: Any) -> Any:
+    """Keep dtypes through a scan; a change of structure or shape is an error with a hint."""
+    if jax.tree.structure(after) != jax.tree.structure(before) or any(
+        jnp.shape(a) != jnp.shape(b)
+        for a, b in zip(jax.tree.leaves(after), jax.tree.leaves(before), strict=True)
+    ):
+        raise ValueError(
+            "a move inside Steps changed the structure or shape of its state. Moves between "
+            "different spaces must be listed one by one in `moves`, not inside Steps."
+        )
+    return jax.tree.map(lambda a, b: jnp.asarray(a).astype(jnp.asarray(b).dtype), after, before)

@@ -1,0 +1,15 @@
+"""Settings of the whole test suite.
+
+`jax_enable_x64` stays off, as it is for users: the library must reach double precision by itself.
+Tests that do exact arithmetic with JAX use the fixture `x64`.
+"""
+
+import jax
+import pytest
+
+
+@pytest.fixture
+def x64():
+    """Double precision for the duration of one test."""
+    with jax.enable_x64(True):
+        yield
