@@ -38,7 +38,7 @@ class Tempered(eqx.Module):
 
 
 class AnnealingStep(eqx.Module):
-    r"""A kernel at temperature $\beta_{t-1}$, then the weight $(\gamma/k_1)^{\beta_t-\beta_{t-1}}$."""
+    r"""A kernel at $\beta_{t-1}$, then the weight $(\gamma/k_1)^{\beta_t-\beta_{t-1}}$."""
 
     log_start: LogDensity
     log_end: LogDensity

@@ -9,7 +9,7 @@ from aide._algorithm import describe
 
 
 class PythonAlgorithm:
-    """Wraps an object whose methods JAX cannot trace.
+    r"""Wraps an object whose methods JAX cannot trace.
 
     The methods receive a `numpy.random.Generator` (Philox) in place of a JAX key:
     `simulate(rng)` returns `(value, log_xi)`, `regenerate(rng, value)` a number. Each run and
@@ -19,7 +19,7 @@ class PythonAlgorithm:
 
     Args:
         algorithm: The object with `simulate(rng)` and `regenerate(rng, value)`.
-        log_z: $\\log Z$; taken from the object's own `log_z` if it has one.
+        log_z: $\log Z$; taken from the object's own `log_z` if it has one.
         label: A name for tables.
     """
 

@@ -1,4 +1,4 @@
-r"""State-space models: $x_1 \sim p(x_1)$, $x_t \sim p(x_t \mid x_{t-1})$, $y_t \sim p(y_t \mid x_t)$."""
+r"""State-space models: $x_t \sim p(x_t \mid x_{t-1})$, seen through $y_t \sim p(y_t \mid x_t)$."""
 
 from collections.abc import Callable
 from typing import Any

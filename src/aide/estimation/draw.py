@@ -32,7 +32,7 @@ def draw(
     chunk_size: int | None = None,
     progress: bool | None = None,
 ) -> Draws:
-    r"""Run `gold` and `target`, and score each output with both (Algorithm 2, before its last line).
+    r"""Run `gold` and `target`; score each output with both (Algorithm 2 up to its last line).
 
     Every $\log\xi$ is a function of (key, role, run, meta index) and its algorithm alone.
 

@@ -33,7 +33,7 @@ class Side:
         return self.own.shape[0]
 
     def kept(self, num_meta: int) -> np.ndarray:
-        r"""Per run, $\log\frac1M\sum_m\xi_m$ with the run's own trace among the M: high on average."""
+        r"""Per run, $\log\frac1M\sum_m\xi_m$ with its own trace among the M: high on average."""
         return running_log_mean_exp(self.own[:, :num_meta])[:, -1]
 
     def fresh(self, num_meta: int) -> np.ndarray | None:
@@ -54,7 +54,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Draws:
-    """All runs of an estimate. Make one with `aide.draw`, turn it into numbers with `summarise`.
+    r"""All runs of an estimate. Make one with `aide.draw`, turn it into numbers with `summarise`.
 
     Attributes:
         gold: Runs of the gold standard.
@@ -62,7 +62,7 @@ class Draws:
         num_meta_gold: Meta-inference runs of the gold standard per output.
         num_meta_target: Meta-inference runs of the target per output.
         names: What the two algorithms are called.
-        log_z: What they claim about $\\log Z$ (`None`: nothing).
+        log_z: What they claim about $\log Z$ (`None`: nothing).
         key_data: The words of the key that made them; empty if several did.
         first_run: Index of the first run.
     """

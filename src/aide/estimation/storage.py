@@ -61,7 +61,7 @@ def from_xarray(dataset: Any) -> Draws:
 
 
 def save_draws(draws: Draws, path: str | Path) -> None:
-    """Write to `path`: a zarr folder if it ends in `.zarr`, else a netCDF file, replaced at once."""
+    """Write a zarr folder if `path` ends in `.zarr`, else a netCDF file, replaced at once."""
     path, dataset = Path(path), to_xarray(draws)
     if path.suffix == ".zarr":
         dataset.to_zarr(path, mode="w", consolidated=False)
@@ -100,8 +100,8 @@ def _encode(tree: Any) -> Any:
     if type(tree) in (list, tuple):
         return {type(tree).__name__: [_encode(item) for item in tree]}
     raise TypeError(
-        f"outputs of type {type(tree).__name__} cannot be saved; return arrays in dicts with string "
-        "keys, lists or tuples, or drop them with .without_values()."
+        f"outputs of type {type(tree).__name__} cannot be saved; return arrays in dicts with "
+        "string keys, lists or tuples, or drop them with .without_values()."
     )
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import optimize, stats
 
 from aide._numerics import running_log_mean_exp
 from aide.estimation.draws import Draws, Side
@@ -21,7 +20,7 @@ class Mean(NamedTuple):
 
 
 class Direction(NamedTuple):
-    r"""One direction of the divergence: a bound on a KL divergence only if $Z$ is known on both sides.
+    r"""One direction of the divergence: a KL bound only if $Z$ is known on both sides.
 
     Otherwise the value is shifted by an unknown constant that cancels in the sum.
     """
@@ -110,9 +109,11 @@ class Estimate:
             return (self.value, np.inf) if self.value == np.inf else (-np.inf, np.inf)
         if self.std_error == 0.0:
             return self.value, self.value
+        from scipy import special
+
         parts = [(t.var(ddof=1) / t.size, t.size) for t in (self.gold_terms, self.target_terms)]
         freedom = sum(v for v, _ in parts) ** 2 / sum(v**2 / (n - 1) for v, n in parts)
-        margin = float(stats.t.ppf(0.5 + level / 2, freedom)) * self.std_error
+        margin = float(special.stdtrit(freedom, 0.5 + level / 2)) * self.std_error
         return self.value - margin, self.value + margin
 
     def total_variation(self, level: float = 0.95) -> float:
@@ -213,6 +214,8 @@ def total_variation_bound(divergence: float) -> float:
         return 1.0
     if divergence <= 0.0:
         return 0.0
+    from scipy import optimize
+
     upper = min(0.5 * np.sqrt(divergence), 1.0 - 1e-16)
 
     def excess(v: float) -> float:

@@ -57,8 +57,8 @@ def compare_log_evidence(result: Estimate | Draws, log_joint: LogDensity) -> Com
     ):
         if log_z is None:
             raise ValueError(
-                f"the {role} algorithm makes no evidence estimate: its log_z is unknown (its xi may "
-                "be p(x, y) itself). Evidence estimates need log_z on both sides."
+                f"the {role} algorithm makes no evidence estimate: its log_z is unknown (its xi "
+                "may be p(x, y) itself). Evidence estimates need log_z on both sides."
             )
         means.append(_mean(_apply(log_joint, side) - (side.own[:, 0] - log_z)))
     return Comparison(*means)

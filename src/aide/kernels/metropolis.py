@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
+from aide._normal import standard_normal
 from aide._numerics import as_parameter
 from aide._types import Key, LogDensity, LogProb, Value
 from aide._validate import check_positive
@@ -112,7 +113,7 @@ def standard_normal_like(key: Key, x: Value) -> Value:
             f"this kernel moves real-valued states, got dtype {flat.dtype}. Use GibbsSites or a "
             "kernel of your own for discrete states."
         )
-    return unravel(jax.random.normal(key, flat.shape, flat.dtype))
+    return unravel(standard_normal(key, flat.shape, flat.dtype))
 
 
 def _all_finite(tree: Value) -> Array:

@@ -4,10 +4,10 @@ import math
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from aide._normal import standard_normal
 from aide._numerics import as_parameter
 from aide._search import draw_index
 from aide._types import Key, LogProb
@@ -22,7 +22,7 @@ class Normal(eqx.Module):
     def sample(self, key: Key) -> Array:
         """Draw one value."""
         shape = jnp.broadcast_shapes(jnp.shape(self.mean), jnp.shape(self.std))
-        return self.mean + self.std * jax.random.normal(key, shape, float)
+        return self.mean + self.std * standard_normal(key, shape)
 
     def log_prob(self, x: Any) -> LogProb:
         """Normalised log density."""

@@ -18,7 +18,7 @@ from aide.kernels.gibbs import GibbsSites
 
 
 class IsingModel(eqx.Module):
-    r"""$\log\gamma(x) = J \sum_{i\sim j} s_i s_j + h \sum_i s_i$ with spins $s = 2x - 1$, $x \in \{0,1\}$.
+    r"""$\log\gamma(x) = J \sum_{i\sim j} s_i s_j + h \sum_i s_i$ with spins $s_i = 2 x_i - 1$.
 
     Args:
         coupling: $J$ between neighbours on the grid (free boundary).

@@ -33,11 +33,11 @@ class AbstractScheme(eqx.Module):
 
     @abstractmethod
     def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
-        r"""Sample the slot $k$ and $a^{1:P}$ given that particle `retained` survives in slot $k$."""
+        r"""Sample a slot $k$, and $a^{1:P}$ given that particle `retained` survives in it."""
 
 
 class Multinomial(AbstractScheme):
-    r"""Independent ancestors, $P(a^k = j) = W_j$. Slots are exchangeable: the twin keeps its own."""
+    r"""Independent ancestors, $P(a^k = j) = W_j$. Slots are exchangeable: the twin may pin."""
 
     def ancestors(self, key: Key, weights: Weights) -> Ancestors:
         """See `AbstractScheme`."""
@@ -78,7 +78,7 @@ class Systematic(AbstractScheme):
 
 
 class Residual(AbstractScheme):
-    r"""$\lfloor P W_j \rfloor$ copies of each particle, then multinomial draws from what is left."""
+    r"""$\lfloor P W_j \rfloor$ copies of each particle, then multinomial draws from the rest."""
 
     def ancestors(self, key: Key, weights: Weights) -> Ancestors:
         """See `AbstractScheme`."""

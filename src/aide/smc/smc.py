@@ -35,7 +35,7 @@ class Smc(eqx.Module):
         moves: `WeightedMove`s and `Steps`, in order. Spaces may change from one to the next.
         log_joint: $\log\gamma_T$, the unnormalised density of the output.
         num_particles: $P$.
-        log_first: $\log\gamma_1$; by default $\gamma_1 = k_1$ if there are moves, $\gamma_T$ if not.
+        log_first: $\log\gamma_1$; by default that of $k_1$ with moves, of $\gamma_T$ without.
         resampler: When and how to resample before each move.
         label: A name for tables.
     """
@@ -74,7 +74,7 @@ class Smc(eqx.Module):
         return Draw(x, refuse_zero(log_xi_of(self.log_joint(x), population), population))
 
     def regenerate(self, key: Key, value: Value) -> LogProb:
-        r"""Walk backward from $x$, rerun SMC around that path; return $\log\gamma_T(x) - \log\hat p$.
+        r"""Walk backward from $x$, rerun SMC around that path; $\log\gamma_T(x) - \log\hat p$.
 
         $-\infty$ if $x$, or the path sampled backward from it, has weight zero somewhere.
         """

@@ -97,7 +97,7 @@ def run_segment(
     retained: Retained | None,
     record: bool = False,
 ) -> tuple[Population, Any]:
-    """Run one move or a scan of moves; with `record`, also return (particles, ancestors) per step."""
+    """Run one move or a scan of moves; `record` returns (particles, ancestors) per step too."""
     if not isinstance(segment, Steps):
         population, ancestors = advance(key, segment, resampler, population, retained)
         return population, (population.particles, ancestors) if record else None

@@ -1,0 +1,125 @@
+r"""The laws of `aide._algorithm` as statistics, each a z-score that is standard normal if it holds.
+
+All come from one call of `aide.draw` per algorithm, with a reference distribution as gold standard:
+the algorithm's outputs with $\xi$ of their own and of a fresh trace (laws 2 to 5), and $\xi$ of
+fresh traces at outputs of the reference (law 1).
+"""
+
+from functools import lru_cache
+
+import jax
+import numpy as np
+from scipy import special, stats
+
+import aide
+from support import Z_MAX, z_score
+
+MAX_BINS = 8
+MIN_INFORMATION = 25.0
+"""Variance of the number of positive signs that a bin needs for a normal approximation."""
+ROUNDING = 1e-9
+"""Below this, |l| is rounding; atoms of l further apart than this are different atoms."""
+CHUNK = 1000
+
+
+def draw(entry, seed=0):
+    """All runs that the laws look at."""
+    num = entry.num_runs
+    return aide.draw(
+        jax.random.key(seed),
+        entry.reference,
+        entry.algorithm,
+        num_gold=num,
+        num_target=num,
+        keep_values=True,
+        chunk_size=CHUNK,
+    )
+
+
+def log_ratios(draws):
+    r"""$l = \log\xi_2 - \log\xi_1$ at the algorithm's own outputs."""
+    return draws.target.own[:, 1] - draws.target.own[:, 0]
+
+
+def swap_information(l):
+    """Variance of the number of positive signs: how much law 2 has to look at."""
+    size = np.abs(l[np.abs(l) > ROUNDING])
+    chance = special.expit(-size)
+    return float(np.sum(chance * (1 - chance)))
+
+
+def swap_z(l):
+    r"""Law 2 in bins of |l|: the largest z, shrunk so that `Z_MAX` keeps its meaning over all bins.
+
+    Given $|l|$, $l > 0$ with probability $1/(1 + e^{|l|})$. Bins hold equal shares of the variance;
+    |l| is rounded first, so that the two signs of an atom cannot fall into different bins.
+    """
+    l = l[np.abs(l) > ROUNDING]
+    size = np.round(np.abs(l), 9)
+    chance = special.expit(-size)
+    variance = chance * (1 - chance)
+    atoms, atom = np.unique(size, return_inverse=True)
+    cumulative = np.cumsum(np.bincount(atom, variance))
+    num_bins = int(np.clip(cumulative[-1] // MIN_INFORMATION, 1, MAX_BINS))
+    share = (cumulative - np.bincount(atom, variance) / 2) / cumulative[-1]
+    which = np.minimum((share * num_bins).astype(int), num_bins - 1)[atom]
+    excess = np.bincount(which, (l > 0) - chance, num_bins)
+    spread = np.sqrt(np.bincount(which, variance, num_bins))
+    z = excess[spread > 0] / spread[spread > 0]
+    limit = stats.norm.isf(stats.norm.sf(Z_MAX) / num_bins)
+    return z[np.argmax(np.abs(z))] * Z_MAX / limit
+
+
+def exchange_z(l):
+    r"""Law 2 in one number: $E[(1-s)(2s-1)] = 0$ with $s = \xi_1/(\xi_1 + \xi_2)$."""
+    s = special.expit(-l)
+    return z_score((1 - s) * (2 * s - 1))
+
+
+def density_z(draws, log_h, log_z=0.0):
+    r"""Law 5: $E_{simulate}[h(x)\,Z/\xi] = 1$."""
+    with jax.enable_x64(True):
+        log_h = np.asarray(jax.vmap(log_h)(draws.target.values))
+    return z_score(np.exp(log_h + log_z - draws.target.own[:, 0]), 1.0)
+
+
+def mass_z(draws, log_z=0.0):
+    r"""Law 1, integrated: $E_{x\sim f}[\xi/f(x)] = Z$ for the reference $f$."""
+    return z_score(np.exp(draws.gold.cross[:, 0] - draws.gold.own[:, 0] - log_z), 1.0)
+
+
+def probe_z(draws, log_z=0.0):
+    r"""Law 1, integrated: $E_{x\sim f}[\xi\,\varphi(x)/f(x)] = Z\,E_{simulate}[\varphi(x)]$."""
+    weights = np.exp(draws.gold.cross[:, 0] - draws.gold.own[:, 0] - log_z)
+    scored, simulated = weights * _probe(draws.gold.values), _probe(draws.target.values)
+    error = np.sqrt(scored.var(ddof=1) / scored.size + simulated.var(ddof=1) / simulated.size)
+    return (scored.mean() - simulated.mean()) / error
+
+
+def point_z(entry, x, seed=0):
+    r"""Law 1 at one point: $E_r[\xi] = Z\,q(x)$."""
+    assert entry.log_q is not None
+    point = aide.Tractable(lambda key: jax.numpy.full((), x), lambda value: 0.0, None)
+    draws = aide.draw(
+        jax.random.key(seed),
+        point,
+        entry.algorithm,
+        num_gold=entry.num_runs,
+        num_target=1,
+        chunk_size=CHUNK,
+    )
+    return z_score(np.exp(draws.gold.cross[:, 0] - entry.log_z - entry.log_q(x)), 1.0)
+
+
+def self_estimate(algorithm, num_runs, seed=1):
+    """Law 4: AIDE of an algorithm against itself."""
+    key = jax.random.key(seed)
+    counts = {"num_gold": num_runs, "num_target": num_runs}
+    return aide.estimate(key, algorithm, algorithm, chunk_size=CHUNK, **counts)
+
+
+def _probe(values):
+    """A bounded function of the outputs without any symmetry."""
+    leaves = [np.reshape(leaf, (len(leaf), -1)) for leaf in jax.tree.leaves(values)]
+    flat = np.concatenate(leaves, axis=1).astype(np.float64)
+    return special.expit(1.3 * flat @ (-0.7) ** np.arange(flat.shape[1]) - 0.4)

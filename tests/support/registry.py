@@ -1,0 +1,230 @@
+"""Small, asymmetric instances of every algorithm of the library; the laws run on all of them.
+
+A new algorithm joins by one `add`. Weights are bounded above and below, or the reference dominates
+the proposals, so that every mean the laws look at has a finite variance.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from aide.problems import HiddenMarkovModel, IsingModel, LocalLevelModel
+from aide.problems.distributions import Categorical, Normal
+
+import aide
+from support import toys
+
+
+class Entry(NamedTuple):
+    """An algorithm and what is known about it.
+
+    Attributes:
+        algorithm: The algorithm.
+        reference: A normalised `Tractable` that covers the output density (law 1).
+        log_h: A normalised log density inside the output density's support (law 5).
+        log_z: The true log Z.
+        determined: Whether the output determines the trace (law 3).
+        tractable: Whether the output density itself is returned (law 4).
+        log_q: The output density by an independent formula, where there is one (law 1).
+        num_runs: Runs of every kind.
+        full: Part of the long suite only.
+    """
+
+    algorithm: Any
+    reference: aide.Tractable
+    log_h: Callable[[Any], Any]
+    log_z: float = 0.0
+    determined: bool = False
+    tractable: bool = False
+    log_q: Callable[[float], float] | None = None
+    num_runs: int = 20_000
+    full: bool = False
+
+
+REGISTRY: dict[str, Entry] = {}
+PARTICLES = (1, 2, 3)
+
+
+def add(name, algorithm, space, **facts):
+    """Register an algorithm whose outputs lie in `space`, a pair (reference, log_h)."""
+    assert name not in REGISTRY
+    REGISTRY[name] = Entry(algorithm, *space, **facts)
+
+
+def uniform(shape, num_values):
+    """The uniform distribution on integer arrays, as reference and as h."""
+    log_density = lambda x: jnp.full((), -math.prod(shape) * math.log(num_values))
+    sample = lambda key: jax.random.randint(key, shape, 0, num_values)
+    return aide.Tractable(sample, log_density), log_density
+
+
+def normal(broad, narrow):
+    """A broad normal as reference, a narrow one as h; each given by mean and std."""
+    return aide.Tractable.of(Normal(*broad)), Normal(*narrow).log_prob
+
+
+LINE = normal((0.3, 2.0), (0.8, 0.5))
+TRIPLE = normal((np.array([0.3, 0.3, 0.2]), 2.2), (np.array([0.4, 0.3, 0.5]), 0.4))
+
+
+def add_tractable():
+    """Densities that are known: normalised, shifted by a known or an unknown constant."""
+    skewed = Normal(-0.4, 0.9)
+    log_q = lambda x: -0.5 * ((x + 0.4) / 0.9) ** 2 - math.log(0.9 * math.sqrt(2 * math.pi))
+    facts = {"determined": True, "tractable": True, "log_q": log_q}
+    shifted = lambda x: skewed.log_prob(x) + 0.7
+    add("tractable", aide.Tractable.of(skewed), LINE, **facts)
+    add("tractable-shifted", aide.Tractable(skewed.sample, shifted, 0.7), LINE, log_z=0.7, **facts)
+    unknown = aide.Tractable(skewed.sample, shifted, None)
+    add("tractable-unknown", unknown, LINE, log_z=0.7, **facts)
+    encoder = lambda y: Normal(0.5 * y - 0.8, 0.7 + 0.25 * y)
+    add("amortized", aide.Amortized(encoder, 0.8), LINE, **facts)
+    log_z = toys.log_evidence()
+    facts["log_q"] = lambda x: float(toys.log_joint(x)) - log_z
+    rejection = aide.RejectionSampler(toys.PRIOR, toys.log_joint, 0.6)
+    add("rejection", rejection, LINE, log_z=log_z, **facts)
+
+
+def add_importance():
+    """SIR in JAX and NumPy, AIS by hand."""
+    for num in PARTICLES:
+        algorithm = aide.sir(toys.PRIOR, toys.log_joint, num_particles=num)
+        log_q = lambda x, num=num: toys.log_sir_density(x, num)
+        add(f"sir-{num}", algorithm, LINE, determined=num == 1, log_q=log_q)
+    python = aide.PythonAlgorithm(toys.NumpySir())
+    add("python-sir", python, uniform((), 3), num_runs=2_000)
+    add("forward-reverse", toys.forward_reverse_ais(), LINE)
+
+
+def add_annealed():
+    """Tempered SMC, AIS and MCMC with every kernel."""
+    walk, independence = aide.RandomWalk(0.8), aide.Independence(Normal(0.5, 1.5))
+    kernels = {
+        "walk": walk,
+        "mala": aide.mala(0.7),
+        "hmc": aide.Hmc(0.4, 3),
+        "independence": independence,
+        "cycle": aide.Cycle(walk, independence, aide.mala(0.5)),
+        "repeat": aide.Repeat(aide.Cycle(walk, independence), 2),
+    }
+    for index, (name, kernel) in enumerate(kernels.items()):
+        for num in PARTICLES:
+            algorithm = aide.tempered_smc(
+                toys.PRIOR,
+                toys.log_joint,
+                kernel=kernel,
+                num_particles=num,
+                temperatures=[0.2, 0.6, 1.0],
+            )
+            core = name == "walk" or num == PARTICLES[index % 3]
+            add(f"tempered-{name}-{num}", algorithm, LINE, full=not core)
+    for num in (0, 1, 3):
+        algorithm = aide.mcmc(toys.PRIOR, toys.log_joint, kernel=walk, num_steps=num)
+        add(f"mcmc-{num}", algorithm, LINE, determined=num == 0)
+
+
+def add_ising():
+    """AIS and tempered SMC with Gibbs sweeps on a grid of four spins."""
+    ising = IsingModel(0.6, 0.3, (2, 2))
+    spins = uniform((2, 2), 2)
+    start, sweep = ising.uniform(), ising.gibbs()
+    path = {"kernel": sweep, "num_temperatures": 3}
+    add("ising-ais", aide.ais(start, ising.log_density, **path), spins)
+    for num in (2, 3):
+        algorithm = aide.tempered_smc(start, ising.log_density, num_particles=num, **path)
+        add(f"ising-{num}", algorithm, spins)
+
+
+def add_smc():
+    """SMC samplers whose spaces and kernels change from move to move."""
+    rng = np.random.default_rng(3)
+    sizes = (3, 4, 2)
+    gammas = [np.log(rng.uniform(0.2, 2.0, size)) for size in sizes]
+    table = lambda rows, columns: rng.dirichlet(np.full(columns, 2.0), rows)
+    moves = [
+        toys.TableMove(table(a, b), table(b, a), gammas[t], gammas[t + 1])
+        for t, (a, b) in enumerate([(3, 4), (4, 2)])
+    ]
+    initial = Categorical(np.array([0.5, 0.3, 0.2]))
+    first, last = (lambda x, g=g: jnp.asarray(g)[x] for g in (gammas[0], gammas[-1]))
+    walk = aide.Mcmc(aide.RandomWalk(0.7), toys.GROWING.log_density)
+    growing = (toys.Grow(), walk, aide.Chain(toys.Grow(), walk))
+    pairs = [normal((0.3, 2.2), (mean, 0.5)) for mean in (0.3, 0.5, 0.6)]
+    triple = aide.Tractable(
+        lambda key: tuple(p.sample(k) for (p, _), k in zip(pairs, jax.random.split(key, 3), strict=True)),
+        lambda x: sum(p.log_density(leaf) for (p, _), leaf in zip(pairs, x, strict=True)),
+    )
+    tuples = triple, lambda x: sum(h(leaf) for (_, h), leaf in zip(pairs, x, strict=True))
+    for num in PARTICLES:
+        tables = aide.Smc(initial, tuple(moves), last, num, first)
+        add(f"smc-tables-{num}", tables, uniform((), 2))
+        algorithm = aide.Smc(toys.GROWING, growing, toys.GROWING.log_density, num)
+        add(f"smc-growing-{num}", algorithm, tuples)
+    half = aide.Tempered(toys.PRIOR.log_prob, toys.log_joint, 0.5)
+    schedule = (np.array([0.5, 0.8]), np.array([0.8, 1.0]))
+    reweight = aide.Reweight(
+        *(aide.Tempered(toys.PRIOR.log_prob, toys.log_joint, betas) for betas in schedule)
+    )
+    jumps = (
+        aide.Reweight(toys.PRIOR.log_prob, half),
+        aide.Steps(aide.Constant(aide.Mcmc(aide.RandomWalk(0.9), half)), num_steps=2),
+        aide.stacked(reweight),
+        aide.Mcmc(aide.RandomWalk(0.4), toys.log_joint),
+    )
+    add("smc-pieces", aide.Smc(toys.PRIOR, jumps, toys.log_joint, 2), LINE)
+
+
+HMM = HiddenMarkovModel(
+    [0.6, 0.3, 0.1],
+    [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.1, 0.6]],
+    [[0.8, 0.2], [0.3, 0.7], [0.1, 0.9]],
+    [0, 1, 1],
+)
+HMM_GUESS = aide.Proposal(
+    lambda y: Categorical(jnp.array([[0.7, 0.2, 0.1], [0.2, 0.4, 0.4]])[y]),
+    lambda x, y, t: Categorical(
+        jnp.array([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5], [0.4, 0.2, 0.4]])[(x + y) % 3]
+    ),
+)
+HMM_PATHS = uniform((3,), 3)
+
+
+def add_filters():
+    """Particle filters: proposals, resampling schemes and policies, real and mixed states."""
+    model = HMM.state_space()
+    proposals = {"prior": None, "optimal": HMM.optimal_proposal(), "user": HMM_GUESS}
+    for name, proposal in proposals.items():
+        for num in PARTICLES:
+            filtered = aide.ParticleFilter(model, num, proposal)
+            add(f"filter-{name}-{num}", filtered, HMM_PATHS, determined=num == 1)
+    schemes = (aide.Stratified(), aide.Systematic(), aide.Residual())
+    policies = {type(s).__name__.lower(): aide.EveryStep(s) for s in schemes}
+    policies["ess"] = aide.EssBelow(0.7)
+    policies["ess-systematic"] = aide.EssBelow(0.8, aide.Systematic())
+    policies["never"] = aide.Never()
+    for name, resampler in policies.items():
+        for num in (2, 3):
+            filtered = aide.ParticleFilter(model, num, HMM_GUESS, resampler)
+            add(f"filter-{name}-{num}", filtered, HMM_PATHS)
+    level = LocalLevelModel([0.5, -0.3, 1.2], 0.8, 1.0, 0.3, 1.0, 0.9)
+    optimal = aide.ParticleFilter(level.state_space(), 2, level.optimal_proposal())
+    add("filter-level-optimal-2", optimal, TRIPLE)
+    add("filter-level-prior-3", aide.ParticleFilter(level.state_space(), 3), TRIPLE)
+    mode_space, mode_h = uniform((3,), 2)
+    reference = aide.Tractable(
+        lambda key: {"level": TRIPLE[0].sample(key), "mode": mode_space.sample(jax.random.fold_in(key, 1))},
+        lambda x: TRIPLE[0].log_density(x["level"]) + mode_h(x["mode"]),
+    )
+    mixed = reference, lambda x: TRIPLE[1](x["level"]) + mode_h(x["mode"])
+    add("filter-dict-2", aide.ParticleFilter(toys.DICT_MODEL, 2), mixed)
+
+
+add_tractable()
+add_importance()
+add_annealed()
+add_ising()
+add_smc()
+add_filters()
