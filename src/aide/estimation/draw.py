@@ -1,5 +1,6 @@
 """The draw stage: run both algorithms, score every output with both."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,13 @@ import jax
 
 from aide._random import GOLD, TARGET, as_key
 from aide.estimation.block import draw_block
-from aide.estimation.draws import Draws, Side, join
+from aide.estimation.draws import Draws, Side
 from aide.estimation.plan import Plan
 from aide.estimation.progress import Progress
 from aide.estimation.storage import load_draws, save_draws
+
+SAVE_EVERY = 30.0
+"""Seconds between two writes of a checkpoint; the end of a run, good or bad, writes one too."""
 
 
 def draw(
@@ -75,9 +79,11 @@ def draw(
     sides: list[list[Side]] = [[], []]
 
     def finished() -> Draws:
-        joined = [join(parts) if parts else plan.empty(role) for role, parts in enumerate(sides)]
-        draws = replace(plan.header(), gold=joined[GOLD], target=joined[TARGET])
+        gold_side, target_side = (plan.collect(role, sides[role], known[role]) for role in range(2))
+        draws = replace(plan.header(), gold=gold_side, target=target_side)
         return draws if keep_values else draws.without_values()
+
+    last_saved = time.monotonic()
 
     with jax.enable_x64(True), Progress(plan.names, plan.work(known), progress) as bar:
         plan.prepare()
@@ -88,8 +94,11 @@ def draw(
                     sides[role].append(
                         draw_block(plan, role, begin, end, reuse, bar.reporter(role))
                     )
+                    if path is not None and time.monotonic() - last_saved > SAVE_EVERY:
+                        save_draws(finished(), path)
+                        last_saved = time.monotonic()
         finally:
-            if path is not None and sides[GOLD]:
+            if path is not None:
                 save_draws(finished(), path)
     return finished()
 

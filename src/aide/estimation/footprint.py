@@ -1,23 +1,34 @@
 """How many runs fit into a chunk, read off the traced program of one run."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jax.extend.core import jaxprs_in_params
 
-CPU_CHUNK_BYTES = 128 * 1024
-"""Size of the largest array inside a loop of a chunk: on CPU the working set must fit the cache."""
-GPU_CHUNK_BYTES = 64 * 1024**2
-MEMORY_BYTES = 256 * 1024**2
-"""Bound on everything one chunk keeps at once, genealogies included."""
-MOST_RUNS = 2**14
+
+class Budget(NamedTuple):
+    """Limits of a chunk.
+
+    Attributes:
+        hot: Bytes of the largest array inside a loop. On CPU the working set must fit the cache.
+        kept: Bytes of everything kept at once, genealogies included.
+        runs: Number of runs.
+    """
+
+    hot: int
+    kept: int
+    runs: int
+
+
+CPU = Budget(128 * 2**10, 256 * 2**20, 2**14)
+ACCELERATOR = Budget(64 * 2**20, 8 * 2**30, 2**20)
 
 
 def largest_chunk(jaxpr: Any, on_cpu: bool) -> int:
     """Runs per chunk, a power of two."""
     hot, kept = footprint(jaxpr)
-    budget = CPU_CHUNK_BYTES if on_cpu else GPU_CHUNK_BYTES
-    most = min(budget // hot, MEMORY_BYTES // kept, MOST_RUNS if on_cpu else 2**20)
+    budget = CPU if on_cpu else ACCELERATOR
+    most = min(budget.hot // hot, budget.kept // kept, budget.runs)
     return 2 ** max(0, most.bit_length() - 1)
 
 

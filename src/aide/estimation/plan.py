@@ -12,7 +12,7 @@ from aide._algorithm import describe, log_z_of
 from aide._random import GOLD
 from aide._validate import check_count
 from aide.estimation.check_outputs import check_algorithm, common_output
-from aide.estimation.draws import Draws, Side
+from aide.estimation.draws import Draws, Side, join
 from aide.estimation.engine import num_threads
 from aide.estimation.operations import Chunk, compile_tasks, probe_output
 
@@ -125,6 +125,18 @@ class Plan:
         chunks = self.chunk_sizes[role] * num_threads()
         rows_per_run = self.num_own(role) + self.num_cross(role)
         return min(self.counts[role], max(chunks, -(-CHUNKS_PER_BLOCK * chunks // rows_per_run)))
+
+    def collect(self, role: int, parts: list[Side], known: Side | None) -> Side:
+        """The finished runs, and after them what was known of the runs not yet reached."""
+        sides = [self.empty(role), *parts]
+        done = sum(side.num_runs for side in sides)
+        widths = (self.num_own(role), self.num_cross(role))
+        if known is not None and done < self.counts[role]:
+            rest = known.take(slice(done, self.counts[role]))
+            if rest.own.shape[1] >= widths[0] and rest.cross.shape[1] >= widths[1]:
+                cut = Side(rest.own[:, : widths[0]], rest.cross[:, : widths[1]], rest.values)
+                sides.append(cut)
+        return join([side for side in sides if side.num_runs] or sides[:1])
 
     def blocks(self, role: int, known: Side | None) -> Iterator[tuple[int, int]]:
         """Ranges of runs to finish one by one; none straddles the end of what is known."""

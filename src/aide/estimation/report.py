@@ -6,6 +6,9 @@ import numpy as np
 
 from aide.estimation.summary import Estimate, Mean
 
+ROUNDING = 1e-9
+"""A looseness below this is rounding: the algorithm is tractable."""
+
 
 def summary_text(estimate: Estimate) -> str:
     """The short summary that `print` shows."""
@@ -38,7 +41,7 @@ def summary_rows(estimate: Estimate) -> list[tuple[str, str]]:
         text = f"{show(bounds.lower)} to {show(bounds.upper)}"
         rows.append(("log Z", f"{text} of the {bounds.of} (log p(y) if its xi is p(x, y))"))
     for role, gap in zip(("gold", "target"), estimate.looseness, strict=True):
-        if gap is not None and (gap.value != 0.0 or gap.std_error > 0.0):
+        if gap is not None and max(abs(gap.value), gap.std_error) > ROUNDING:
             rows.append(
                 ("looseness", f"at most {show(gap)} nats from meta-inference of the {role}")
             )

@@ -18,6 +18,7 @@ import numpy as np
 
 from aide._numerics import log_ratio
 from aide._types import Key, LogDensity, LogProb, Value
+from aide._validate import check_count
 from aide.kernels.kernel import AbstractKernel, reversal_of
 
 
@@ -115,15 +116,16 @@ class Steps(eqx.Module):
         inputs: Any = None,
         num_steps: int | None = None,
     ):
-        lengths = {np.shape(leaf)[0] for leaf in jax.tree.leaves(inputs) if np.ndim(leaf) > 0}
+        lengths = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(inputs)}
         if num_steps is not None:
-            lengths.add(num_steps)
-        if len(lengths) != 1 or min(lengths) < 0:
+            check_count("num_steps", num_steps, 0)
+            lengths.add((num_steps,))
+        if len(lengths) != 1 or () in lengths:
             raise ValueError(
-                f"inputs and num_steps must agree on one number of steps, got {sorted(lengths)}: "
-                "give every array of `inputs` the same leading axis."
+                "inputs and num_steps must agree on one number of steps, got leading axes "
+                f"{sorted(lengths)}: give every array of `inputs` the same leading axis."
             )
-        self.move_at, self.inputs, self.num_steps = move_at, inputs, lengths.pop()
+        self.move_at, self.inputs, (self.num_steps,) = move_at, inputs, lengths.pop()
 
 
 class Constant(eqx.Module):
