@@ -1,5 +1,7 @@
 """Standard normal draws by inversion, three times faster on CPU than `jax.random.normal`."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -32,7 +34,7 @@ _FAR_TAIL = (
 )  # fmt: skip
 
 
-def standard_normal(key: Key, shape: tuple[int, ...] = (), dtype: object = float) -> Array:
+def standard_normal(key: Key, shape: tuple[int, ...] = (), dtype: Any = float) -> Array:
     r"""Independent standard normals, $\Phi^{-1}(U)$ with $U$ uniform on a grid inside $(0, 1)$."""
     uniform = jax.random.uniform(key, shape, dtype)
     # uniform() includes 0 but not 1; half a step to the right makes the grid symmetric.

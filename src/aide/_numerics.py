@@ -43,6 +43,14 @@ def running_log_mean_exp(log_values: np.ndarray) -> np.ndarray:
     return totals - np.log(np.arange(1, log_values.shape[-1] + 1))
 
 
+def row_log_mean_exp(log_values: np.ndarray) -> np.ndarray:
+    r"""$\log \frac1m \sum_i e^{l_i}$ of every row (NumPy)."""
+    peak = log_values.max(axis=1, keepdims=True)
+    shift = np.where(np.isfinite(peak), peak, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log(np.exp(log_values - shift).mean(axis=1)) + shift[:, 0]
+
+
 def as_parameter(value: Any) -> Any:
     """Store numbers so that they keep double precision and a new value never recompiles.
 

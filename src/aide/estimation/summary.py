@@ -221,7 +221,10 @@ def total_variation_bound(divergence: float) -> float:
     def excess(v: float) -> float:
         return 2 * v * (np.log1p(v) - np.log1p(-v)) - divergence
 
-    return float(optimize.brentq(excess, 0.0, upper)) if excess(upper) > 0 else float(upper)
+    if excess(upper) <= 0:
+        return float(upper)
+    root: Any = optimize.brentq(excess, 0.0, upper)
+    return float(root)
 
 
 def _terms(side: Side, num_own: int, num_cross: int) -> np.ndarray:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
+from aide._random import derive_keys
 from aide._search import draw_index
 from aide._types import Key, LogDensity, Value
 from aide._validate import check_count
@@ -52,7 +53,7 @@ class GibbsSites(AbstractKernel):
             return options[drawn], None
 
         sites = jnp.asarray(self.sites)
-        steps = (jax.random.split(key, sites.shape[0]), sites)
+        steps = (derive_keys(key, sites.shape[0]), sites)
         flat, _ = jax.lax.scan(update, x.ravel(), steps)
         return flat.reshape(x.shape)
 

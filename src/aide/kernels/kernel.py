@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from aide._random import derive, derive_keys
 from aide._types import Key, LogDensity, Value
 from aide._validate import check_count
 
@@ -78,7 +79,7 @@ class Cycle(AbstractKernel):
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         """See `AbstractKernel`."""
-        for part, subkey in zip(self.parts, jax.random.split(key, len(self.parts)), strict=True):
+        for part, subkey in zip(self.parts, derive_keys(key, len(self.parts)), strict=True):
             x = part.step(subkey, log_density, x)
         return x
 
@@ -100,7 +101,7 @@ class Repeat(AbstractKernel):
         """See `AbstractKernel`."""
 
         def body(index: Any, x: Value) -> Value:
-            return self.kernel.step(jax.random.fold_in(key, index), log_density, x)
+            return self.kernel.step(derive(key, index), log_density, x)
 
         return jax.lax.fori_loop(0, self.num_times, body, jax.tree.map(jnp.asarray, x))
 

@@ -16,6 +16,7 @@ from jaxtyping import Array
 
 from aide._normal import standard_normal
 from aide._numerics import as_parameter
+from aide._random import derive_keys
 from aide._types import Key, LogDensity, LogProb, Value
 from aide._validate import check_positive
 from aide.kernels.kernel import AbstractKernel
@@ -42,7 +43,7 @@ class AbstractMetropolis(AbstractKernel):
         A point where `log_density` is NaN is accepted and never left, so that the NaN reaches the
         result instead of passing for a rejection. A proposal that overflowed is a rejection.
         """
-        key_noise, key_accept = jax.random.split(key)
+        key_noise, key_accept = derive_keys(key, 2)
         v = self.noise(key_noise, x)
         y, w = self.involution(log_density, x, v)
         here, there = log_density(x), log_density(y)

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._numerics import log_ratio
+from aide._random import derive_keys
 from aide._types import Key, LogDensity, LogProb, Value
 from aide._validate import check_count
 from aide.kernels.kernel import AbstractKernel, reversal_of
@@ -81,7 +82,7 @@ class Chain(eqx.Module):
     def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
         """See `WeightedMove`."""
         total = jnp.zeros(())
-        for part, subkey in zip(self.parts, jax.random.split(key, len(self.parts)), strict=True):
+        for part, subkey in zip(self.parts, derive_keys(key, len(self.parts)), strict=True):
             x, log_w = part.forward(subkey, x)
             total = total + log_w
         return x, total
@@ -89,7 +90,7 @@ class Chain(eqx.Module):
     def backward(self, key: Key, y: Value) -> tuple[Value, LogProb]:
         """See `WeightedMove`."""
         total = jnp.zeros(())
-        keys = jax.random.split(key, len(self.parts))
+        keys = derive_keys(key, len(self.parts))
         for part, subkey in zip(reversed(self.parts), keys, strict=True):
             y, log_w = part.backward(subkey, y)
             total = total + log_w
@@ -106,13 +107,13 @@ class Steps(eqx.Module):
         num_steps: Number of steps; taken from `inputs` if those are given.
     """
 
-    move_at: Callable[[Any], WeightedMove]
+    move_at: Callable[[Any], Any]
     inputs: Any
     num_steps: int = eqx.field(static=True)
 
     def __init__(
         self,
-        move_at: Callable[[Any], WeightedMove],
+        move_at: Callable[[Any], Any],
         inputs: Any = None,
         num_steps: int | None = None,
     ):

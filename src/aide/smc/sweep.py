@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from aide._random import particle_keys
+from aide._random import derive_keys
 from aide._types import Key, Value
 from aide.smc.moves import Steps, WeightedMove
 from aide.smc.policy import AbstractResampler
@@ -45,7 +45,7 @@ def start(
 ) -> Population:
     r"""Draw $x^i \sim k_1$, weigh them by `log_weight`; put the retained one in a random slot."""
     key_slot, key_particles = jax.random.split(key)
-    particles = jax.vmap(initial.sample)(particle_keys(key_particles, num_particles))
+    particles = jax.vmap(initial.sample)(derive_keys(key_particles, num_particles))
     slot, possible = None, True
     if retained is not None:
         slot = jax.random.randint(key_slot, (), 0, num_particles, jnp.int32)
@@ -71,7 +71,7 @@ def advance(
         index = done.ancestors
         parents = jax.tree.map(lambda a: a.at[index].get(mode="promise_in_bounds"), parents)
     num = population.log_weights.shape[0]
-    particles, log_w = jax.vmap(move.forward)(particle_keys(key_move, num), parents)
+    particles, log_w = jax.vmap(move.forward)(derive_keys(key_move, num), parents)
     log_w = jnp.asarray(log_w, float)
     possible = population.possible
     if retained is not None:

@@ -1,0 +1,112 @@
+"""Linear regression (Figure 2): the algorithms under test, and the truth about one of them."""
+
+import itertools
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from aide.algorithms.mcmc import mcmc
+from aide.algorithms.tractable import Tractable
+from aide.kernels.kernel import Repeat
+from aide.kernels.metropolis import Independence
+from aide.problems.distributions import Normal
+from aide.problems.linear_regression import LinearRegression
+from aide.smc.moves import Chain, Mcmc, Reweight
+from aide.smc.smc import Smc
+
+FIXED_STD = 0.9
+"""Standard deviation of the variational family; its means are fitted."""
+
+
+class FirstData(eqx.Module):
+    r"""$\log p(a, b, y_{1:n})$ for the first n data."""
+
+    model: LinearRegression
+    num_data: int = eqx.field(static=True)
+
+    def __call__(self, state: Float[Array, "2"]) -> Any:
+        """Evaluate it."""
+        some = slice(0, self.num_data)
+        prior = Normal(np.zeros(2), self.model.prior_std).log_prob(state)
+        line = Normal(state[0] + state[1] * self.model.x[some], self.model.noise_std)
+        return prior + line.log_prob(self.model.y[some])
+
+
+def regression_smc(model: LinearRegression, num_particles: int) -> Smc:
+    """One datum per step; two independence-MH steps before each new datum."""
+    kernel = Repeat(Independence(model.prior()), 2)
+    densities = [FirstData(model, n) for n in range(1, len(model.x) + 1)]
+    moves = tuple(
+        Chain(Mcmc(kernel, before), Reweight(before, after))
+        for before, after in itertools.pairwise(densities)
+    )
+    label = f"SMC, {num_particles} particles"
+    return Smc(model.prior(), moves, model.log_joint, num_particles, densities[0], label=label)
+
+
+def regression_mh(model: LinearRegression, num_steps: int) -> Smc:
+    """Independence MH with the prior as proposal and start, canonical meta-inference."""
+    return mcmc(
+        model.prior(), model.log_joint, kernel=Independence(model.prior()), num_steps=num_steps
+    )
+
+
+def fit_variational(
+    key: Any, model: LinearRegression, num_iterations: int, num_samples: int = 10
+) -> Tractable:
+    r"""Means by score-function gradients of the ELBO, step size $(10^4 + t)^{-0.75}$."""
+    with jax.enable_x64(True):
+        mean = np.asarray(_ascend(key, model, num_iterations, num_samples))
+    return Tractable.of(Normal(mean, np.full(2, FIXED_STD)), f"variational, {num_iterations}")
+
+
+def _ascend(key: Any, model: LinearRegression, num_iterations: int, num_samples: int) -> Array:
+    def gradient(mean: Array, key_step: Any) -> Array:
+        states = mean + FIXED_STD * jax.random.normal(key_step, (num_samples, 2))
+        score = (states - mean) / FIXED_STD**2
+        log_q = jax.vmap(Normal(mean, FIXED_STD).log_prob)(states)
+        signal = jax.vmap(model.log_joint)(states) - log_q
+        return jnp.mean(score * signal[:, None], axis=0)
+
+    def step(t: Array, mean: Array) -> Array:
+        size = (1e4 + t) ** -0.75
+        return mean + size * gradient(mean, jax.random.fold_in(key, t))
+
+    return jax.jit(lambda n: jax.lax.fori_loop(0, n, step, jnp.zeros(2)))(num_iterations)
+
+
+def true_mh_divergence(
+    model: LinearRegression, steps: list[int], num_nodes: int = 800, half_width: float = 6.0
+) -> np.ndarray:
+    r"""The true divergence of the MH chain from the posterior after each number of steps.
+
+    The chain starts from its own proposal, the prior, so its density stays $p(x) f_t(L(x))$ with
+    $f_{t+1}(x) = \int p(y) f_t(y) \min\{1, L(x)/L(y)\}\,dy + f_t(x) r(x)$ and $r(x)$ the chance of
+    a rejection. On a grid of nodes sorted by likelihood every integral is a cumulative sum.
+    """
+    axis = np.linspace(-half_width, half_width, num_nodes)
+    nodes = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2) * model.prior_std
+    prior = np.exp(-0.5 * np.sum((nodes / model.prior_std) ** 2, axis=1))
+    prior /= prior.sum()
+    errors = np.asarray(model.y) - (nodes[:, :1] + nodes[:, 1:] * np.asarray(model.x))
+    log_l = -0.5 * np.sum((errors / model.noise_std) ** 2, axis=1)
+    order = np.argsort(log_l)
+    prior, log_l = prior[order], log_l[order]
+    likelihood = np.exp(log_l - log_l[-1])
+    posterior_ratio = likelihood / np.sum(prior * likelihood)
+    # sum_y p(y) min(1, L(y)/L(x)): nodes below x contribute L(y)/L(x), the others 1.
+    below = np.cumsum(prior * likelihood)
+    accept = below / likelihood + (1.0 - np.cumsum(prior))
+    reject, f, wanted, result = 1.0 - accept, np.ones_like(prior), set(steps), {}
+    for t in range(max(steps) + 1):
+        if t in wanted:
+            log_ratio = np.log(f) - np.log(posterior_ratio)
+            result[t] = float(np.sum(prior * (f - posterior_ratio) * log_ratio))
+        flow = prior * f
+        above = np.cumsum((flow / likelihood)[::-1])[::-1]
+        f = np.cumsum(flow) + likelihood * (above - flow / likelihood) + f * reject
+    return np.array([result[t] for t in steps])
