@@ -75,11 +75,9 @@ def _measure(model: Bimodal, gold: GoldStandard, row: Row) -> list[Row]:
     target = model.algorithm(row.proposal, row.num_particles)
     draws = gold.measure(target, row.num_meta_target)
     evidence = compare_log_evidence(draws, model.log_joint).target
-    cells: dict[str, Any] = {
-        "log_evidence": evidence.value,
-        "log_evidence_std_error": evidence.std_error,
-    }
-    return [replace(row, **results_of(Estimate(draws)), **cells)]
+    cells = results_of(Estimate(draws))
+    cells |= {"log_evidence": evidence.value, "log_evidence_std_error": evidence.std_error}
+    return [replace(row, **cells)]
 
 
 def _figure(model: Bimodal, seed: int, rows: list[Row]) -> Any:

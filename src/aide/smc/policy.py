@@ -91,7 +91,9 @@ class EssBelow(AbstractResampler):
         low = jnp.sum(weights) ** 2 < self.fraction * num * jnp.sum(weights**2)
         done = EveryStep(self.scheme)(key, log_weights, retained)
         assert done.ancestors is not None
-        slot = None if done.retained is None else jnp.where(low, done.retained, retained)
+        slot = None
+        if done.retained is not None and retained is not None:
+            slot = jnp.where(low, done.retained, retained)
         return Resampled(
             jnp.where(low, done.ancestors, jnp.arange(num, dtype=done.ancestors.dtype)),
             jnp.where(low, done.log_weights, log_weights),
