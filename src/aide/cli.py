@@ -45,3 +45,40 @@ def demo(
         )
         raise typer.Exit(2) from None
     run_demo(out, seed)
+
+
+@app.command()
+def reproduce(
+    experiment: Annotated[str, typer.Argument(help="linreg, bimodal, hmm, dpmm, galaxy or all.")],
+    scale: Annotated[str, typer.Option(help="smoke (seconds), default, or paper.")] = "default",
+    seed: Annotated[int, typer.Option(help="Seed of all runs.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder; what it holds is continued.")] = Path(
+        "aide-reproduce"
+    ),
+    num_runs: Annotated[int | None, typer.Option(help="Runs each way (N).")] = None,
+    particles: Annotated[str | None, typer.Option(help="Numbers of particles: 1,3,10.")] = None,
+    meta: Annotated[str | None, typer.Option(help="Meta-inference runs (M): 1,100.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Your own data: JSON for hmm, a column for dpmm, galaxy.")
+    ] = None,
+) -> None:
+    """Reproduce the experiments of the AIDE paper: results, figure and settings of each."""
+    from rich.console import Console
+
+    from aide.reproduce import command
+    from aide.reproduce.runner import BadInput, Options
+
+    try:
+        options = Options(
+            scale,
+            seed,
+            out,
+            num_runs,
+            command.parse_counts("--particles", particles),
+            command.parse_counts("--meta", meta),
+            data,
+        )
+        command.reproduce(experiment, command.check_options(options), Console())
+    except BadInput as error:
+        typer.echo(f"aide reproduce: {error}", err=True)
+        raise typer.Exit(2) from None

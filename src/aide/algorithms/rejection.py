@@ -10,7 +10,7 @@ from jaxtyping import Array
 from aide._algorithm import Draw
 from aide._numerics import as_parameter, log_ratio
 from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_count
+from aide._validate import check_count, raise_if
 
 
 class _State(NamedTuple):
@@ -68,8 +68,8 @@ class RejectionSampler(eqx.Module):
         first = _State(jnp.uint32(0), blank, -jnp.asarray(jnp.inf, float), jnp.asarray(False))
         end = jax.lax.while_loop(unfinished, attempt, first)
         log_xi = jnp.asarray(self.log_joint(end.x), float)
-        log_xi = eqx.error_if(log_xi, end.log_excess > _SLACK, _TOO_LOW)
-        log_xi = eqx.error_if(log_xi, ~end.accepted, _GAVE_UP)
+        log_xi = raise_if(log_xi, end.log_excess > _SLACK, _TOO_LOW)
+        log_xi = raise_if(log_xi, ~end.accepted, _GAVE_UP)
         return Draw(end.x, log_xi)
 
     def regenerate(self, key: Key, value: Value) -> LogProb:

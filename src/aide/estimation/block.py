@@ -7,7 +7,7 @@ import numpy as np
 
 from aide.estimation.check_outputs import check_log_xi
 from aide.estimation.draws import Side
-from aide.estimation.operations import regenerate_runs, simulate_runs
+from aide.estimation.operations import regenerate_runs, replay_run, simulate_runs
 from aide.estimation.plan import ROLES, Plan
 
 
@@ -32,7 +32,11 @@ def draw_block(
     if values is None:
         chunk = plan.simulate_chunk(role)
         values, first = simulate_runs(plan.key, role, algorithm, runs, chunk, report)
-        check_log_xi(ROLES[role], algorithm, "simulate", first, values)
+
+        def replay(row: int) -> None:
+            replay_run(plan.key, role, algorithm, int(runs[row]))
+
+        check_log_xi(ROLES[role], algorithm, "simulate", first, values, replay)
         if own.shape[1]:
             _check_same(ROLES[role], own[:, 0], first)
         else:

@@ -9,7 +9,7 @@ from aide.estimation.tails import HEAVY_TAIL, MIN_RUNS, pareto_shape
 def find_cautions(estimate: Estimate) -> tuple[str, ...]:
     """All warnings that apply."""
     found = [*_infinities(estimate), *_tails(estimate), *_few_runs(estimate), *_loose(estimate)]
-    if estimate.value < 0 and np.isfinite(estimate.std_error):
+    if estimate.value < -1e-9 and np.isfinite(estimate.std_error):
         found.append(
             "The estimate is below 0 by chance: the divergence is too close to 0 to tell it from 0 "
             "with this many runs."
@@ -37,6 +37,8 @@ def _tails(estimate: Estimate) -> list[str]:
     found = []
     for name, terms in (("gold", estimate.gold_terms), ("target", estimate.target_terms)):
         if terms.size < MIN_RUNS or np.isinf(terms).any():
+            continue
+        if terms.std() < 1e-9:
             continue
         shape = pareto_shape(terms)
         if shape > HEAVY_TAIL:

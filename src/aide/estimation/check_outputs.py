@@ -1,5 +1,6 @@
 """Errors for algorithms that return the wrong thing: named value, place and fix."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -46,14 +47,28 @@ def common_output(gold: Any, target: Any) -> Any:
     return jax.tree.map(promote, gold, target)
 
 
-def check_log_xi(role: str, algorithm: Any, method: str, log_xi: np.ndarray, values: Any) -> None:
-    r"""Raise for NaN and $+\infty$, and for $-\infty$ at the algorithm's own outputs."""
+def check_log_xi(
+    role: str,
+    algorithm: Any,
+    method: str,
+    log_xi: np.ndarray,
+    values: Any,
+    replay: Callable[[int], Any] = lambda row: None,
+) -> None:
+    r"""Raise for NaN and $+\infty$, and for $-\infty$ at the algorithm's own outputs.
+
+    `replay` repeats a failing run outside of compiled code, where it may say what went wrong.
+    """
     wrong = np.isnan(log_xi) | (log_xi == np.inf)
     if method == "simulate":
         wrong = wrong | (log_xi == -np.inf)
     if not wrong.any():
         return
     position = tuple(np.argwhere(wrong)[0])
+    try:
+        replay(int(position[0]))
+    except ValueError as error:
+        raise ValueError(f"{role} algorithm ({describe(algorithm)}): {error}") from None
     x = jax.tree.map(lambda a: np.array2string(np.asarray(a[position[0]]), threshold=8), values)
     found = log_xi[position]
     cause = (

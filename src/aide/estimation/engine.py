@@ -13,6 +13,7 @@ draws in double than in single precision, so results are comparable with this wr
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from threading import Lock
 from typing import Any
@@ -23,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import jaxpr_as_fun
 
+from aide._validate import deferred_errors
 from aide.estimation.footprint import largest_chunk
 
 CPU_OPTIONS = {
@@ -36,8 +38,11 @@ CPU_OPTIONS = {
 class Program:
     """One operation of one algorithm: traced for one run, compiled for chunks of runs."""
 
-    def __init__(self, one_run: Callable[..., Any], arrays: list[Any], example: tuple[Any, ...]):
-        jaxpr, self.result = jax.make_jaxpr(one_run, return_shape=True)(arrays, example)
+    def __init__(
+        self, one_run: Callable[..., Any], arrays: list[Any], example: tuple[Any, ...], device: Any
+    ):
+        with deferred_errors():
+            jaxpr, self.result = jax.make_jaxpr(one_run, return_shape=True)(arrays, example)
         run_one = jaxpr_as_fun(jaxpr)
         result_tree = jax.tree.structure(self.result)
 
@@ -50,13 +55,14 @@ class Program:
 
         self._jitted = jax.jit(run_chunk)
         self._shapes = (arrays, *example)
-        self._largest = largest_chunk(jaxpr.jaxpr, on_cpu())
+        self.device = device
+        self._largest = largest_chunk(jaxpr.jaxpr, device.platform == "cpu")
         self._compiled: dict[int, Any] = {}
         self._lock = Lock()
 
     def chunk_size(self, num: int) -> int:
         """Runs per chunk: what fits, but no more than each thread's share of `num`."""
-        share = -(-num // num_threads())
+        share = -(-num // num_threads(self.device))
         return min(self._largest, 2 ** (share - 1).bit_length())
 
     def compiled(self, size: int) -> Callable[..., Any]:
@@ -67,19 +73,36 @@ class Program:
                 rows = jax.tree.map(
                     lambda s: jax.ShapeDtypeStruct((size, *s.shape), s.dtype), tuple(row)
                 )
-                with jax.enable_x64(True):
-                    self._compiled[size] = _compile(self._jitted.lower(arrays, key, rows))
+                with self.context():
+                    self._compiled[size] = self._compile(self._jitted.lower(arrays, key, rows))
             return self._compiled[size]
 
+    @contextmanager
+    def context(self) -> Iterator[None]:
+        """Settings under which the program compiles and runs; threads do not inherit them."""
+        with jax.enable_x64(True), jax.default_device(self.device):
+            yield
 
-def on_cpu() -> bool:
-    """Whether JAX computes on the CPU."""
-    return jax.default_backend() == "cpu"
+    def _compile(self, lowered: Any) -> Any:
+        if self.device.platform == "cpu":
+            try:
+                return lowered.compile(compiler_options=CPU_OPTIONS)
+            except jax.errors.JaxRuntimeError:  # an XLA that no longer knows one of the options
+                pass
+        return lowered.compile()
 
 
-def num_threads() -> int:
+def default_device() -> Any:
+    """The device on which JAX computes now: `jax.default_device`, or the first one."""
+    device = jax.config.jax_default_device
+    return jax.devices(device)[0] if device is None or isinstance(device, str) else device
+
+
+def num_threads(device: Any) -> int:
     """Chunks run at a time: one per core on CPU, one elsewhere."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") and on_cpu() else 1
+    if device.platform != "cpu" or not hasattr(os, "sched_getaffinity"):
+        return 1
+    return len(os.sched_getaffinity(0))
 
 
 def get_program(operation: Callable[..., Any], algorithm: Any, example: tuple[Any, ...]) -> Any:
@@ -90,17 +113,17 @@ def get_program(operation: Callable[..., Any], algorithm: Any, example: tuple[An
     structure, arrays = split_algorithm(algorithm)
     leaves, tree = jax.tree.flatten((arrays, example))
     shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
-    return _trace(operation, structure, tree, shapes), arrays
+    return _trace(operation, structure, tree, shapes, default_device()), arrays
 
 
 @lru_cache(maxsize=256)
-def _trace(operation: Any, structure: Any, tree: Any, shapes: Any) -> Program:
+def _trace(operation: Any, structure: Any, tree: Any, shapes: Any, device: Any) -> Program:
     def one_run(arrays: list[Any], arguments: tuple[Any, ...]) -> Any:
         return operation(join_algorithm(structure, arrays), *arguments)
 
     abstract = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
     arrays, example = jax.tree.unflatten(tree, abstract)
-    return Program(one_run, arrays, example)
+    return Program(one_run, arrays, example, device)
 
 
 def run_chunks(
@@ -126,22 +149,22 @@ def run_chunks(
         if gathered is not None:
             tree, position = gathered
             chunk = (*chunk, jax.tree.map(lambda a: a[position[index]], tree))
-        with jax.enable_x64(True):
+        with program.context():
             return jax.tree.map(np.asarray, execute(arrays, key, chunk))
 
     pieces = []
-    for piece in _in_threads(run, range(0, num, size)):
+    for piece in _in_threads(run, range(0, num, size), num_threads(program.device)):
         pieces.append(piece)
         report(min(size, num - size * (len(pieces) - 1)))
     return jax.tree.map(lambda *parts: np.concatenate(parts)[:num], *pieces)
 
 
-def _in_threads(run: Callable[[int], Any], begins: range) -> Iterator[Any]:
+def _in_threads(run: Callable[[int], Any], begins: range, threads: int) -> Iterator[Any]:
     """Results in order. Whatever is still waiting is dropped if the caller stops early."""
-    if num_threads() == 1 or len(begins) == 1:
+    if threads == 1 or len(begins) == 1:
         yield from map(run, begins)
         return
-    with ThreadPoolExecutor(num_threads()) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         futures = [pool.submit(run, begin) for begin in begins]
         try:
             for future in futures:
@@ -169,15 +192,6 @@ def join_algorithm(structure: Any, arrays: list[Any]) -> Any:
         for is_traced, leaf in zip(traced, static, strict=True)
     ]
     return jax.tree.unflatten(tree, leaves)
-
-
-def _compile(lowered: Any) -> Any:
-    if on_cpu():
-        try:
-            return lowered.compile(compiler_options=CPU_OPTIONS)
-        except jax.errors.JaxRuntimeError:  # an XLA that no longer knows one of the options
-            pass
-    return lowered.compile()
 
 
 def _promote(leaf: Any) -> Any:

@@ -60,6 +60,12 @@ def simulate_runs(
     return run_chunks(program, arrays, stream, rows, chunk.size(program), report)
 
 
+def replay_run(key: Any, role: int, algorithm: Any, run: int) -> None:
+    """Repeat one run of a traceable algorithm outside of compiled code, for its errors."""
+    if not isinstance(algorithm, PythonAlgorithm):
+        algorithm.simulate(run_key(stream_key(key, role, SIMULATE), run, 0))
+
+
 def regenerate_runs(
     key: Any,
     role: int,

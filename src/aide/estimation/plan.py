@@ -13,7 +13,7 @@ from aide._random import GOLD
 from aide._validate import check_count
 from aide.estimation.check_outputs import check_algorithm, common_output
 from aide.estimation.draws import Draws, Side, join
-from aide.estimation.engine import num_threads
+from aide.estimation.engine import default_device, num_threads
 from aide.estimation.operations import Chunk, compile_tasks, probe_output
 
 CHUNKS_PER_BLOCK = 16
@@ -65,7 +65,7 @@ class Plan:
                 self.regenerate_chunk(role),
             )
         ]
-        with ThreadPoolExecutor(max(1, num_threads())) as pool:
+        with ThreadPoolExecutor(num_threads(default_device())) as pool:
             for done in [pool.submit(task) for task in tasks]:
                 done.result()
 
@@ -122,7 +122,7 @@ class Plan:
 
     def block_size(self, role: int) -> int:
         """Runs per block: enough to keep all threads busy, few enough to lose little."""
-        chunks = self.chunk_sizes[role] * num_threads()
+        chunks = self.chunk_sizes[role] * num_threads(default_device())
         rows_per_run = self.num_own(role) + self.num_cross(role)
         return min(self.counts[role], max(chunks, -(-CHUNKS_PER_BLOCK * chunks // rows_per_run)))
 

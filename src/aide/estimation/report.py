@@ -79,8 +79,8 @@ def show(mean: Mean) -> str:
         return "+inf" if mean.value > 0 else "-inf"
     if not np.isfinite(mean.std_error):
         return f"{mean.value:.4g} ± ?"
-    if mean.std_error == 0.0:
-        return f"{mean.value:.4g} (exact)"
+    if mean.std_error < ROUNDING:
+        return f"{0.0 if abs(mean.value) < ROUNDING else mean.value:.4g} (exact)"
     digits = int(np.clip(1 - np.floor(np.log10(mean.std_error)), 0, 12))
     return f"{mean.value:.{digits}f} ± {mean.std_error:.{digits}f}"
 

@@ -45,7 +45,7 @@ class Categorical(eqx.Module):
         r"""Log probability; $-\infty$ outside the range."""
         num = self.weights.shape[0]
         inside = (x >= 0) & (x < num)
-        weight = jnp.where(inside, self.weights[jnp.clip(x, 0, num - 1)], 0.0)
+        weight = jnp.where(inside, jnp.asarray(self.weights)[jnp.clip(x, 0, num - 1)], 0.0)
         return jnp.log(weight) - jnp.log(jnp.sum(self.weights))
 
     log_density = log_prob

@@ -90,11 +90,10 @@ def _figure(model: Bimodal, seed: int, rows: list[Row]) -> Any:
         plot_curve(axes[2], chosen, "num_particles", *cells, color=colour, label=proposal)
     axes[1].axhline(0.0, color="grey", lw=0.8)
     axes[1].set(title="AIDE", ylabel="AIDE estimate (nats)", yscale="symlog")
+    axes[1].set_ylim(bottom=-0.5)
     truth = model.log_evidence()
     axes[2].axhline(truth, color="black", ls="--", lw=1, label="truth")
-    axes[2].set(
-        title="evidence", ylabel="mean log marginal likelihood estimate", ylim=(truth - 8, None)
-    )
+    axes[2].set(title="evidence", ylabel="mean log evidence estimate", ylim=(truth - 8, None))
     for axis in axes[1:]:
         axis.set(xscale="log", xlabel="particles")
         axis.legend(frameon=False, fontsize=8)

@@ -10,7 +10,7 @@ from aide._algorithm import Draw
 from aide._numerics import log_mean_exp, log_ratio, scaled_exp
 from aide._search import draw_index
 from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_count
+from aide._validate import check_count, raise_if
 from aide.smc.moves import Steps, WeightedMove
 from aide.smc.policy import AbstractResampler, EveryStep
 from aide.smc.sweep import Population, Retained, run_segment, start, walk_back
@@ -120,4 +120,4 @@ def log_xi_of(log_joint: Any, population: Population) -> LogProb:
 def refuse_zero(log_xi: LogProb, population: Population) -> LogProb:
     """Raise if a free run ended with all weights zero."""
     dead = population.log_evidence + jnp.max(population.log_weights) == -jnp.inf
-    return eqx.error_if(log_xi, dead, ALL_ZERO)
+    return raise_if(log_xi, dead, ALL_ZERO)
