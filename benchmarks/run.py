@@ -85,7 +85,7 @@ def run_aide(model: LocalLevelModel, num: int, seed: int) -> tuple[float, list[f
 
 
 def check_agreement(name: str, log_evidence: list[float], truth: float) -> float:
-    """z of the mean of p̂/p, which is 1 for every correct filter."""
+    """The z of the mean of p̂/p, which is 1 for every correct filter."""
     ratio = np.exp(np.array(log_evidence) - truth)
     z = float((ratio.mean() - 1) / (ratio.std(ddof=1) / np.sqrt(ratio.size)))
     if abs(z) > Z_MAX:
@@ -110,10 +110,11 @@ def bench_size(num: int, turns: int, model: LocalLevelModel, tools: dict[str, Pa
     """All contenders at one number of particles."""
     contenders = {"aide": Contender(), "c": Contender(), "particles": Contender()}
     first, _, _ = run_aide(model, num, 0)
+    steady = first
     for turn in range(turns):
         seconds, evidence, runs = run_aide(model, num, turn + 1)
         contenders["aide"].add(num, runs, seconds, evidence)
-        steady = seconds if turn == 0 else min(steady, seconds)
+        steady = min(steady, seconds)
         run = peers.run_c(tools["c"], tools["data"], particles=num, runs=C_RUNS[num], seed=turn)
         contenders["c"].add(num, C_RUNS[num], run.seconds, run.log_evidence)
         runs = PARTICLES_RUNS[num]
@@ -137,10 +138,9 @@ def bench_size(num: int, turns: int, model: LocalLevelModel, tools: dict[str, Pa
 
 def as_markdown(results: dict) -> str:
     """The table for people."""
-    lines = [
-        "| P | aide, M/s | C (2 threads), M/s | particles, M/s | aide / C | aide / particles | compile, s |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    heads = ("P", "aide, M/s", "C (2 threads), M/s", "particles, M/s", "aide / C")
+    heads = (*heads, "aide / particles", "compile, s")
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for row in results["sizes"]:
         rates = [f"{row['median_rate'][name] / 1e6:.2f}" for name in ("aide", "c", "particles")]
         ratios = f"{row['aide_over_c']:.2f} | {row['aide_over_particles']:.1f}"
@@ -148,10 +148,8 @@ def as_markdown(results: dict) -> str:
         lines.append(
             f"| {row['particles']:,} | {cells} | {ratios} | {row['compile_seconds']:.1f} |"
         )
-    lines.append("")
-    lines.append(
-        f"`import aide` adds {results['import_seconds']:.2f} s to `import jax`. {results['machine']}"
-    )
+    imported = f"`import aide` adds {results['import_seconds']:.2f} s to `import jax`."
+    lines += ["", f"{imported} {results['machine']}"]
     return "\n".join(lines) + "\n"
 
 

@@ -1,5 +1,6 @@
 """AIDE: how accurate is your probabilistic inference, on this data set, in nats?"""
 
+from aide import problems
 from aide._algorithm import Draw, InferenceAlgorithm
 from aide.algorithms.annealed import Tempered, ais, tempered_smc
 from aide.algorithms.forward_reverse import ForwardReverse
@@ -73,6 +74,7 @@ __all__ = [
     "load_draws",
     "mala",
     "mcmc",
+    "problems",
     "save_draws",
     "sir",
     "stacked",

@@ -55,10 +55,24 @@ class InferenceAlgorithm(Protocol):
         ...
 
 
+class Label(str):
+    """The name of an algorithm: a leaf of its pytree that never matters to what it computes."""
+
+    __slots__ = ()
+
+
 def log_z_of(algorithm: Any) -> float | None:
     r"""The algorithm's claim about $\log Z$, or `None` if it makes none."""
     log_z = getattr(algorithm, "log_z", None)
-    return None if log_z is None else float(np.asarray(log_z))
+    if log_z is None:
+        return None
+    number = float(np.asarray(log_z))
+    if not np.isfinite(number):
+        raise ValueError(
+            f"log_z of {describe(algorithm)} must be a finite number, or None if it is unknown, "
+            f"got {log_z}."
+        )
+    return number
 
 
 def describe(algorithm: Any) -> str:

@@ -30,10 +30,12 @@ def log_ratio(log_numerator: Any, log_denominator: Any) -> Array:
     r"""$\log (a/b)$, and $-\infty$ where $a = 0$, whatever $b$ is.
 
     A particle that leaves the support has weight zero even where the density it comes from
-    vanishes too ($0/0$). NaN in $a$ stays NaN.
+    vanishes too ($0/0$). NaN in $a$ stays NaN; an infinite $a$, which no density may
+    be, is NaN too.
     """
     numerator = jnp.asarray(log_numerator, float)
     ratio = numerator - jnp.asarray(log_denominator, float)
+    ratio = jnp.where(numerator == jnp.inf, jnp.nan, ratio)
     return jnp.where(numerator == -jnp.inf, -jnp.inf, ratio)
 
 
@@ -56,8 +58,8 @@ def as_parameter(value: Any) -> Any:
 
     Numbers become Python floats and lists become float64 NumPy arrays, neither of which is
     rounded to float32 outside of `jax.enable_x64`. JAX arrays and tracers are left as they are.
-    (Zero-dimensional NumPy arrays used outside of `enable_x64` first arrived as float32 inside it,
-    seen on JAX 0.10.2.)
+    (JAX 0.10 caches conversions of NumPy arrays without regard to `enable_x64`; zero-dimensional
+    ones arrived as float32 inside of it.)
     """
     if isinstance(value, jax.Array):
         return value

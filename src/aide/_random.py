@@ -16,11 +16,22 @@ SIMULATE, OWN_META, CROSS_META = 0, 1, 2
 def as_key(key: Any) -> Key:
     """Accept new-style keys and old `PRNGKey` arrays; reject everything else by name."""
     dtype = getattr(key, "dtype", None)
+    if dtype == jnp.uint32 and key.shape in ((2,), (4,)):
+        key = jax.random.wrap_key_data(key, impl={2: "threefry2x32", 4: "rbg"}[key.shape[0]])
+        dtype = key.dtype
     if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key) and key.shape == ():
-        return key
-    if dtype == jnp.uint32 and key.shape == (2,):
-        return jax.random.wrap_key_data(key)
+        return _as_threefry(key)
     raise TypeError(f"key must be a single JAX key such as jax.random.key(0), got {key!r}.")
+
+
+def _as_threefry(key: Key) -> Key:
+    """Other generators are not vectorised run by run: chunks would change their numbers."""
+    if str(jax.random.key_impl(key)) == "threefry2x32":
+        return key
+    threefry = jax.random.key(0, impl="threefry2x32")
+    for word in jax.random.key_data(key).ravel():
+        threefry = jax.random.fold_in(threefry, word)
+    return threefry
 
 
 def stream_key(key: Key, role: int, purpose: int) -> Key:

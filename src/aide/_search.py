@@ -21,7 +21,8 @@ def invert_cdf(
     points = jnp.minimum(points, jnp.nextafter(cumulative[-1], -jnp.inf))
 
     def halve(level: Array, index: Array) -> Array:
-        candidate = index + (jnp.int32(1) << (num_levels - 1 - level).astype(jnp.int32))
+        half = jnp.int32(1) << (num_levels - 1 - jnp.asarray(level)).astype(jnp.int32)
+        candidate = index + half
         below = table.at[candidate - 1].get(mode="promise_in_bounds") <= points
         return jnp.where(below, candidate, index)
 

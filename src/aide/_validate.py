@@ -19,6 +19,17 @@ def check_count(name: str, count: Any, minimum: int = 1) -> None:
         raise ValueError(f"{name} must be an integer of at least {minimum}, got {count!r}.")
 
 
+def check_scalar(name: str, log_density: Any) -> Any:
+    """The value of a log density; raise unless it is one number."""
+    if log_density is None or np.shape(log_density) != ():
+        raise ValueError(
+            f"{name} must return one number per state, got "
+            f"{'None' if log_density is None else f'shape {np.shape(log_density)}'}. A log density "
+            "of a vector must be summed over its components."
+        )
+    return log_density
+
+
 def check_positive(name: str, value: Any) -> None:
     """Raise unless every entry of a concrete `value` is positive and finite."""
     if isinstance(value, jax.core.Tracer):

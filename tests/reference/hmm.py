@@ -102,9 +102,7 @@ class Enumeration(NamedTuple):
         return np.bincount(self.path.ravel(), values.ravel(), minlength=len(PATHS))
 
 
-def enumerate_filter(
-    tables: Filter, num: int, fraction: float, rho: Law, tau: Twin
-) -> Enumeration:
+def enumerate_filter(tables: Filter, num: int, fraction: float, rho: Law, tau: Twin) -> Enumeration:
     """Probabilities of all traces; resampling where the ESS is below `fraction` times `num`."""
     traces = all_traces(num)
     lineage = traces.lineage()

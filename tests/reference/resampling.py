@@ -11,6 +11,13 @@ from functools import cache
 
 import numpy as np
 
+# With a particle of weight zero, and with P * W_j = 1 or 2 exactly.
+WEIGHTS = {
+    1: [(3,)],
+    2: [(7, 3), (1, 6), (5, 5), (0, 4)],
+    3: [(5, 3, 1), (3, 5, 1), (0, 4, 3), (4, 0, 1), (1, 2, 6)],
+}
+"""Unnormalised weights on which schemes are compared with their laws, by P."""
 ZERO = 1e-12
 """Probabilities below this are rounding errors of an exact zero."""
 
@@ -30,6 +37,13 @@ def index_of(ancestors: np.ndarray) -> np.ndarray:
     """The position of ancestor vectors (last axis) in `ancestor_vectors`."""
     num = ancestors.shape[-1]
     return ancestors @ num ** np.arange(num - 1, -1, -1)
+
+
+def counts(ancestors: np.ndarray, slots: np.ndarray) -> np.ndarray:
+    """How often each (slot, ancestor vector) occurs among draws [N, P] and [N]: [k, a]."""
+    num = ancestors.shape[-1]
+    cells = slots * num**num + index_of(ancestors)
+    return np.bincount(cells, minlength=num ** (num + 1)).reshape(num, -1)
 
 
 def multinomial(weights: np.ndarray) -> np.ndarray:
@@ -116,5 +130,10 @@ LAWS: dict[str, Law] = {
     "systematic": systematic,
     "residual": residual,
 }
-TWINS: dict[str, Twin] = {name: twin for name in LAWS} | {"multinomial": twin_in_own_slot}
+TWINS: dict[str, Twin] = {
+    "multinomial": twin_in_own_slot,
+    "stratified": twin,
+    "systematic": twin,
+    "residual": twin,
+}
 """The twin each scheme promises; `Multinomial` documents that it keeps its own slot."""

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from aide.problems import HiddenMarkovModel, IsingModel, LocalLevelModel
-from aide.problems.distributions import Categorical, Normal
 
 import aide
+from aide.problems import HiddenMarkovModel, IsingModel, LocalLevelModel
+from aide.problems.distributions import Categorical, Normal
 from support import toys
 
 
@@ -27,7 +27,6 @@ class Entry(NamedTuple):
         log_h: A normalised log density inside the output density's support (law 5).
         log_z: The true log Z.
         determined: Whether the output determines the trace (law 3).
-        tractable: Whether the output density itself is returned (law 4).
         log_q: The output density by an independent formula, where there is one (law 1).
         num_runs: Runs of every kind.
         full: Part of the long suite only.
@@ -38,7 +37,6 @@ class Entry(NamedTuple):
     log_h: Callable[[Any], Any]
     log_z: float = 0.0
     determined: bool = False
-    tractable: bool = False
     log_q: Callable[[float], float] | None = None
     num_runs: int = 20_000
     full: bool = False
@@ -57,13 +55,25 @@ def add(name, algorithm, space, **facts):
 def uniform(shape, num_values):
     """The uniform distribution on integer arrays, as reference and as h."""
     log_density = lambda x: jnp.full((), -math.prod(shape) * math.log(num_values))
-    sample = lambda key: jax.random.randint(key, shape, 0, num_values)
+    sample = lambda key: jax.random.randint(key, shape, 0, num_values, jnp.int32)
     return aide.Tractable(sample, log_density), log_density
 
 
 def normal(broad, narrow):
     """A broad normal as reference, a narrow one as h; each given by mean and std."""
     return aide.Tractable.of(Normal(*broad)), Normal(*narrow).log_prob
+
+
+def product(*spaces):
+    """Tuples with one component from each space."""
+    joint = lambda parts: lambda x: sum(part(leaf) for part, leaf in zip(parts, x, strict=True))
+    references, narrow = zip(*spaces, strict=True)
+
+    def sample(key):
+        keys = jax.random.split(key, len(references))
+        return tuple(r.sample(k) for r, k in zip(references, keys, strict=True))
+
+    return aide.Tractable(sample, joint([r.log_density for r in references])), joint(narrow)
 
 
 LINE = normal((0.3, 2.0), (0.8, 0.5))
@@ -74,7 +84,7 @@ def add_tractable():
     """Densities that are known: normalised, shifted by a known or an unknown constant."""
     skewed = Normal(-0.4, 0.9)
     log_q = lambda x: -0.5 * ((x + 0.4) / 0.9) ** 2 - math.log(0.9 * math.sqrt(2 * math.pi))
-    facts = {"determined": True, "tractable": True, "log_q": log_q}
+    facts = {"determined": True, "log_q": log_q}
     shifted = lambda x: skewed.log_prob(x) + 0.7
     add("tractable", aide.Tractable.of(skewed), LINE, **facts)
     add("tractable-shifted", aide.Tractable(skewed.sample, shifted, 0.7), LINE, log_z=0.7, **facts)
@@ -83,7 +93,7 @@ def add_tractable():
     encoder = lambda y: Normal(0.5 * y - 0.8, 0.7 + 0.25 * y)
     add("amortized", aide.Amortized(encoder, 0.8), LINE, **facts)
     log_z = toys.log_evidence()
-    facts["log_q"] = lambda x: float(toys.log_joint(x)) - log_z
+    facts["log_q"] = lambda x: toys.log_sir_density(x, 1) + math.log(toys.weight(x)) - log_z
     rejection = aide.RejectionSampler(toys.PRIOR, toys.log_joint, 0.6)
     add("rejection", rejection, LINE, log_z=log_z, **facts)
 
@@ -108,19 +118,14 @@ def add_annealed():
         "hmc": aide.Hmc(0.4, 3),
         "independence": independence,
         "cycle": aide.Cycle(walk, independence, aide.mala(0.5)),
-        "repeat": aide.Repeat(aide.Cycle(walk, independence), 2),
+        "repeat": aide.Repeat(independence, 2),
     }
-    for index, (name, kernel) in enumerate(kernels.items()):
+    core = {("walk", 1), ("walk", 2), ("walk", 3), ("hmc", 3), ("cycle", 2), ("repeat", 1)}
+    for name, kernel in kernels.items():
         for num in PARTICLES:
-            algorithm = aide.tempered_smc(
-                toys.PRIOR,
-                toys.log_joint,
-                kernel=kernel,
-                num_particles=num,
-                temperatures=[0.2, 0.6, 1.0],
-            )
-            core = name == "walk" or num == PARTICLES[index % 3]
-            add(f"tempered-{name}-{num}", algorithm, LINE, full=not core)
+            path: Any = {"kernel": kernel, "temperatures": [0.2, 0.6, 1.0]}
+            algorithm = aide.tempered_smc(toys.PRIOR, toys.log_joint, num_particles=num, **path)
+            add(f"tempered-{name}-{num}", algorithm, LINE, full=(name, num) not in core)
     for num in (0, 1, 3):
         algorithm = aide.mcmc(toys.PRIOR, toys.log_joint, kernel=walk, num_steps=num)
         add(f"mcmc-{num}", algorithm, LINE, determined=num == 0)
@@ -135,46 +140,45 @@ def add_ising():
     add("ising-ais", aide.ais(start, ising.log_density, **path), spins)
     for num in (2, 3):
         algorithm = aide.tempered_smc(start, ising.log_density, num_particles=num, **path)
-        add(f"ising-{num}", algorithm, spins)
+        add(f"ising-{num}", algorithm, spins, full=True)
+
+
+def add_gibbs():
+    """AIS with Gibbs sweeps on a table where the order of the sites matters."""
+    path: Any = {"kernel": aide.GibbsSites(np.arange(2), 3), "temperatures": [0.8, 1.0]}
+    add("gibbs-ais", aide.ais(toys.TABLE_START, toys.log_table, **path), uniform((2,), 3))
 
 
 def add_smc():
     """SMC samplers whose spaces and kernels change from move to move."""
     rng = np.random.default_rng(3)
-    sizes = (3, 4, 2)
-    gammas = [np.log(rng.uniform(0.2, 2.0, size)) for size in sizes]
+    gammas = [np.log(rng.uniform(0.2, 2.0, size)) for size in (3, 4, 2)]
     table = lambda rows, columns: rng.dirichlet(np.full(columns, 2.0), rows)
-    moves = [
+    moves = tuple(
         toys.TableMove(table(a, b), table(b, a), gammas[t], gammas[t + 1])
         for t, (a, b) in enumerate([(3, 4), (4, 2)])
-    ]
-    initial = Categorical(np.array([0.5, 0.3, 0.2]))
+    )
+    first_weights: Any = np.array([0.5, 0.3, 0.2])
+    initial = Categorical(first_weights)
     first, last = (lambda x, g=g: jnp.asarray(g)[x] for g in (gammas[0], gammas[-1]))
+    switch = uniform((), 2)
     walk = aide.Mcmc(aide.RandomWalk(0.7), toys.GROWING.log_density)
     growing = (toys.Grow(), walk, aide.Chain(toys.Grow(), walk))
-    pairs = [normal((0.3, 2.2), (mean, 0.5)) for mean in (0.3, 0.5, 0.6)]
-    triple = aide.Tractable(
-        lambda key: tuple(p.sample(k) for (p, _), k in zip(pairs, jax.random.split(key, 3), strict=True)),
-        lambda x: sum(p.log_density(leaf) for (p, _), leaf in zip(pairs, x, strict=True)),
-    )
-    tuples = triple, lambda x: sum(h(leaf) for (_, h), leaf in zip(pairs, x, strict=True))
+    tuples = product(*(normal((0.3, 2.2), (mean, 0.5)) for mean in (0.3, 0.5, 0.6)))
     for num in PARTICLES:
-        tables = aide.Smc(initial, tuple(moves), last, num, first)
-        add(f"smc-tables-{num}", tables, uniform((), 2))
+        tables = aide.Smc(initial, moves, last, num, first)
+        add(f"smc-tables-{num}", tables, switch, full=num == 3)
         algorithm = aide.Smc(toys.GROWING, growing, toys.GROWING.log_density, num)
-        add(f"smc-growing-{num}", algorithm, tuples)
+        add(f"smc-growing-{num}", algorithm, tuples, full=num != 2)
     half = aide.Tempered(toys.PRIOR.log_prob, toys.log_joint, 0.5)
-    schedule = (np.array([0.5, 0.8]), np.array([0.8, 1.0]))
-    reweight = aide.Reweight(
-        *(aide.Tempered(toys.PRIOR.log_prob, toys.log_joint, betas) for betas in schedule)
-    )
-    jumps = (
+    at = lambda betas: aide.Tempered(toys.PRIOR.log_prob, toys.log_joint, np.array(betas))
+    pieces = (
         aide.Reweight(toys.PRIOR.log_prob, half),
         aide.Steps(aide.Constant(aide.Mcmc(aide.RandomWalk(0.9), half)), num_steps=2),
-        aide.stacked(reweight),
+        aide.stacked(aide.Reweight(at([0.5, 0.8]), at([0.8, 1.0]))),
         aide.Mcmc(aide.RandomWalk(0.4), toys.log_joint),
     )
-    add("smc-pieces", aide.Smc(toys.PRIOR, jumps, toys.log_joint, 2), LINE)
+    add("smc-pieces", aide.Smc(toys.PRIOR, pieces, toys.log_joint, 2), LINE)
 
 
 HMM = HiddenMarkovModel(
@@ -199,26 +203,28 @@ def add_filters():
     for name, proposal in proposals.items():
         for num in PARTICLES:
             filtered = aide.ParticleFilter(model, num, proposal)
-            add(f"filter-{name}-{num}", filtered, HMM_PATHS, determined=num == 1)
+            core = name == "prior" or num == 2 or (name, num) == ("optimal", 1)
+            add(f"filter-{name}-{num}", filtered, HMM_PATHS, determined=num == 1, full=not core)
     schemes = (aide.Stratified(), aide.Systematic(), aide.Residual())
-    policies = {type(s).__name__.lower(): aide.EveryStep(s) for s in schemes}
+    policies: dict[str, Any] = {type(s).__name__.lower(): aide.EveryStep(s) for s in schemes}
+    paths = uniform((3,), 2)
     policies["ess"] = aide.EssBelow(0.7)
     policies["ess-systematic"] = aide.EssBelow(0.8, aide.Systematic())
     policies["never"] = aide.Never()
     for name, resampler in policies.items():
         for num in (2, 3):
-            filtered = aide.ParticleFilter(model, num, HMM_GUESS, resampler)
-            add(f"filter-{name}-{num}", filtered, HMM_PATHS)
+            filtered = aide.ParticleFilter(toys.STICKY.state_space(), num, None, resampler)
+            core = num == 2 + (isinstance(resampler, aide.EveryStep))
+            add(f"filter-{name}-{num}", filtered, paths, full=not core)
     level = LocalLevelModel([0.5, -0.3, 1.2], 0.8, 1.0, 0.3, 1.0, 0.9)
     optimal = aide.ParticleFilter(level.state_space(), 2, level.optimal_proposal())
     add("filter-level-optimal-2", optimal, TRIPLE)
-    add("filter-level-prior-3", aide.ParticleFilter(level.state_space(), 3), TRIPLE)
-    mode_space, mode_h = uniform((3,), 2)
-    reference = aide.Tractable(
-        lambda key: {"level": TRIPLE[0].sample(key), "mode": mode_space.sample(jax.random.fold_in(key, 1))},
-        lambda x: TRIPLE[0].log_density(x["level"]) + mode_h(x["mode"]),
-    )
-    mixed = reference, lambda x: TRIPLE[1](x["level"]) + mode_h(x["mode"])
+    add("filter-level-prior-3", aide.ParticleFilter(level.state_space(), 3), TRIPLE, full=True)
+    pairs, log_h = product(TRIPLE, uniform((3,), 2))
+    named = lambda x: {"level": x[0], "mode": x[1]}
+    plain = lambda density: lambda x: density((x["level"], x["mode"]))
+    reference = aide.Tractable(lambda key: named(pairs.sample(key)), plain(pairs.log_density))
+    mixed = reference, plain(log_h)
     add("filter-dict-2", aide.ParticleFilter(toys.DICT_MODEL, 2), mixed)
 
 
@@ -226,5 +232,6 @@ add_tractable()
 add_importance()
 add_annealed()
 add_ising()
+add_gibbs()
 add_smc()
 add_filters()

@@ -5,14 +5,16 @@ $L(x) = (0.1 + e^{-(x-1)^2/0.32})\,e^{\tanh(x)/2}$ under the prior $N(0, 1.2^2)$
 """
 
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from aide.problems.distributions import Categorical, Normal
 
 import aide
+from aide.problems import HiddenMarkovModel
+from aide.problems.distributions import Categorical, Normal
 
 PRIOR = Normal(0.0, 1.2)
 
@@ -27,7 +29,8 @@ def log_joint(x):
     return PRIOR.log_prob(x) + log_likelihood(x)
 
 
-def _numpy_weight(x):
+def weight(x):
+    """The likelihood in NumPy."""
     return (0.1 + np.exp(-0.5 * ((x - 1.0) / 0.4) ** 2)) * np.exp(0.5 * np.tanh(x))
 
 
@@ -41,18 +44,18 @@ def _grid(num):
 def log_evidence():
     """Log integral of prior times likelihood, by quadrature."""
     points, mass = _grid(4000)
-    return float(np.log(mass @ _numpy_weight(points)))
+    return float(np.log(mass @ weight(points)))
 
 
 def log_sir_density(x, num_particles):
     r"""Output density of SIR: $k(x)\,w(x)\,E[P / (w(x) + \sum_{i<P} w(x_i))]$, by quadrature."""
     points, mass = _grid(600)
-    weights = _numpy_weight(points)
+    weights = weight(points)
     totals, chances = np.zeros(1), np.ones(1)
     for _ in range(num_particles - 1):
         totals = np.add.outer(totals, weights).ravel()
         chances = np.multiply.outer(chances, mass).ravel()
-    own = _numpy_weight(x)
+    own = weight(x)
     mean = chances @ (num_particles * own / (own + totals))
     return float(np.log(mean) - 0.5 * (x / 1.2) ** 2 - math.log(1.2) - 0.5 * math.log(2 * math.pi))
 
@@ -81,10 +84,10 @@ def forward_reverse_ais():
 class TableMove(eqx.Module):
     """Any forward and backward kernel between two finite spaces, from tables."""
 
-    forward_table: jax.Array
-    backward_table: jax.Array
-    log_from: jax.Array
-    log_to: jax.Array
+    forward_table: Any
+    backward_table: Any
+    log_from: Any
+    log_to: Any
 
     def forward(self, key, x):
         """Sample y from row x of the forward table."""
@@ -141,8 +144,8 @@ class Grow(eqx.Module):
 class LevelAndMode(eqx.Module):
     """A switch and a level that it shifts, as one distribution on dicts."""
 
-    level: jax.Array
-    weights: jax.Array
+    level: Any
+    weights: Any
 
     def sample(self, key):
         """Draw the switch, then the level."""
@@ -162,6 +165,35 @@ DICT_MODEL = aide.StateSpaceModel(
     lambda x, t: Normal(x["level"] - 0.3 * x["mode"], 1.1),
     [0.9, -0.4, 1.5],
 )
+
+STICKY = HiddenMarkovModel(
+    [0.55, 0.45], [[0.98, 0.02], [0.14, 0.86]], [[0.47, 0.53], [0.82, 0.18]], [0, 1, 0]
+)
+"""A chain that remembers, so that it matters who descends from whom."""
+
+_TABLE = np.array([[0.12, 0.70, 0.01], [0.005, 0.02, 0.10], [0.01, 0.02, 0.015]])
+_START: Any = np.array([[0.10, 0.07, 0.10], [0.07, 0.25, 0.35], [0.02, 0.02, 0.02]])
+
+
+def log_table(x):
+    """A density on two sites of three values; nothing maps a sweep to the reversed sweep."""
+    return jnp.log(jnp.asarray(_TABLE))[x[0], x[1]]
+
+
+class TableStart(eqx.Module):
+    """The start of Gibbs chains on the table."""
+
+    def sample(self, key):
+        """Draw both sites."""
+        flat = Categorical(_START.ravel()).sample(key)
+        return jnp.stack([flat // 3, flat % 3])
+
+    def log_density(self, x):
+        """Normalised log density."""
+        return Categorical(_START.ravel()).log_prob(3 * x[0] + x[1])
+
+
+TABLE_START = TableStart()
 
 
 class NumpySir:

@@ -10,11 +10,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
+from aide._distribution import LogDensityOf, check_distribution
 from aide._numerics import as_parameter, log_ratio
 from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_count
+from aide._validate import check_count, check_scalar
 from aide.kernels.kernel import AbstractKernel
 from aide.smc.moves import Mcmc, Steps
 from aide.smc.policy import AbstractResampler, EveryStep
@@ -31,7 +32,7 @@ class Tempered(eqx.Module):
     def __call__(self, x: Value) -> LogProb:
         """Evaluate the tempered log density."""
         start = jnp.asarray(self.log_start(x), float)
-        end = jnp.asarray(self.log_end(x), float)
+        end = jnp.asarray(check_scalar("log_joint", self.log_end(x)), float)
         # 0 * log 0 = 0 on the path, as in 0 * log(0) = log(0 ** 0).
         first = jnp.where(self.temperature == 1.0, 0.0, (1.0 - self.temperature) * start)
         return first + jnp.where(self.temperature == 0.0, 0.0, self.temperature * end)
@@ -85,7 +86,7 @@ def tempered_smc(
     kernel: AbstractKernel,
     num_particles: int,
     num_temperatures: int | None = None,
-    temperatures: Float[Array, " num"] | None = None,
+    temperatures: Any = None,
     resampler: AbstractResampler | None = None,
     label: str = "",
 ) -> Smc:
@@ -104,8 +105,9 @@ def tempered_smc(
         label: A name for tables.
     """
     schedule = _schedule(num_temperatures, temperatures)
-    first = Tempered(prior.log_density, log_joint, schedule[0])
-    step = AnnealingStep(prior.log_density, log_joint, kernel)
+    check_distribution("prior", prior)
+    first = Tempered(LogDensityOf(prior), log_joint, schedule[0])
+    step = AnnealingStep(LogDensityOf(prior), log_joint, kernel)
     moves = (Steps(step, (schedule[:-1], schedule[1:])),) if len(schedule) > 1 else ()
     size = f"{len(schedule)} temperatures"
     name = (
@@ -122,7 +124,7 @@ def ais(
     *,
     kernel: AbstractKernel,
     num_temperatures: int | None = None,
-    temperatures: Float[Array, " num"] | None = None,
+    temperatures: Any = None,
     label: str = "",
 ) -> Smc:
     r"""Annealed importance sampling (Neal 2001): tempered SMC with one particle.

@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from aide._algorithm import Draw
+from aide._algorithm import Draw, Label
 from aide._types import Key, LogDensity, LogProb, Value
 
 
@@ -25,7 +25,7 @@ class ForwardReverse(eqx.Module):
     forward: Callable[[Key], tuple[Value, Any]]
     reverse: Callable[[Key, Value], Any]
     log_joint: LogDensity
-    label: str = eqx.field(static=True, default="")
+    label: str = eqx.field(converter=Label, default="")
 
     @property
     def log_z(self) -> float:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from aide._algorithm import Draw
+from aide._algorithm import Draw, Label
 from aide._types import Key, LogDensity, LogProb, Value
 from aide._validate import check_count
 from aide.algorithms.state_space import Extend, FirstState, Proposal, StateSpaceModel
@@ -35,7 +35,7 @@ class ParticleFilter(eqx.Module):
     num_particles: int = eqx.field(static=True)
     proposal: Proposal | None = None
     resampler: AbstractResampler = EveryStep()
-    label: str = eqx.field(static=True, default="")
+    label: str = eqx.field(converter=Label, default="")
 
     def __check_init__(self) -> None:
         check_count("num_particles", self.num_particles)
@@ -54,7 +54,7 @@ class ParticleFilter(eqx.Module):
         """Filter, draw a final particle by weight, trace its path back through the genealogy."""
         key_start, key_steps, key_output = jax.random.split(key, 3)
         first = FirstState(self.model, self.proposal)
-        population = start(key_start, first, first.log_weight, self.num_particles, None)
+        population = start(key_start, first.sample, first.log_weight, self.num_particles, None)
         states = jax.tree.map(lambda a: a[None], population.particles)
         chosen, ancestors = None, None
         if self.model.num_steps > 1:
@@ -73,7 +73,7 @@ class ParticleFilter(eqx.Module):
         key_start, key_steps = jax.random.split(key)
         first = FirstState(self.model, self.proposal)
         x_first = jax.tree.map(lambda a: a[0], value)
-        population = start(key_start, first, first.log_weight, self.num_particles, x_first)
+        population = start(key_start, first.sample, first.log_weight, self.num_particles, x_first)
         if self.model.num_steps > 1:
             steps = self._steps()
             before = jax.tree.map(lambda a: a[:-1], value)

@@ -53,7 +53,12 @@ class PythonAlgorithm:
 
 
 def _scalar(label: str, method: str, log_xi: Any) -> float:
-    array = np.asarray(log_xi, dtype=np.float64)
+    try:
+        array = np.asarray(log_xi).astype(np.float64) if log_xi is not None else None
+    except (TypeError, ValueError):
+        array = None
+    if array is None:
+        raise TypeError(f"{label}: {method} must return a number log_xi, got {log_xi!r}.")
     if array.shape != ():
         raise ValueError(f"{label}: {method} must return a scalar log_xi, got shape {array.shape}.")
     return float(array)

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from aide._algorithm import Draw
+from aide._algorithm import Draw, Label
+from aide._distribution import check_distribution, log_density_of, sample_from
 from aide._numerics import as_parameter, log_ratio
 from aide._types import Key, LogDensity, LogProb, Value
 from aide._validate import check_count, raise_if
@@ -38,10 +39,11 @@ class RejectionSampler(eqx.Module):
     log_joint: LogDensity
     log_bound: Array = eqx.field(converter=as_parameter)
     max_tries: int = eqx.field(static=True, default=1_000_000)
-    label: str = eqx.field(static=True, default="")
+    label: str = eqx.field(converter=Label, default="")
 
     def __check_init__(self) -> None:
         check_count("max_tries", self.max_tries)
+        check_distribution("proposal", self.proposal)
 
     @property
     def log_z(self) -> None:
@@ -53,8 +55,8 @@ class RejectionSampler(eqx.Module):
 
         def attempt(state: _State) -> _State:
             key_x, key_u = jax.random.split(jax.random.fold_in(key, state.tries))
-            x = self.proposal.sample(key_x)
-            log_ratio_x = log_ratio(self.log_joint(x), self.proposal.log_density(x))
+            x = sample_from(self.proposal, key_x)
+            log_ratio_x = log_ratio(self.log_joint(x), log_density_of(self.proposal, x))
             excess = log_ratio_x - self.log_bound
             # NaN stops the loop and reaches the caller through log_xi.
             accepted = (jnp.log(jax.random.uniform(key_u)) < excess) | jnp.isnan(excess)
@@ -63,7 +65,7 @@ class RejectionSampler(eqx.Module):
         def unfinished(state: _State) -> Array:
             return ~state.accepted & (state.tries < self.max_tries) & ~(state.log_excess > _SLACK)
 
-        shape = jax.eval_shape(self.proposal.sample, key)
+        shape = jax.eval_shape(lambda k: sample_from(self.proposal, k), key)
         blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shape)
         first = _State(jnp.uint32(0), blank, -jnp.asarray(jnp.inf, float), jnp.asarray(False))
         end = jax.lax.while_loop(unfinished, attempt, first)

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from aide._distribution import log_density_of, sample_from
 from aide._numerics import as_parameter
 from aide._types import Key, LogProb, Value
-from aide.algorithms.tractable import log_density_of, sample_from
 
 
 class StateSpaceModel(eqx.Module):

@@ -1,13 +1,13 @@
 """Algorithms whose output density is known: exact posteriors, variational fits, flows."""
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 
-from aide._algorithm import Draw
+from aide._algorithm import Draw, Label
+from aide._distribution import LogDensityOf, SampleFrom, check_distribution
 from aide._types import Key, LogDensity, LogProb, Value
 
 
@@ -25,7 +25,7 @@ class Tractable(eqx.Module):
     sample: Callable[[Key], Value]
     log_density: LogDensity
     log_z: float | None = 0.0
-    label: str = eqx.field(static=True, default="")
+    label: str = eqx.field(converter=Label, default="")
 
     def simulate(self, key: Key) -> Draw:
         r"""Sample $x$; return it with $\log q(x) + \log Z$."""
@@ -43,45 +43,9 @@ class Tractable(eqx.Module):
         Distributions of NumPyro, flowjax and distrax qualify. A batch of distributions counts as
         one product distribution: its log probabilities are added up.
         """
-        methods = (getattr(distribution, "sample", None), _density_method(distribution))
-        if not all(callable(method) for method in methods):
-            raise TypeError(
-                f"{type(distribution).__name__} needs sample(key) and log_prob(x) (or "
-                "log_density(x)); pass the two functions to aide.Tractable instead."
-            )
+        check_distribution("distribution", distribution)
         name = label or type(distribution).__name__
-        return Tractable(_Sample(distribution), _LogDensity(distribution), label=name)
-
-
-class _Sample(eqx.Module):
-    distribution: Any
-
-    def __call__(self, key: Key) -> Value:
-        return sample_from(self.distribution, key)
-
-
-class _LogDensity(eqx.Module):
-    distribution: Any
-
-    def __call__(self, x: Value) -> LogProb:
-        return log_density_of(self.distribution, x)
-
-
-def sample_from(distribution: Any, key: Key) -> Value:
-    """Draw one value from any object with `sample`; distrax and TFP call the key `seed`."""
-    sample = distribution.sample
-    if "seed" in inspect.signature(sample).parameters:
-        return sample(seed=key)
-    return sample(key)
-
-
-def log_density_of(distribution: Any, x: Value) -> LogProb:
-    """The scalar log density of one value under any object with `log_prob` or `log_density`."""
-    return jnp.sum(jnp.asarray(_density_method(distribution)(x), float))
-
-
-def _density_method(distribution: Any) -> Any:
-    return getattr(distribution, "log_prob", None) or getattr(distribution, "log_density", None)
+        return Tractable(SampleFrom(distribution), LogDensityOf(distribution), label=name)
 
 
 class Amortized(eqx.Module):
@@ -96,7 +60,7 @@ class Amortized(eqx.Module):
 
     encoder: Callable[[Any], Any]
     observation: Any
-    label: str = eqx.field(static=True, default="")
+    label: str = eqx.field(converter=Label, default="")
 
     @property
     def log_z(self) -> float:

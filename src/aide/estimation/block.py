@@ -26,7 +26,8 @@ def draw_block(
     own = np.empty((len(runs), 0)) if known is None else known.own[:, :num_own]
     cross = np.empty((len(runs), 0)) if known is None else known.cross[:, :num_cross]
     values = None if known is None else known.values
-    if own.shape[1] == num_own and cross.shape[1] == num_cross:
+    complete = own.shape[1] == num_own and cross.shape[1] == num_cross
+    if complete and (values is not None or not plan.keep_values):
         return Side(own, cross, values)
 
     if values is None:

@@ -5,16 +5,27 @@ import numpy as np
 from aide.estimation.summary import Estimate
 from aide.estimation.tails import HEAVY_TAIL, MIN_RUNS, pareto_shape
 
+FEW_RUNS = 50
+
 
 def find_cautions(estimate: Estimate) -> tuple[str, ...]:
     """All warnings that apply."""
     found = [*_infinities(estimate), *_tails(estimate), *_few_runs(estimate), *_loose(estimate)]
-    if estimate.value < -1e-9 and np.isfinite(estimate.std_error):
-        found.append(
-            "The estimate is below 0 by chance: the divergence is too close to 0 to tell it from 0 "
-            "with this many runs."
-        )
-    return tuple(found)
+    return (*found, *_below_zero(estimate))
+
+
+def _below_zero(estimate: Estimate) -> list[str]:
+    if not estimate.value < -1e-9 or not np.isfinite(estimate.std_error):
+        return []
+    if estimate.value < -5 * estimate.std_error:
+        return [
+            f"The estimate is {-estimate.value / estimate.std_error:.0f} standard errors below 0, "
+            "impossible for correct algorithms: a density or a meta-inference is wrong."
+        ]
+    return [
+        "The estimate is below 0 by chance: the divergence is too close to 0 to tell it from 0 "
+        "with this many runs."
+    ]
 
 
 def _infinities(estimate: Estimate) -> list[str]:
@@ -54,7 +65,7 @@ def _few_runs(estimate: Estimate) -> list[str]:
     fewest = min(estimate.gold_terms.size, estimate.target_terms.size)
     if fewest == 1:
         return ["A single run has no standard error: use num_gold and num_target of 2 or more."]
-    if fewest < MIN_RUNS:
+    if fewest < FEW_RUNS:
         return [f"Only {fewest} runs on one side: rare failures and heavy tails cannot be seen."]
     return []
 

@@ -24,13 +24,14 @@ def check_algorithm(role: str, algorithm: Any) -> None:
             )
 
 
-def common_output(gold: Any, target: Any) -> Any:
+def common_output(gold: Any, target: Any, names: tuple[str, str]) -> Any:
     """Shapes and dtypes both outputs are promoted to; an error if they are not comparable."""
     trees = [jax.tree.structure(output) for output in (gold, target)]
     if trees[0] != trees[1]:
         raise ValueError(
             f"gold and target must return outputs of the same structure, got {_show(gold)} from "
-            f"gold and {_show(target)} from target. Return the same variables under the same names."
+            f"gold ({names[0]}) and {_show(target)} from target ({names[1]}). Return the same "
+            "variables under the same names."
         )
 
     def promote(one: Any, other: Any) -> Any:
@@ -39,8 +40,9 @@ def common_output(gold: Any, target: Any) -> Any:
         if shapes[0] != shapes[1] or kinds[0] != kinds[1]:
             raise ValueError(
                 f"gold and target must return outputs of the same shape and kind, got {kinds[0]} "
-                f"{shapes[0]} from gold and {kinds[1]} {shapes[1]} from target. Reshape or convert "
-                "one of them; precision alone is promoted automatically."
+                f"{shapes[0]} from gold ({names[0]}) and {kinds[1]} {shapes[1]} from target "
+                f"({names[1]}). Reshape or convert one of them; precision alone is promoted "
+                "automatically."
             )
         return jax.ShapeDtypeStruct(shapes[0], jnp.promote_types(one.dtype, other.dtype))
 

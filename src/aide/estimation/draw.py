@@ -10,9 +10,10 @@ import jax
 from aide._random import GOLD, TARGET, as_key
 from aide.estimation.block import draw_block
 from aide.estimation.draws import Draws, Side
+from aide.estimation.engine import program_session
 from aide.estimation.plan import Plan
 from aide.estimation.progress import Progress
-from aide.estimation.storage import load_draws, save_draws
+from aide.estimation.storage import check_savable, load_draws, save_draws
 
 SAVE_EVERY = 30.0
 """Seconds between two writes of a checkpoint; the end of a run, good or bad, writes one too."""
@@ -71,10 +72,11 @@ def draw(
         looseness=looseness,
         first_run=first_run,
         chunk_size=chunk_size,
+        keep_values=keep_values,
     )
     path = None if checkpoint is None else Path(checkpoint)
     if path is not None and path.exists():
-        extend = load_draws(path)
+        share, extend = None, load_draws(path)
     known = plan.known(share, extend)
     sides: list[list[Side]] = [[], []]
 
@@ -85,8 +87,12 @@ def draw(
 
     last_saved = time.monotonic()
 
-    with jax.enable_x64(True), Progress(plan.names, plan.work(known), progress) as bar:
-        plan.prepare()
+    bars = Progress(plan.names, plan.work(known), progress)
+    with jax.enable_x64(True), program_session(), bars as bar:
+        plan.prepare(known)
+        if path is not None:  # an unwritable file, or outputs that cannot be saved, show now
+            check_savable(plan.output if keep_values else None)
+            save_draws(finished(), path)
         try:
             for role in (GOLD, TARGET):
                 for begin, end in plan.blocks(role, known[role]):

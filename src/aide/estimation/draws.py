@@ -100,8 +100,26 @@ def concatenate(draws: Sequence[Draws]) -> Draws:
                     f"draws to concatenate must agree on {field}, got {getattr(first, field)} and "
                     f"{getattr(other, field)}."
                 )
+    for index, one in enumerate(draws):
+        for other in draws[:index]:
+            _check_different(one, other)
     gold = join([d.gold for d in draws])
     return replace(first, gold=gold, target=join([d.target for d in draws]), key_data=())
+
+
+def _check_different(one: Draws, other: Draws) -> None:
+    same_key = one.key_data == other.key_data and one.key_data != ()
+    longest = [max(d.gold.num_runs, d.target.num_runs) for d in (one, other)]
+    apart = (
+        one.first_run >= other.first_run + longest[1]
+        or other.first_run >= one.first_run + longest[0]
+    )
+    if one is other or (same_key and not apart):
+        raise ValueError(
+            f"these draws hold the same runs (key {one.key_data}, from runs {one.first_run} and "
+            f"{other.first_run} on): pooling them would count them twice. Use another key or "
+            "another first_run."
+        )
 
 
 def join(sides: Sequence[Side]) -> Side:

@@ -14,18 +14,19 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache
+from contextvars import ContextVar
 from threading import Lock
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from aide._validate import deferred_errors
 from aide.estimation.footprint import largest_chunk
+from aide.estimation.structure import Structure, split_algorithm
 
 CPU_OPTIONS = {
     "xla_backend_optimization_level": 1,
@@ -33,6 +34,10 @@ CPU_OPTIONS = {
     "xla_cpu_prefer_vector_width": 512,
 }
 """Halve the time to compile an SMC program and lose no speed (measured on JAX 0.10)."""
+
+MOST_PROGRAMS = 256
+_kept: dict[Any, "Program"] = {}
+_session: ContextVar[dict[Any, "Program"]] = ContextVar("session", default=_kept)
 
 
 class Program:
@@ -43,6 +48,9 @@ class Program:
     ):
         with deferred_errors():
             jaxpr, self.result = jax.make_jaxpr(one_run, return_shape=True)(arrays, example)
+        # Copies: JAX 0.10 shares its conversions of NumPy arrays between single and double
+        # precision as long as one of them is alive, and this program lives long.
+        jaxpr = ClosedJaxpr(jaxpr.jaxpr, [_copy(constant) for constant in jaxpr.consts])
         run_one = jaxpr_as_fun(jaxpr)
         result_tree = jax.tree.structure(self.result)
 
@@ -108,22 +116,39 @@ def num_threads(device: Any) -> int:
 def get_program(operation: Callable[..., Any], algorithm: Any, example: tuple[Any, ...]) -> Any:
     """Trace `operation(algorithm, *arguments)` for one run, or fetch it from the cache.
 
-    Returns the program and the algorithm's arrays, its first argument.
+    Returns the program and the algorithm's arrays, its first argument. Programs are kept for the
+    life of the process, except those of objects that JAX cannot look into: such an object may
+    change between two calls, so its programs live as long as one `program_session`.
     """
     structure, arrays = split_algorithm(algorithm)
     leaves, tree = jax.tree.flatten((arrays, example))
     shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
-    return _trace(operation, structure, tree, shapes, default_device()), arrays
+    cache = _kept if all(_is_constant(leaf) for leaf in structure.static) else _session.get()
+    name = (operation, structure.identity(), tree, shapes, default_device())
+    if name not in cache:
+        if len(cache) >= MOST_PROGRAMS:
+            cache.pop(next(iter(cache)))
+        cache[name] = _trace(operation, structure, tree, shapes)
+    return cache[name], arrays
 
 
-@lru_cache(maxsize=256)
-def _trace(operation: Any, structure: Any, tree: Any, shapes: Any, device: Any) -> Program:
+@contextmanager
+def program_session() -> Iterator[None]:
+    """Keep the programs of opaque objects for the duration of one call."""
+    token = _session.set({})
+    try:
+        yield
+    finally:
+        _session.reset(token)
+
+
+def _trace(operation: Any, structure: Structure, tree: Any, shapes: Any) -> Program:
     def one_run(arrays: list[Any], arguments: tuple[Any, ...]) -> Any:
-        return operation(join_algorithm(structure, arrays), *arguments)
+        return operation(structure.join(arrays), *arguments)
 
     abstract = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
     arrays, example = jax.tree.unflatten(tree, abstract)
-    return Program(one_run, arrays, example, device)
+    return Program(one_run, arrays, example, default_device())
 
 
 def run_chunks(
@@ -174,26 +199,11 @@ def _in_threads(run: Callable[[int], Any], begins: range, threads: int) -> Itera
                 future.cancel()
 
 
-def split_algorithm(algorithm: Any) -> tuple[Any, list[Any]]:
-    """Hashable structure and float64 arrays of an algorithm."""
-    leaves, tree = jax.tree.flatten(algorithm)
-    traced = tuple(eqx.is_array(leaf) or isinstance(leaf, float) for leaf in leaves)
-    arrays = [_promote(leaf) for leaf, is_traced in zip(leaves, traced, strict=True) if is_traced]
-    static = [None if is_traced else leaf for leaf, is_traced in zip(leaves, traced, strict=True)]
-    return (tree, traced, tuple(static)), arrays
+def _copy(constant: Any) -> Any:
+    return jnp.array(constant) if isinstance(constant, np.ndarray | np.generic) else constant
 
 
-def join_algorithm(structure: Any, arrays: list[Any]) -> Any:
-    """Inverse of `split_algorithm`."""
-    tree, traced, static = structure
-    remaining = iter(arrays)
-    leaves = [
-        next(remaining) if is_traced else leaf
-        for is_traced, leaf in zip(traced, static, strict=True)
-    ]
-    return jax.tree.unflatten(tree, leaves)
-
-
-def _promote(leaf: Any) -> Any:
-    dtype = jnp.result_type(leaf)
-    return jnp.asarray(leaf, jnp.float64 if jnp.issubdtype(dtype, jnp.floating) else dtype)
+def _is_constant(leaf: Any) -> bool:
+    """Whether equality of two such leaves means that they compute the same."""
+    kinds = (str, bytes, int, bool, complex, type(None), type, FunctionType, BuiltinFunctionType)
+    return isinstance(leaf, kinds) or isinstance(leaf, type(jax.jit(_copy)))

@@ -10,7 +10,7 @@ import numpy as np
 from aide._algorithm import describe
 from aide._random import CROSS_META, OWN_META, SIMULATE, run_key, stream_key
 from aide.algorithms.python import PythonAlgorithm
-from aide.estimation.engine import Program, get_program, run_chunks
+from aide.estimation.engine import Program, get_program, num_threads, run_chunks
 
 Report = Callable[[int], None]
 _TRACE_ERRORS = (
@@ -18,6 +18,8 @@ _TRACE_ERRORS = (
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
     jax.errors.NonConcreteBooleanIndexError,
+    AttributeError,
+    TypeError,
 )
 
 
@@ -29,7 +31,7 @@ class Chunk(NamedTuple):
 
     def size(self, program: Program) -> int:
         """Runs per chunk for a program."""
-        return program.chunk_size(self.rows) if self.fixed is None else self.fixed
+        return program.chunk_size(self.rows) if self.fixed is None else min(self.fixed, self.rows)
 
 
 def simulate_runs(
@@ -105,19 +107,34 @@ def regenerate_runs(
 
 
 class Probe(NamedTuple):
-    """What one output looks like, and how many runs make a chunk."""
+    r"""What one output looks like, and how to run the algorithm.
+
+    Attributes:
+        output: Shapes and dtypes of one output.
+        chunk_size: Runs per chunk, given how many there are.
+        num_threads: Chunks at a time.
+        first_log_xi: Own-trace $\log\xi$ of the first run, given the chunks it would run in.
+    """
 
     output: Any
     chunk_size: Callable[[int], int]
+    num_threads: int
+    first_log_xi: Callable[[Chunk], float]
 
 
-def probe_output(key: Any, algorithm: Any) -> Probe:
-    """Look at an algorithm's output; a traceable algorithm is traced, not run."""
+def probe_output(key: Any, role: int, algorithm: Any, first_run: int) -> Probe:
+    """Look at an algorithm's output: a traceable one is traced, plain Python code run once."""
     if isinstance(algorithm, PythonAlgorithm):
-        rng = _generator(key, 0, 0, SIMULATE, 0)
-        return Probe(algorithm.simulate(rng)[0], lambda count: 1)
+        value, log_xi = algorithm.simulate(_generator(key, role, first_run, SIMULATE, 0))
+        return Probe(value, lambda count: 1, 1, lambda chunk: log_xi)
+
+    def first_log_xi(chunk: Chunk) -> float:
+        runs = np.array([first_run])
+        return float(simulate_runs(key, role, algorithm, runs, chunk, lambda done: None)[1][0])
+
     program, _ = _program(_simulate, "simulate", algorithm, (key, jnp.uint32(0)))
-    return Probe(program.result[0], program.chunk_size)
+    threads = num_threads(program.device)
+    return Probe(program.result[0], program.chunk_size, threads, first_log_xi)
 
 
 def compile_tasks(
@@ -152,6 +169,10 @@ def _regenerate(algorithm: Any, stream: Any, run: Any, meta: Any, x: Any) -> Any
 
 
 def _scalar(algorithm: Any, method: str, log_xi: Any) -> Any:
+    if log_xi is None or isinstance(log_xi, str):
+        raise TypeError(
+            f"{describe(algorithm)}: {method} must give a number log_xi, got {log_xi!r}."
+        )
     if jnp.shape(log_xi) != ():
         raise ValueError(
             f"{describe(algorithm)}: {method} must give one number log_xi per run, got shape "
@@ -164,6 +185,8 @@ def _program(operation: Any, method: str, algorithm: Any, example: Any) -> Any:
     try:
         return get_program(operation, algorithm, example)
     except _TRACE_ERRORS as error:
+        if str(error).startswith(describe(algorithm)):
+            raise  # ours, and clear
         raise TypeError(
             f"{describe(algorithm)}: {method} is not traceable by JAX. Write it with jax.numpy and "
             "jax.lax, or, if it is plain Python or NumPy code, wrap it: "

@@ -33,7 +33,8 @@ class Plan:
     first_run: int
     chunk_size: int | None
     output: Any = None
-    chunk_sizes: tuple[int, int] = (1, 1)
+    probes: Any = None
+    keep_values: bool = False
 
     def __post_init__(self) -> None:
         for role, name in enumerate(ROLES):
@@ -41,19 +42,30 @@ class Plan:
             check_count(f"num_{name}", self.counts[role])
             check_count(f"num_meta_{name}", self.metas[role])
         check_count("first_run", self.first_run, 0)
+        if self.first_run + max(self.counts) > 2**32:
+            raise ValueError(
+                f"runs are numbered up to 2**32, but first_run = {self.first_run} with "
+                f"{max(self.counts)} runs goes beyond: use another key and concatenate."
+            )
         if self.chunk_size is not None:
             check_count("chunk_size", self.chunk_size)
+            self.chunk_size = int(self.chunk_size)
+        self.counts = (int(self.counts[0]), int(self.counts[1]))
+        self.metas = (int(self.metas[0]), int(self.metas[1]))
+        self.first_run = int(self.first_run)
         self.names = (describe(self.algorithms[0]), describe(self.algorithms[1]))
 
-    def prepare(self) -> None:
-        """Trace both algorithms, compare their outputs, compile all four programs at once."""
-        probes = [probe_output(self.key, algorithm) for algorithm in self.algorithms]
-        self.output = common_output(probes[0].output, probes[1].output)
-        sizes = [
-            self.chunk_size or probe.chunk_size(count)
-            for probe, count in zip(probes, self.counts, strict=True)
+    def prepare(self, known: tuple[Side | None, Side | None]) -> None:
+        """Trace both algorithms, compare their outputs, compile all four programs at once.
+
+        Known runs must be of these very algorithms: the first of them is repeated.
+        """
+        probes = [
+            probe_output(self.key, role, algorithm, self.first_run)
+            for role, algorithm in enumerate(self.algorithms)
         ]
-        self.chunk_sizes = (sizes[0], sizes[1])
+        self.output = common_output(probes[0].output, probes[1].output, self.names)
+        self.probes = (probes[0], probes[1])
         tasks = [
             task
             for role, algorithm in enumerate(self.algorithms)
@@ -68,6 +80,18 @@ class Plan:
         with ThreadPoolExecutor(num_threads(default_device())) as pool:
             for done in [pool.submit(task) for task in tasks]:
                 done.result()
+        for role, side in enumerate(known):
+            if side is not None and side.num_runs:
+                self._check_first_run(role, float(side.own[0, 0]))
+
+    def _check_first_run(self, role: int, stored: float) -> None:
+        again = self.probes[role].first_log_xi(self.simulate_chunk(role))
+        if abs(stored - again) > 1e-6 * max(1.0, abs(stored)):
+            raise ValueError(
+                f"the stored runs were not made by this {ROLES[role]} algorithm: its first run has "
+                f"log_xi = {again:.6g}, the stored one {stored:.6g}. Were its data or parameters "
+                "changed? Then draw afresh, without share, extend or the old checkpoint."
+            )
 
     def simulate_chunk(self, role: int) -> Chunk:
         """Chunks in which to simulate the algorithm of this role."""
@@ -111,6 +135,7 @@ class Plan:
             raise ValueError(
                 "give share or extend, not both: extend already contains the gold runs."
             )
+        share, extend = getattr(share, "draws", share), getattr(extend, "draws", extend)
         if extend is not None:
             self._check_same("extend", extend, ROLES)
             return extend.gold, extend.target
@@ -122,7 +147,10 @@ class Plan:
 
     def block_size(self, role: int) -> int:
         """Runs per block: enough to keep all threads busy, few enough to lose little."""
-        chunks = self.chunk_sizes[role] * num_threads(default_device())
+        probe = self.probes[role]
+        chunks = probe.chunk_size(self.counts[role]) * probe.num_threads
+        if self.chunk_size is not None:
+            chunks = min(self.chunk_size, self.counts[role]) * probe.num_threads
         rows_per_run = self.num_own(role) + self.num_cross(role)
         return min(self.counts[role], max(chunks, -(-CHUNKS_PER_BLOCK * chunks // rows_per_run)))
 
@@ -132,11 +160,12 @@ class Plan:
         done = sum(side.num_runs for side in sides)
         widths = (self.num_own(role), self.num_cross(role))
         if known is not None and done < self.counts[role]:
-            rest = known.take(slice(done, self.counts[role]))
-            if rest.own.shape[1] >= widths[0] and rest.cross.shape[1] >= widths[1]:
-                cut = Side(rest.own[:, : widths[0]], rest.cross[:, : widths[1]], rest.values)
-                sides.append(cut)
-        return join([side for side in sides if side.num_runs] or sides[:1])
+            sides.append(known.take(slice(done, self.counts[role])))
+        sides = [side for side in sides if side.num_runs] or sides[:1]
+        # Where only some runs of a side have been given more meta-runs, the old number stays.
+        own = min(widths[0], *(side.own.shape[1] for side in sides))
+        cross = min(widths[1], *(side.cross.shape[1] for side in sides))
+        return join([Side(s.own[:, :own], s.cross[:, :cross], s.values) for s in sides])
 
     def blocks(self, role: int, known: Side | None) -> Iterator[tuple[int, int]]:
         """Ranges of runs to finish one by one; none straddles the end of what is known."""

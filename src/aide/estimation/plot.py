@@ -32,20 +32,23 @@ def plot_meta_curve(axis: Any, estimate: Estimate) -> None:
         curve = estimate.meta_curve(role)
         if len(curve.num_meta) > 1:
             axis.plot(curve.num_meta, curve.value, color=colour, label=f"M of the {role}")
-            low, high = curve.value - curve.std_error, curve.value + curve.std_error
+            error = np.where(np.isfinite(curve.value), curve.std_error, 0.0)
+            low, high = curve.value - error, curve.value + error
             axis.fill_between(curve.num_meta, low, high, color=colour, alpha=0.25, lw=0)
             axis.set_xscale("log")
-    axis.errorbar(
-        [max(estimate.draws.num_meta_gold, estimate.draws.num_meta_target)],
-        [estimate.value],
-        [estimate.std_error],
-        fmt="o",
-        color="black",
-        label="estimate",
-    )
+    if np.isfinite(estimate.std_error):
+        axis.errorbar(
+            [max(estimate.draws.num_meta_gold, estimate.draws.num_meta_target)],
+            [estimate.value],
+            [estimate.std_error],
+            fmt="o",
+            color="black",
+            label="estimate",
+        )
     axis.axhline(0.0, color="grey", lw=0.8)
     axis.set(xlabel="meta-inference runs M", ylabel="upper bound on the divergence (nats)")
-    axis.legend(frameon=False)
+    if axis.get_legend_handles_labels()[0]:
+        axis.legend(frameon=False)
 
 
 def plot_terms(axis: Any, estimate: Estimate) -> None:
@@ -55,8 +58,9 @@ def plot_terms(axis: Any, estimate: Estimate) -> None:
         (estimate.target_terms, TARGET_COLOUR, "at target outputs"),
     ):
         finite = terms[np.isfinite(terms)]
-        axis.hist(
-            finite, bins="auto" if finite.size < 5000 else 80, color=colour, alpha=0.5, label=label
-        )
+        spread = np.ptp(finite) if finite.size else 0.0
+        bins = 40 if spread > 1e-9 * max(1.0, np.abs(finite).max(initial=0.0)) else 1
+        axis.hist(finite, bins=bins, color=colour, alpha=0.5, label=label)
     axis.set(xlabel="log ratio (nats)", ylabel="runs")
-    axis.legend(frameon=False)
+    if axis.get_legend_handles_labels()[0]:
+        axis.legend(frameon=False)

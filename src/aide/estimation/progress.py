@@ -48,6 +48,7 @@ class Progress:
                 return
             from rich import progress
             from rich.console import Console
+            from rich.markup import escape
 
             self.bars = progress.Progress(
                 progress.TextColumn("{task.description}"),
@@ -60,6 +61,6 @@ class Progress:
             for label, name, total in zip(
                 ("gold  ", "target"), self.names, self.totals, strict=True
             ):
-                self.tasks.append(self.bars.add_task(f"{label}  {name}", total=total))
+                self.tasks.append(self.bars.add_task(f"{label}  {escape(name)}", total=total))
             self.bars.start()
         self.bars.update(self.tasks[role], completed=self.done[role])

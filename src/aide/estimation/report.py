@@ -55,11 +55,13 @@ def summary_rows(estimate: Estimate) -> list[tuple[str, str]]:
 
 def summary_table(estimate: Estimate) -> Any:
     """The same as a rich table."""
+    from rich.markup import escape
     from rich.table import Table
 
     draws = estimate.draws
     low, high = estimate.interval()
-    table = Table(title=f"{draws.names[1]}  against  {draws.names[0]}", title_justify="left")
+    title = escape(f"{draws.names[1]}  against  {draws.names[0]}")
+    table = Table(title=title, title_justify="left")
     table.add_column("quantity", no_wrap=True)
     table.add_column("value")
     value = show(Mean(estimate.value, estimate.std_error))
@@ -81,7 +83,9 @@ def show(mean: Mean) -> str:
         return f"{mean.value:.4g} ± ?"
     if mean.std_error < ROUNDING:
         return f"{0.0 if abs(mean.value) < ROUNDING else mean.value:.4g} (exact)"
-    digits = int(np.clip(1 - np.floor(np.log10(mean.std_error)), 0, 12))
+    digits = int(max(1 - np.floor(np.log10(mean.std_error)), 0))
+    if digits > 6:
+        return f"{mean.value:.1e} ± {mean.std_error:.1e}"
     return f"{mean.value:.{digits}f} ± {mean.std_error:.{digits}f}"
 
 

@@ -87,6 +87,11 @@ def load_draws(path: str | Path) -> Draws:
         return from_xarray(dataset.load())
 
 
+def check_savable(values: Any) -> None:
+    """Raise if outputs of this structure cannot be saved."""
+    _encode(jax.tree.map(lambda leaf: 0, values))
+
+
 def _flatten(values: Any) -> tuple[list[np.ndarray], Any]:
     """Leaves, and the structure as JSON: dicts, lists, tuples, and integers for the leaves."""
     leaves, structure = jax.tree.flatten(values)

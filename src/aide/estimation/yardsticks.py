@@ -9,7 +9,7 @@ import numpy as np
 
 from aide._types import LogDensity
 from aide.estimation.draws import Draws, Side
-from aide.estimation.summary import Estimate, Mean
+from aide.estimation.summary import Estimate, Mean, mean_of
 
 
 class Comparison(NamedTuple):
@@ -35,7 +35,7 @@ def compare_probe(result: Estimate | Draws, probe: Callable[[Any], Any]) -> Comp
         probe: A scalar function of one output, written with `jax.numpy` or NumPy.
     """
     draws = _with_values(result)
-    return Comparison(_mean(_apply(probe, draws.gold)), _mean(_apply(probe, draws.target)))
+    return Comparison(mean_of(_apply(probe, draws.gold)), mean_of(_apply(probe, draws.target)))
 
 
 def compare_log_evidence(result: Estimate | Draws, log_joint: LogDensity) -> Comparison:
@@ -60,7 +60,7 @@ def compare_log_evidence(result: Estimate | Draws, log_joint: LogDensity) -> Com
                 f"the {role} algorithm makes no evidence estimate: its log_z is unknown (its xi "
                 "may be p(x, y) itself). Evidence estimates need log_z on both sides."
             )
-        means.append(_mean(_apply(log_joint, side) - (side.own[:, 0] - log_z)))
+        means.append(mean_of(_apply(log_joint, side) - (side.own[:, 0] - log_z)))
     return Comparison(*means)
 
 
@@ -87,8 +87,3 @@ def _apply(function: Callable[[Any], Any], side: Side) -> np.ndarray:
     if np.isnan(result).any():
         raise ValueError(f"the function returned nan for {int(np.isnan(result).sum())} outputs.")
     return result.astype(np.float64)
-
-
-def _mean(values: np.ndarray) -> Mean:
-    error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
-    return Mean(float(values.mean()), float(error))

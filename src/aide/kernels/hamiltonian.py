@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from aide._numerics import as_parameter
 from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_count, check_positive
+from aide._validate import check_count, check_positive, check_scalar
 from aide.kernels.metropolis import AbstractMetropolis, standard_normal_like
 
 
@@ -43,22 +43,32 @@ class Hmc(AbstractMetropolis):
         """See `AbstractMetropolis`."""
         position, unravel = ravel_pytree(x)
         momentum, _ = ravel_pytree(v)
-        gradient = jax.grad(lambda flat: jnp.asarray(log_density(unravel(flat)), flat.dtype))
+
+        def evaluate(flat: Array) -> Array:
+            value = check_scalar("log_density", log_density(unravel(flat)))
+            return jnp.asarray(value, flat.dtype)
 
         def leapfrog(carry: Any, _: Any) -> tuple[Any, None]:
-            position, momentum, slope = carry
-            momentum = momentum + 0.5 * self.step_size * slope
-            position = position + self.step_size * momentum
-            slope = gradient(position)
-            return (position, momentum + 0.5 * self.step_size * slope, slope), None
+            position, momentum, slope, broken = carry
+            middle = momentum + 0.5 * self.step_size * slope
+            ahead = position + self.step_size * middle
+            value, slope = jax.value_and_grad(evaluate)(ahead)
+            # Stop where the density is NaN: `step` then accepts the point and the NaN is seen.
+            # An overflow, or a density of 0 without a gradient, is a rejection instead.
+            here = broken | (jnp.isnan(value) & jnp.all(jnp.isfinite(ahead)))
+            after = (
+                jnp.where(broken, position, ahead),
+                jnp.where(here, 0.0, middle + 0.5 * self.step_size * slope),
+                jnp.where(here, 0.0, slope),
+            )
+            return (*(part.astype(position.dtype) for part in after), here), None
 
-        carry = (position, momentum, gradient(position))
-        carry = jax.tree.map(lambda a: a.astype(position.dtype), carry)
+        carry = (position, momentum, jax.grad(evaluate)(position), jnp.asarray(False))
         if self.num_leapfrog == 1:
-            (position, momentum, _), _ = leapfrog(carry, None)
+            (position, momentum, _, _), _ = leapfrog(carry, None)
         else:
             carry, _ = jax.lax.scan(leapfrog, carry, None, length=self.num_leapfrog)
-            position, momentum, _ = carry
+            position, momentum, _, _ = carry
         return unravel(position), unravel(-momentum)
 
 

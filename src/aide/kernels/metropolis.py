@@ -14,11 +14,12 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
+from aide._distribution import check_distribution, log_density_of, sample_from
 from aide._normal import standard_normal
 from aide._numerics import as_parameter
 from aide._random import derive_keys
 from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_positive
+from aide._validate import check_positive, check_scalar
 from aide.kernels.kernel import AbstractKernel
 
 
@@ -46,7 +47,8 @@ class AbstractMetropolis(AbstractKernel):
         key_noise, key_accept = derive_keys(key, 2)
         v = self.noise(key_noise, x)
         y, w = self.involution(log_density, x, v)
-        here, there = log_density(x), log_density(y)
+        here = check_scalar("log_density", log_density(x))
+        there = log_density(y)
         log_accept = there + self.log_noise(y, w) - here - self.log_noise(x, v)
         accept = jnp.log(jax.random.uniform(key_accept)) < log_accept
         accept = (accept | jnp.isnan(there)) & _all_finite((y, w)) & ~jnp.isnan(here)
@@ -88,18 +90,22 @@ class Independence(AbstractMetropolis):
     r"""$y = v$ drawn from a fixed proposal; $\varphi$ swaps $x$ and $v$.
 
     Args:
-        proposal: Anything with `sample(key)` and `log_density(x)`; it must cover the posterior.
+        proposal: Anything with `sample(key)` and `log_prob(x)` or `log_density(x)`; it must cover
+            the posterior.
     """
 
     proposal: Any
 
+    def __check_init__(self) -> None:
+        check_distribution("proposal", self.proposal)
+
     def noise(self, key: Key, x: Value) -> Value:
         """See `AbstractMetropolis`."""
-        return self.proposal.sample(key)
+        return sample_from(self.proposal, key)
 
     def log_noise(self, x: Value, v: Value) -> LogProb:
         """See `AbstractMetropolis`."""
-        return self.proposal.log_density(v)
+        return log_density_of(self.proposal, v)
 
     def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
         """See `AbstractMetropolis`."""

@@ -1,8 +1,16 @@
 """Models with exact answers, for tests, demonstrations and calibration of your own setup."""
 
+from aide.problems.dpmm import DirichletMixture
 from aide.problems.hidden_markov import HiddenMarkovModel
 from aide.problems.ising import IsingModel
 from aide.problems.linear_gaussian import LocalLevelModel, nile
 from aide.problems.linear_regression import LinearRegression
 
-__all__ = ["HiddenMarkovModel", "IsingModel", "LinearRegression", "LocalLevelModel", "nile"]
+__all__ = [
+    "DirichletMixture",
+    "HiddenMarkovModel",
+    "IsingModel",
+    "LinearRegression",
+    "LocalLevelModel",
+    "nile",
+]

@@ -16,6 +16,15 @@ from aide.algorithms.tractable import Tractable
 from aide.problems.distributions import Categorical
 
 
+def _as_symbols(observations: Any) -> Any:
+    if isinstance(observations, jax.Array):
+        return observations
+    array = np.asarray(observations)
+    if array.ndim != 1 or array.size == 0 or (array != np.round(array)).any():
+        raise ValueError(f"observations must be a list of whole numbers, got {observations!r}.")
+    return array.astype(np.int32)
+
+
 class HiddenMarkovModel(eqx.Module):
     """K states, S symbols, T observed symbols (0-based).
 
@@ -29,22 +38,20 @@ class HiddenMarkovModel(eqx.Module):
     initial: Float[Array, " K"] = eqx.field(converter=as_parameter)
     transition: Float[Array, "K K"] = eqx.field(converter=as_parameter)
     emission: Float[Array, "K S"] = eqx.field(converter=as_parameter)
-    observations: Int[Array, " T"] = eqx.field(converter=lambda y: np.asarray(y, np.int32))
+    observations: Int[Array, " T"] = eqx.field(converter=_as_symbols)
 
     def __check_init__(self) -> None:
-        rows = {
-            "initial": self.initial[None],
-            "transition": self.transition,
-            "emission": self.emission,
-        }
-        for name, table in rows.items():
-            sums = np.asarray(table).sum(axis=1)
-            wrong = np.flatnonzero((np.abs(sums - 1) > 1e-6) | (np.asarray(table) < 0).any(axis=1))
-            if wrong.size:
-                raise ValueError(
-                    f"every row of {name} must be probabilities that sum to 1; row {wrong[0]} is "
-                    f"{np.asarray(table)[wrong[0]]} with sum {sums[wrong[0]]:.6g}."
-                )
+        if isinstance(self.transition, jax.core.Tracer):
+            return
+        num = self.initial.shape[0]
+        if self.transition.shape != (num, num) or self.emission.shape[:1] != (num,):
+            raise ValueError(
+                f"with {num} states, transition must be ({num}, {num}) and emission ({num}, S), "
+                f"got {self.transition.shape} and {self.emission.shape}."
+            )
+        _check_rows("initial", np.asarray(self.initial)[None])
+        _check_rows("transition", np.asarray(self.transition))
+        _check_rows("emission", np.asarray(self.emission))
         num_symbols = self.emission.shape[1]
         wrong = np.flatnonzero((self.observations < 0) | (self.observations >= num_symbols))
         if wrong.size:
@@ -110,3 +117,13 @@ class HiddenMarkovModel(eqx.Module):
 
     def _next_given_symbol(self, x: Array, y: Array, t: Array) -> Categorical:
         return Categorical(jnp.asarray(self.transition)[x] * jnp.asarray(self.emission)[:, y])
+
+
+def _check_rows(name: str, table: np.ndarray) -> None:
+    sums = table.sum(axis=1)
+    wrong = np.flatnonzero(~(np.abs(sums - 1) <= 1e-6) | (table < 0).any(axis=1))
+    if wrong.size:
+        raise ValueError(
+            f"every row of {name} must be probabilities that sum to 1; row {wrong[0]} is "
+            f"{table[wrong[0]]} with sum {sums[wrong[0]]:.6g}."
+        )

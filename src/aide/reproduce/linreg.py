@@ -12,6 +12,8 @@ from aide.reproduce.figures import new_figure, plot_curve, select
 from aide.reproduce.gold import GoldStandard, estimates_for
 from aide.reproduce.linreg_algorithms import (
     fit_variational,
+    line_posterior,
+    line_prior,
     regression_mh,
     regression_smc,
     true_mh_divergence,
@@ -45,7 +47,7 @@ def linreg(options: Options) -> Experiment:
     metas = tuple(sorted(options.meta or scale["metas"]))
     particles = options.particles or scale["particles"]
     model = LinearRegression()
-    gold = GoldStandard(model.posterior(), options.seed, num)
+    gold = GoldStandard(line_posterior(model), options.seed, num)
     base = Row("linreg", "prior", num_gold=num, num_target=num)
     fit_key = jax.random.fold_in(jax.random.key(options.seed), 1)
 
@@ -56,8 +58,8 @@ def linreg(options: Options) -> Experiment:
         return [replace(row, num_meta_target=meta) for meta in metas]
 
     jobs = [
-        job([base], model.prior, 1.0),
-        job([replace(base, algorithm="posterior")], model.posterior, 1.0),
+        job([base], partial(line_prior, model), 1.0),
+        job([replace(base, algorithm="posterior")], partial(line_posterior, model), 1.0),
     ]
     for count in particles:
         row = replace(base, algorithm="smc", proposal="prior", num_particles=count)

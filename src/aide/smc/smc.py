@@ -6,11 +6,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from aide._algorithm import Draw
+from aide._algorithm import Draw, Label
+from aide._distribution import SampleFrom, check_distribution, log_density_of
 from aide._numerics import log_mean_exp, log_ratio, scaled_exp
 from aide._search import draw_index
 from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_count, raise_if
+from aide._validate import check_count, check_scalar, raise_if
 from aide.smc.moves import Steps, WeightedMove
 from aide.smc.policy import AbstractResampler, EveryStep
 from aide.smc.sweep import Population, Retained, run_segment, start, walk_back
@@ -31,7 +32,7 @@ class Smc(eqx.Module):
     with resampling (SIR); with `num_particles=1`, annealed importance sampling.
 
     Args:
-        initial: $k_1$, anything with `sample(key)` and `log_density(x)`.
+        initial: $k_1$, anything with `sample(key)` and `log_prob(x)` or `log_density(x)`.
         moves: `WeightedMove`s and `Steps`, in order. Spaces may change from one to the next.
         log_joint: $\log\gamma_T$, the unnormalised density of the output.
         num_particles: $P$.
@@ -46,10 +47,11 @@ class Smc(eqx.Module):
     num_particles: int = eqx.field(static=True)
     log_first: LogDensity | None = None
     resampler: AbstractResampler = EveryStep()
-    label: str = eqx.field(static=True, default="")
+    label: str = eqx.field(converter=Label, default="")
 
     def __check_init__(self) -> None:
         check_count("num_particles", self.num_particles)
+        check_distribution("initial", self.initial)
         for move in self.moves:
             if not isinstance(move, Steps | WeightedMove):
                 raise TypeError(
@@ -65,13 +67,15 @@ class Smc(eqx.Module):
     def simulate(self, key: Key) -> Draw:
         r"""Run SMC; return a particle drawn by weight and $\log\gamma_T(x) - \log\hat p$."""
         key_start, key_moves, key_output = jax.random.split(key, 3)
-        population = start(key_start, self.initial, self._log_weight, self.num_particles, None)
+        initial = SampleFrom(self.initial)
+        population = start(key_start, initial, self._log_weight, self.num_particles, None)
         for index, segment in enumerate(self.moves):
             subkey = jax.random.fold_in(key_moves, index)
             population, _ = run_segment(subkey, segment, self.resampler, population, None)
         chosen = choose(key_output, population)
         x = jax.tree.map(lambda a: a[chosen], population.particles)
-        return Draw(x, refuse_zero(log_xi_of(self.log_joint(x), population), population))
+        log_joint = check_scalar("log_joint", self.log_joint(x))
+        return Draw(x, refuse_zero(log_xi_of(log_joint, population), population))
 
     def regenerate(self, key: Key, value: Value) -> LogProb:
         r"""Walk backward from $x$, rerun SMC around that path; $\log\gamma_T(x) - \log\hat p$.
@@ -83,7 +87,8 @@ class Smc(eqx.Module):
         for index, segment in reversed(list(enumerate(self.moves))):
             x, retained = walk_back(jax.random.fold_in(key_back, index), segment, x)
             path.insert(0, retained)
-        population = start(key_start, self.initial, self._log_weight, self.num_particles, x)
+        initial = SampleFrom(self.initial)
+        population = start(key_start, initial, self._log_weight, self.num_particles, x)
         for index, (segment, retained) in enumerate(zip(self.moves, path, strict=True)):
             subkey = jax.random.fold_in(key_moves, index)
             population, _ = run_segment(subkey, segment, self.resampler, population, retained)
@@ -95,7 +100,8 @@ class Smc(eqx.Module):
             if self.moves:
                 return jnp.zeros(())
             log_first = self.log_joint
-        return log_ratio(log_first(x), self.initial.log_density(x))
+        first = check_scalar("log_first" if self.log_first else "log_joint", log_first(x))
+        return log_ratio(first, log_density_of(self.initial, x))
 
 
 def choose(key: Key, population: Population) -> Any:

@@ -41,11 +41,11 @@ class Retained(NamedTuple):
 
 
 def start(
-    key: Key, initial: Any, log_weight: Any, num_particles: int, retained: Value | None
+    key: Key, sample: Any, log_weight: Any, num_particles: int, retained: Value | None
 ) -> Population:
     r"""Draw $x^i \sim k_1$, weigh them by `log_weight`; put the retained one in a random slot."""
     key_slot, key_particles = jax.random.split(key)
-    particles = jax.vmap(initial.sample)(derive_keys(key_particles, num_particles))
+    particles = jax.vmap(sample)(derive_keys(key_particles, num_particles))
     slot, possible = None, True
     if retained is not None:
         slot = jax.random.randint(key_slot, (), 0, num_particles, jnp.int32)

@@ -1,0 +1,70 @@
+"""Distributions of any library: what the rest of the code asks of them."""
+
+import inspect
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from aide._types import Key, LogProb, Value
+
+
+def sample_from(distribution: Any, key: Key) -> Value:
+    """Draw one value from any object with `sample`; distrax and TFP call the key `seed`."""
+    sample = distribution.sample
+    if "seed" in inspect.signature(sample).parameters:
+        return sample(seed=key)
+    return sample(key)
+
+
+def log_density_of(distribution: Any, x: Value) -> LogProb:
+    r"""The scalar log density of one value: a batch of distributions counts as their product.
+
+    NumPyro's `log_prob` may return anything outside the support; its `support` says where that is,
+    and the result is $-\infty$ there.
+    """
+    log_density = getattr(distribution, "log_density", None)
+    if log_density is not None:
+        return jnp.asarray(log_density(x), float)
+    log_prob = jnp.asarray(distribution.log_prob(x), float)
+    support = getattr(distribution, "support", None)
+    if callable(support):
+        log_prob = jnp.where(jnp.asarray(support(x)), log_prob, -jnp.inf)
+    return jnp.sum(log_prob)
+
+
+def is_distribution(thing: Any) -> bool:
+    """Whether it is an instance with `sample` and a log density."""
+    density = getattr(thing, "log_density", None) or getattr(thing, "log_prob", None)
+    methods = (getattr(thing, "sample", None), density)
+    return not isinstance(thing, type) and all(callable(method) for method in methods)
+
+
+def check_distribution(name: str, thing: Any) -> None:
+    """Raise unless `thing` can be sampled and scored."""
+    if not is_distribution(thing):
+        raise TypeError(
+            f"{name} must be an object with sample(key) and log_prob(x) (or log_density(x)), got "
+            f"{thing!r}. Pass an instance, or the two functions as aide.Tractable(sample, "
+            "log_density)."
+        )
+
+
+class LogDensityOf(eqx.Module):
+    """The log density of a distribution as a function that is a pytree."""
+
+    distribution: Any
+
+    def __call__(self, x: Value) -> LogProb:
+        """Evaluate it."""
+        return log_density_of(self.distribution, x)
+
+
+class SampleFrom(eqx.Module):
+    """The sampler of a distribution as a function that is a pytree."""
+
+    distribution: Any
+
+    def __call__(self, key: Key) -> Value:
+        """Draw one value."""
+        return sample_from(self.distribution, key)

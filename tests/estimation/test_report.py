@@ -1,0 +1,144 @@
+r"""What a person sees: summary, table, figure, progress bar. They never fail on odd numbers."""
+
+import io
+import math
+import subprocess
+import sys
+
+import jax.numpy as jnp
+import matplotlib.figure
+import numpy as np
+import pytest
+import rich.console
+from support.pairs import NoisyGaussian, NumpyGaussian, gaussian, run
+
+import aide
+from aide.estimation.draws import Side
+from aide.problems.distributions import Normal
+
+NOISY = NoisyGaussian(0.3, 0.8, 0.5), NoisyGaussian(-0.4, 0.5, 0.9)
+ODD_NAME = "fit [/x] [bold] {y} ≤"
+
+
+def _made(gold_terms, target_terms, log_z=(0.0, 0.0), names=("gold", "target")):
+    sides = [
+        Side(np.zeros((len(terms), 2)), -np.asarray(terms, float)[:, None])
+        for terms in (gold_terms, target_terms)
+    ]
+    return aide.Estimate(aide.Draws(sides[0], sides[1], 1, 1, names, log_z))
+
+
+NOISE = np.linspace(-1.0, 1.0, 60)
+RESULTS = {
+    "plain": lambda: run(*NOISY),
+    "several M": lambda: run(*NOISY, num_meta_gold=2, num_meta_target=5),
+    "no looseness": lambda: run(*NOISY, looseness=False),
+    "single run": lambda: run(*NOISY, 1, 1),
+    "infinite": lambda: _made(np.r_[np.inf, NOISE], NOISE),
+    "all infinite": lambda: _made(np.full(30, np.inf), np.full(30, np.inf)),
+    "exact": lambda: _made(np.zeros(30), np.zeros(30)),
+    "constant": lambda: _made(5.0 + 1e-15 * NOISE, -5.0 + 1e-15 * NOISE, (None, 0.0)),
+    "enormous": lambda: _made(np.r_[1e12, NOISE], NOISE),
+    "unknown Z": lambda: _made(NOISE, NOISE, (None, None)),
+    "odd name": lambda: _made(NOISE, NOISE, names=("gold", ODD_NAME)),
+}
+
+
+@pytest.fixture(params=RESULTS)
+def result(request):
+    return RESULTS[request.param]()
+
+
+def test_summary(result):
+    text = repr(result)
+    draws = result.draws
+    assert text.startswith("Symmetrised KL(gold, target) ≤ ")
+    assert f"N = {draws.gold.num_runs} + {draws.target.num_runs}" in text
+    assert f"M = {draws.num_meta_gold} / {draws.num_meta_target}" in text
+    assert "any probability computed from the target is off by at most" in text
+    assert "nan" not in text
+    assert all(note in text for note in result.warnings)
+    known = all(z is not None for z in draws.log_z)
+    assert ("mass the target misses" in text) == known
+    assert ("not separable: log Z is unknown" in text) == (not known)
+
+
+def test_rich_table(result):
+    console = rich.console.Console(record=True, width=200, file=io.StringIO())
+    console.print(result)
+    text = console.export_text()
+    assert "symmetrised KL ≤" in text
+    for name in result.draws.names:
+        assert name in text
+
+
+def test_plot(result):
+    figure = result.plot()
+    assert isinstance(figure, matplotlib.figure.Figure)
+    figure.canvas.draw()
+    left, right = figure.axes
+    assert left.get_xlabel() == "meta-inference runs M"
+    assert right.get_xlabel() == "log ratio (nats)"
+    mine = matplotlib.figure.Figure()
+    assert result.plot(mine.subplots(1, 2)) is mine
+
+
+def test_summary_shows_the_numbers():
+    result = _made(np.linspace(0.0, 2.0, 101), np.linspace(-0.5, 0.5, 101))
+    text = repr(result)
+    error = math.hypot(np.linspace(0, 2, 101).std(ddof=1), np.linspace(0, 1, 101).std(ddof=1))
+    assert f"≤ 1.000 ± {error / math.sqrt(101):.3f} nats" in text
+    low, high = result.interval()
+    assert f"95%: {low:.3g} to {high:.3g}" in text
+    assert "gold → target   1.000 ± 0.058" in text
+    assert "target → gold   0.000 ± 0.029" in text
+
+
+def test_rounding_errors_are_not_shown_as_results():
+    """Tractable algorithms have no looseness: 1e-17 of rounding is no line in a summary."""
+    log_density = lambda x: 5.0 - (x - 0.1) ** 2 / 0.98
+    shifted = aide.Tractable(Normal(0.1, 0.7).sample, log_density, log_z=None)
+    text = repr(run(shifted, gaussian(0.1, 0.7), 100, 100))
+    assert "looseness" not in text
+    assert "0.000000000" not in text
+
+
+def test_no_pyplot_state():
+    script = (
+        "import sys, jax, aide\n"
+        "from aide.problems.distributions import Normal\n"
+        "algorithm = aide.Tractable.of(Normal(0.0, 1.0))\n"
+        "aide.estimate(jax.random.key(0), algorithm, algorithm, num_gold=3, num_target=3).plot()\n"
+        "assert 'matplotlib.figure' in sys.modules\n"
+        "assert 'matplotlib.pyplot' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("kind", ["jax", "python"])
+def test_progress_goes_to_standard_error(kind, capfd):
+    gold = gaussian(0.0, 1.0, ODD_NAME)
+    if kind == "python":
+        gold = aide.PythonAlgorithm(NumpyGaussian(), label=ODD_NAME)
+    run(gold, gaussian(0.5, 1.0, "the target"), progress=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "the target" in err
+    assert "60/60" in err  # 20 runs of the gold standard, each scored twice
+    run(gold, gaussian(0.5, 1.0), progress=False)
+    run(gold, gaussian(0.5, 1.0))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_results_can_be_compared_and_stored_in_sets():
+    """`==` on results is a natural thing to write; it must not raise."""
+    one, two = _made(NOISE, NOISE), _made(NOISE, NOISE + 1.0)
+    assert isinstance(one == two, bool)
+    assert one != two
+    assert len({one, two}) == 2
+
+
+def test_jax_arrays_are_not_needed_to_read_results(result):
+    for number in (result.value, result.std_error, *result.interval(), result.total_variation()):
+        assert isinstance(number, float)
+        assert not isinstance(number, jnp.ndarray)

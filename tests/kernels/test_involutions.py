@@ -1,0 +1,144 @@
+r"""Metropolis kernels are involutions: $\varphi(\varphi(x, v)) = (x, v)$ and $|\det J| = 1$.
+
+Also: a kernel without a reversal is refused where it is stated, not in a run.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import aide
+from aide.problems.distributions import Normal
+
+
+def log_density(x):
+    a, b = x["a"], x["b"]
+    bend = Normal(0.5 * a**2, jnp.array([0.7, 1.1])).log_prob(b)
+    return jnp.logaddexp(Normal(-1.0, 0.5).log_prob(a), Normal(1.0, 0.9).log_prob(a)) + bend
+
+
+KERNELS = {
+    "walk": aide.RandomWalk([0.5, 1.2, 0.8]),
+    "mala": aide.mala(0.6),
+    "mala-scaled": aide.mala([0.3, 0.5, 0.7]),
+    "hmc": aide.Hmc(0.3, 5),
+    "independence": aide.Independence(Normal(np.zeros(3), 2.0)),
+}
+POINTS = [{"a": 0.3, "b": [-0.4, 1.2]}, {"a": -1.7, "b": [2.0, 0.1]}]
+NOISE = {"a": -0.6, "b": [0.8, 0.2]}
+
+
+def involution(kernel, point):
+    """The map on flat vectors (x, v), and a vector to start from."""
+    x, v = (jax.tree.map(jnp.float64, tree, is_leaf=_is_list) for tree in (point, NOISE))
+    flat, unravel = ravel_pytree((x, v))
+    return lambda z: ravel_pytree(kernel.involution(log_density, *unravel(z)))[0], flat
+
+
+def _is_list(tree):
+    return isinstance(tree, list)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_involution_with_unit_jacobian(name, point):
+    phi, z = involution(KERNELS[name], point)
+    assert float(jnp.max(jnp.abs(phi(z) - z))) > 0.1
+    np.testing.assert_allclose(phi(phi(z)), z, rtol=0, atol=1e-12)
+    determinant = jnp.linalg.det(jax.jacfwd(phi)(z))
+    np.testing.assert_allclose(jnp.abs(determinant), 1.0, rtol=0, atol=1e-12)
+
+
+@pytest.mark.usefixtures("x64")
+def test_the_checks_see_a_map_that_is_none():
+    """Leapfrog without the flip is no involution; a stretched walk has no unit Jacobian."""
+
+    class Unflipped(aide.Hmc):
+        def involution(self, log_density, x, v):
+            y, w = super().involution(log_density, x, v)
+            return y, jax.tree.map(jnp.negative, w)
+
+    class Stretched(aide.RandomWalk):
+        def involution(self, log_density, x, v):
+            y, w = super().involution(log_density, x, v)
+            return jax.tree.map(lambda a: 1.1 * a, y), w
+
+    phi, z = involution(Unflipped(0.3, 5), POINTS[0])
+    assert float(jnp.max(jnp.abs(phi(phi(z)) - z))) > 0.1
+    phi, z = involution(Stretched(0.5), POINTS[0])
+    assert abs(float(jnp.linalg.det(jax.jacfwd(phi)(z)))) > 1.1
+
+
+@pytest.mark.usefixtures("x64")
+def test_mala_is_the_langevin_proposal():
+    x, v = jnp.float64(0.4), jnp.float64(-0.9)
+    y, _ = aide.mala(0.5).involution(lambda x: -(x**4), x, v)
+    assert float(y) == pytest.approx(0.4 + 0.5**2 / 2 * (-4 * 0.4**3) - 0.5 * 0.9, abs=1e-14)
+
+
+def test_reversals_of_reversals():
+    sites = aide.GibbsSites([2, 0, 1], 2)
+    reverse = sites.reversal()
+    assert isinstance(reverse, aide.GibbsSites)
+    assert reverse.sites.tolist() == [1, 0, 2]
+    walk = aide.RandomWalk(0.5)
+    cycle = aide.Cycle(walk, sites).reversal()
+    assert isinstance(cycle, aide.Cycle)
+    assert [type(part).__name__ for part in cycle.parts] == ["GibbsSites", "RandomWalk"]
+    kernel = aide.Kernel(lambda key, density, x: x, backward=lambda key, density, x: -x)
+    assert kernel.reversal().reversal() == kernel
+
+
+def step(key, density, x):
+    return x
+
+
+class OnlyStep:
+    step = staticmethod(step)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda kernel: aide.Mcmc(kernel, log_density),
+        lambda kernel: aide.mcmc(Normal(0.0, 1.0), log_density, kernel=kernel, num_steps=2),
+        lambda kernel: aide.ais(Normal(0.0, 1.0), log_density, kernel=kernel, num_temperatures=2),
+        lambda kernel: aide.Cycle(kernel).reversal(),
+        lambda kernel: aide.Repeat(kernel, 2).reversal(),
+    ],
+)
+@pytest.mark.parametrize("kernel", [OnlyStep(), step])
+def test_a_kernel_without_reversal_is_refused(build, kernel):
+    with pytest.raises(ValueError, match=r"has no reversal.*aide\.Kernel\(step, reversible=True\)"):
+        build(kernel)
+
+
+def test_kernel_must_say_how_it_reverses():
+    for build in (lambda: aide.Kernel(step), lambda: aide.Kernel(step, True, step)):
+        with pytest.raises(ValueError, match="reversible=True if it satisfies detailed balance"):
+            build()
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: aide.RandomWalk(-1.0), "scale must be positive"),
+        (lambda: aide.Hmc(0.0, 3), "step_size must be positive"),
+        (lambda: aide.Hmc(0.1, 0), "num_leapfrog must be an integer of at least 1, got 0"),
+        (lambda: aide.GibbsSites([0, 1], 1), "num_values must be an integer of at least 2, got 1"),
+        (lambda: aide.GibbsSites(3, 2), "sites must be a list of flat indices"),
+        (lambda: aide.Cycle(), "at least one kernel"),
+        (lambda: aide.Repeat(aide.RandomWalk(1.0), -1), "num_times must be an integer"),
+    ],
+)
+def test_bad_settings_are_named(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def test_real_valued_kernels_refuse_integers():
+    with pytest.raises(TypeError, match="Use GibbsSites"):
+        aide.RandomWalk(1.0).step(jax.random.key(0), lambda x: 0.0, jnp.arange(3))

@@ -1,0 +1,90 @@
+"""The laws can fail: each common mistake is rejected, on the same instances that pass when right.
+
+Rejected means twice the limit that right algorithms keep. What some law cannot see is stated too.
+"""
+
+import numpy as np
+import pytest
+from support import Z_MAX, laws, wrong
+from support.registry import REGISTRY
+
+import aide
+
+
+def binned(entry):
+    return laws.swap_z(laws.log_ratios(laws.law_draws(entry)))
+
+
+def exchange(entry):
+    return laws.exchange_z(laws.log_ratios(laws.law_draws(entry)))
+
+
+def density(entry):
+    return laws.density_z(laws.law_draws(entry), entry.log_h, entry.log_z)
+
+
+def mass(entry):
+    return laws.mass_z(laws.law_draws(entry), entry.log_z)
+
+
+def probe(entry):
+    return laws.probe_z(laws.law_draws(entry), entry.log_z)
+
+
+def point(entry):
+    return laws.point_z(entry, 0.9)
+
+
+CONTROLS = [
+    ("filter-optimal-1", wrong.retained_weight, binned),
+    ("filter-optimal-2", wrong.retained_weight, binned),
+    ("filter-user-2", wrong.retained_weight, probe),
+    ("gibbs-ais", wrong.sweep_not_reversed, binned),
+    ("sir-2", wrong.WrongSum, binned),
+    ("sir-2", wrong.WrongSumTwice, point),
+    ("sir-3", wrong.WrongSumTwice, density),
+    ("filter-prior-2", wrong.WrongSumTwice, mass),
+    ("sir-2", wrong.WrongUnconditional, exchange),
+    ("tempered-walk-3", wrong.WrongUnconditional, binned),
+    ("sir-2", wrong.WrongExtraParticle, binned),
+    ("filter-systematic-3", wrong.unconditional_resampling, exchange),
+    ("filter-stratified-3", wrong.unconditional_resampling, exchange),
+    ("sir-2", wrong.WrongSign, binned),
+    ("sir-2", wrong.WrongSign, laws.self_z),
+    ("tempered-walk-1", wrong.temperature, exchange),
+    ("tractable", wrong.WrongConstant, density),
+    ("tractable", wrong.WrongConstant, mass),
+    ("tractable", wrong.WrongConstant, point),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "mistake", "law"),
+    CONTROLS,
+    ids=[f"{name}-{mistake.__name__}-{law.__name__}" for name, mistake, law in CONTROLS],
+)
+def test_law_rejects(name, mistake, law):
+    entry = REGISTRY[name]
+    assert abs(law(entry._replace(algorithm=mistake(entry.algorithm)))) > 2 * Z_MAX
+
+
+def test_law_3_rejects_the_wrong_retained_weight():
+    entry = REGISTRY["filter-optimal-1"]
+    draws = laws.law_draws(entry._replace(algorithm=wrong.retained_weight(entry.algorithm)))
+    assert np.mean(np.abs(laws.log_ratios(draws)) > 0.1) > 0.5
+
+
+def test_swap_symmetry_is_blind_to_a_shared_constant():
+    """Both operations forget the same log P: only laws 1 and 5 see it."""
+    entry = REGISTRY["sir-2"]
+    forgets = entry._replace(algorithm=wrong.WrongSumTwice(entry.algorithm))
+    assert abs(binned(forgets)) < Z_MAX
+    assert abs(density(forgets)) > 2 * Z_MAX
+
+
+def test_multinomial_resampling_needs_no_twin():
+    """Its slots are exchangeable, so the unconditional scheme with a pinned slot is right."""
+    entry = REGISTRY["filter-prior-2"]
+    pinned = entry._replace(algorithm=wrong.unconditional_resampling(entry.algorithm))
+    assert abs(binned(pinned)) < Z_MAX
+    assert isinstance(entry.algorithm.resampler.scheme, aide.Multinomial)
