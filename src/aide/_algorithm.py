@@ -25,6 +25,7 @@ The laws are tests (`tests/laws`), run on every algorithm of the library.
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import jax
 import numpy as np
 
 from aide._types import Key, LogProb, Value
@@ -55,10 +56,24 @@ class InferenceAlgorithm(Protocol):
         ...
 
 
+@jax.tree_util.register_static
 class Label(str):
-    """The name of an algorithm: a leaf of its pytree that never matters to what it computes."""
+    """The name of an algorithm, which never matters to what it computes.
+
+    It is part of the algorithm's pytree structure, and all labels count as equal there, so that a
+    new name compiles nothing.
+    """
 
     __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Label) or str.__eq__(self, other) is True
+
+    def __ne__(self, other: object) -> bool:  # str has one of its own
+        return not self == other
+
+    def __hash__(self) -> int:
+        return 0
 
 
 def log_z_of(algorithm: Any) -> float | None:
@@ -78,8 +93,8 @@ def log_z_of(algorithm: Any) -> float | None:
 def describe(algorithm: Any) -> str:
     """A short name for tables and messages: the algorithm's `label`, or its class and sizes."""
     label = getattr(algorithm, "label", None)
-    if isinstance(label, str) and label:
-        return label
+    if isinstance(label, str) and str(label):
+        return str(label)
     name = type(algorithm).__name__
     particles = getattr(algorithm, "num_particles", None)
     return f"{name}, {particles} particles" if isinstance(particles, int) else name

@@ -10,8 +10,9 @@ def invert_cdf(
 ) -> Int[Array, " *shape"]:
     r"""For each point $v$, the first index $i$ with $C_i > v$.
 
-    Points at or above the total are pulled just below it, so that an index of weight zero is
-    never returned unless all weights are zero. A branchless binary search in a `fori_loop`:
+    Points at or above the total are pulled just below it, so that an index with $C_i = C_{i-1}$ is
+    never returned unless all are equal. (The rounding of a long `jnp.cumsum` may leave a
+    weight of zero a step of $10^{-16}$.) A branchless binary search in a `fori_loop`:
     4 times faster on CPU than `jnp.searchsorted` under `vmap`.
     """
     num = cumulative.shape[0]
@@ -32,6 +33,6 @@ def invert_cdf(
 
 def draw_index(key: Array, weights: Float[Array, " num"]) -> Int[Array, ""]:
     r"""One index $i$ with probability $w_i / \sum_j w_j$."""
-    cumulative = jnp.cumsum(weights)
-    uniform = jax.random.uniform(key, dtype=weights.dtype)
+    cumulative = jnp.cumsum(jnp.asarray(weights))
+    uniform = jax.random.uniform(key, dtype=cumulative.dtype)
     return invert_cdf(cumulative, uniform * cumulative[-1])

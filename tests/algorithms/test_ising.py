@@ -67,7 +67,7 @@ def test_finer_schedules():
     counts = {"num_gold": 400, "num_target": 400}
     results = [
         aide.estimate(KEY, MODEL.exact(), annealed(1, num), keep_values=True, **counts)
-        for num in (2, 10, 80)
+        for num in (2, 8, 50)
     ]
     for worse, better in itertools.pairwise(results):
         error = np.hypot(worse.std_error, better.std_error)

@@ -106,7 +106,7 @@ WRONG = {
 }
 
 
-def pairs(kernel, problem, seed):
+def runner(kernel, problem):
     """Exact draws and where one step takes them, as arrays of shape (NUM, dimension)."""
     sample, log_density = problem
 
@@ -115,10 +115,14 @@ def pairs(kernel, problem, seed):
         x = sample(key_x)
         return x, kernel.step(key_y, log_density, x)
 
-    run = jax.jit(jax.vmap(one), compiler_options=QUICK)
-    x, y = run(jax.random.split(jax.random.key(seed), NUM))
-    flat = lambda tree: np.stack([np.asarray(a) for a in jax.tree.leaves(tree)], -1)
-    return tuple(flat(tree).reshape(NUM, -1).astype(float) for tree in (x, y))
+    compiled = jax.jit(jax.vmap(one), compiler_options=QUICK)
+
+    def run(seed):
+        for tree in compiled(jax.random.split(jax.random.key(seed), NUM)):
+            leaves = [np.reshape(leaf, (NUM, -1)) for leaf in jax.tree.leaves(tree)]
+            yield np.concatenate(leaves, axis=1).astype(float)
+
+    return run
 
 
 def f(x):
@@ -133,8 +137,9 @@ def g(x):
 
 def kernel_z(kernel, problem):
     """How far the kernel is from leaving f and g invariant, and from what its reversal does."""
-    x, y = pairs(kernel, problem, 0)
-    back_x, back_y = pairs(kernel.reversal(), problem, 1)
+    forward, reversal = runner(kernel, problem), kernel.reversal()
+    x, y = forward(0)
+    back_x, back_y = (forward if reversal is kernel else runner(reversal, problem))(1)
     there, back = f(x) * g(y), g(back_x) * f(back_y)
     error = np.sqrt((there.var(ddof=1) + back.var(ddof=1)) / NUM)
     return [z_score(h(y) - h(x)) for h in (f, g)], (there.mean() - back.mean()) / error

@@ -49,6 +49,7 @@ CONTROLS = [
     ("sir-2", wrong.WrongExtraParticle, binned),
     ("filter-systematic-3", wrong.unconditional_resampling, exchange),
     ("filter-stratified-3", wrong.unconditional_resampling, exchange),
+    ("filter-ess-2", wrong.WrongPolicy, binned),
     ("sir-2", wrong.WrongSign, binned),
     ("sir-2", wrong.WrongSign, laws.self_z),
     ("tempered-walk-1", wrong.temperature, exchange),

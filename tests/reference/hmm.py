@@ -39,9 +39,9 @@ class Filter(NamedTuple):
     weigh: np.ndarray
 
 
-def bootstrap() -> Filter:
+def bootstrap(emission: np.ndarray = EMISSION) -> Filter:
     """Proposals from the transition."""
-    seen = EMISSION[:, OBSERVATIONS].T
+    seen = emission[:, OBSERVATIONS].T
     weigh = np.broadcast_to(seen[1:, None, :], (2, 2, 2))
     return Filter(INITIAL, seen[0], np.stack([TRANSITION, TRANSITION]), weigh)
 
@@ -103,7 +103,10 @@ class Enumeration(NamedTuple):
 
 
 def enumerate_filter(tables: Filter, num: int, fraction: float, rho: Law, tau: Twin) -> Enumeration:
-    """Probabilities of all traces; resampling where the ESS is below `fraction` times `num`."""
+    """Probabilities of all traces; resampling where the ESS is below `fraction` times `num`.
+
+    A run whose weights are all zero ends without an output: its traces have probability 0.
+    """
     traces = all_traces(num)
     lineage = traces.lineage()
     chance = tables.propose_first[traces.states[:, 0]]
@@ -125,7 +128,8 @@ def enumerate_filter(tables: Filter, num: int, fraction: float, rho: Law, tau: T
         carried = np.where(low[:, None], 1.0, weights)
         weights = carried * tables.weigh[t, before, after]
         lows.append(low)
-    q = q * weights / weights.sum(axis=1, keepdims=True)
+    total = weights.sum(axis=1, keepdims=True)
+    q = q * np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
     path = traces.paths() @ (4, 2, 1)
     return Enumeration(q, r, path, np.stack(lows, axis=1))
 
@@ -151,8 +155,8 @@ def _resampling(
     distinct, row = np.unique(keys.round(14), axis=0, return_inverse=True)
     laws, twins = [], []
     for one in distinct:
-        law = rho(one / one.sum()) if one[0] >= 0 else identity
-        laws.append(law)
-        twins.append(tau(law, one / one.sum()) if one[0] >= 0 else stay)
+        normalised = one / (one.sum() or 1.0)
+        laws.append(rho(normalised) * one.any() if one[0] >= 0 else identity)
+        twins.append(tau(laws[-1], normalised) if one[0] >= 0 else stay)
     row = np.repeat(row.reshape(-1), block)
     return np.stack(laws)[row, vector], np.stack(twins)[row, :, :, vector]

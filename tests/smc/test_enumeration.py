@@ -32,7 +32,7 @@ from aide.smc.policy import EssBelow, EveryStep, Never
 MODEL = HiddenMarkovModel(INITIAL, TRANSITION, EMISSION, OBSERVATIONS)
 FILTERS = {"bootstrap": (bootstrap(), None), "optimal": (optimal(), MODEL.optimal_proposal())}
 POLICIES = {
-    "every step": (np.inf, EveryStep),
+    "every step": (2.0, EveryStep),
     "low ESS": (0.8, lambda scheme: EssBelow(0.8, scheme)),
     "never": (0.0, lambda scheme: Never()),
 }
@@ -79,6 +79,24 @@ def test_xi_averages_to_the_output_density(x64, num, name, when):
             assert largest(found.r * around - found.q) < TOLERANCE
         if when == "low ESS" and num > 1:  # both branches happen
             assert 0.05 < np.mean(found.q.sum(axis=1) @ found.low) < 0.95
+
+
+@pytest.mark.parametrize("when", ["every step", "low ESS"])
+def test_particles_of_weight_zero(x64, when):
+    """State 0 cannot emit the second and third symbol: most particles and some runs die."""
+    emission = np.array([[1.0, 0.0], [0.1, 0.9]])
+    model = HiddenMarkovModel(INITIAL, TRANSITION, emission, OBSERVATIONS).state_space()
+    tables, (fraction, policy) = bootstrap(emission), POLICIES[when]
+    low = enumerate_filter(tables, 2, fraction, LAWS["multinomial"], twin).low
+    free, around = replay(model, None, policy, all_traces(2), low)
+    for scheme in LAWS:
+        found = enumerate_filter(tables, 2, fraction, LAWS[scheme], TWINS[scheme])
+        q = found.by_path(found.q)
+        assert 0.1 < q.sum() < 0.9
+        average = found.by_path(np.where(found.r > 0, found.r * around, 0.0))
+        assert largest(average - q) < TOLERANCE
+        assert largest((free - around)[found.q > 0]) < TOLERANCE
+        assert (around[(found.r > 0) & (q[found.path] == 0)] == 0).all()
 
 
 @pytest.mark.parametrize("num", [2, 3])

@@ -117,7 +117,7 @@ def add_annealed():
         "mala": aide.mala(0.7),
         "hmc": aide.Hmc(0.4, 3),
         "independence": independence,
-        "cycle": aide.Cycle(walk, independence, aide.mala(0.5)),
+        "cycle": aide.Cycle(walk, independence),
         "repeat": aide.Repeat(independence, 2),
     }
     core = {("walk", 1), ("walk", 2), ("walk", 3), ("hmc", 3), ("cycle", 2), ("repeat", 1)}
@@ -163,7 +163,7 @@ def add_smc():
     first, last = (lambda x, g=g: jnp.asarray(g)[x] for g in (gammas[0], gammas[-1]))
     switch = uniform((), 2)
     walk = aide.Mcmc(aide.RandomWalk(0.7), toys.GROWING.log_density)
-    growing = (toys.Grow(), walk, aide.Chain(toys.Grow(), walk))
+    growing = (toys.Grow(), aide.Chain(walk, toys.Grow()))
     tuples = product(*(normal((0.3, 2.2), (mean, 0.5)) for mean in (0.3, 0.5, 0.6)))
     for num in PARTICLES:
         tables = aide.Smc(initial, moves, last, num, first)
@@ -174,7 +174,6 @@ def add_smc():
     at = lambda betas: aide.Tempered(toys.PRIOR.log_prob, toys.log_joint, np.array(betas))
     pieces = (
         aide.Reweight(toys.PRIOR.log_prob, half),
-        aide.Steps(aide.Constant(aide.Mcmc(aide.RandomWalk(0.9), half)), num_steps=2),
         aide.stacked(aide.Reweight(at([0.5, 0.8]), at([0.8, 1.0]))),
         aide.Mcmc(aide.RandomWalk(0.4), toys.log_joint),
     )
@@ -208,8 +207,8 @@ def add_filters():
     schemes = (aide.Stratified(), aide.Systematic(), aide.Residual())
     policies: dict[str, Any] = {type(s).__name__.lower(): aide.EveryStep(s) for s in schemes}
     paths = uniform((3,), 2)
-    policies["ess"] = aide.EssBelow(0.7)
-    policies["ess-systematic"] = aide.EssBelow(0.8, aide.Systematic())
+    policies["ess"] = aide.EssBelow(0.9)
+    policies["ess-systematic"] = aide.EssBelow(0.9, aide.Systematic())
     policies["never"] = aide.Never()
     for name, resampler in policies.items():
         for num in (2, 3):

@@ -190,6 +190,15 @@ class WrongExtraParticle(_Mistake):
         return more.regenerate(key, value)
 
 
+class WrongPolicy(_Mistake):
+    """Meta-inference never resamples where the algorithm does now and then."""
+
+    def regenerate(self, key, value):
+        """The mistake."""
+        never = dataclasses.replace(self.right, resampler=aide.Never())
+        return never.regenerate(key, value)
+
+
 class WrongSign(_Mistake):
     """Both operations multiply by the evidence estimate where they should divide."""
 

@@ -7,8 +7,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from aide._algorithm import Label
-
 
 @dataclass(frozen=True)
 class Structure:
@@ -39,8 +37,6 @@ def split_algorithm(algorithm: Any) -> tuple[Structure, list[Any]]:
 
 
 def _name(leaf: Any) -> Any:
-    if isinstance(leaf, Label):
-        return Label
     try:
         hash(leaf)
     except TypeError:

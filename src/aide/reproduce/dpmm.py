@@ -11,7 +11,7 @@ import numpy as np
 
 from aide.estimation.summary import Estimate
 from aide.estimation.yardsticks import compare_probe
-from aide.problems.dpmm import DirichletMixture, num_clusters
+from aide.problems.dpmm import DirichletMixture
 from aide.reproduce.figures import new_figure, plot_curve, select
 from aide.reproduce.gold import GoldStandard
 from aide.reproduce.runner import BadInput, Experiment, Job, Options
@@ -121,7 +121,7 @@ def _measure(model: DirichletMixture, gold: GoldStandard, row: Row) -> list[Row]
     assert row.num_sweeps is not None
     target = model.smc(row.num_particles, proposal=row.proposal, num_sweeps=row.num_sweeps)
     draws = gold.measure(target, row.num_meta_target)
-    probe = compare_probe(draws, num_clusters).difference
+    probe = compare_probe(draws, model.num_clusters).difference
     cells = {"probe": probe.value, "probe_std_error": probe.std_error}
     return [replace(row, **results_of(Estimate(draws)), **cells)]
 

@@ -1,0 +1,110 @@
+r"""Which cluster does a datum join? Gibbs steps, and the arrival of a new datum.
+
+Given the other data, datum $y$ joins cluster $k$ with probability proportional to
+$w_k\,p(y \mid \text{data of } k)$, where $w_k = N_k$, or $\alpha$ for a new cluster (the Chinese
+restaurant process). A new cluster takes the first empty slot.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from aide.problems.dpmm.clusters import (
+    Clusters,
+    Row,
+    Slots,
+    Table,
+    add_datum,
+    choose,
+    find_rows,
+    over_slots,
+    remove_datum,
+    row_of,
+    with_row,
+)
+from aide.problems.dpmm.likelihood import Hyper, log_predictive
+from aide.problems.dpmm.special import log
+from aide.problems.dpmm.state import State
+
+
+class Change(NamedTuple):
+    """New statistics for one slot per lane."""
+
+    slots: Slots
+    rows: Clusters
+
+    def apply(self, slots: Any, rows: Clusters) -> Clusters:
+        """The rows of `slots`, changed where it is their turn."""
+        return choose(self.slots == slots, self.rows, rows)
+
+
+def gibbs_step(uniform: Row, state: State, i: Any, y: Any) -> State:
+    """Draw the cluster of datum $i$ from its conditional distribution; reversible."""
+    labels, hyper, clusters, number, top = state
+    reach = jnp.minimum(top + 1, labels.shape[0])
+    before = row_of(labels, i)
+    left = Change(before, remove_datum(find_rows(clusters, before, top), y))
+    log_prior, log_likelihood = weigh_slots(hyper, clusters, left, y, reach)
+    after, _ = draw_slots(uniform, log_prior, log_likelihood, reach)
+    joined = Change(after, add_datum(left.apply(after, find_rows(clusters, after, reach)), y))
+
+    def write(slot: Any, clusters: Clusters) -> Clusters:
+        return with_row(
+            clusters, slot, joined.apply(slot, left.apply(slot, row_of(clusters, slot)))
+        )
+
+    clusters = over_slots(reach, write, clusters)
+    opened = jnp.where(joined.rows.size < 1.5, 1.0, 0.0)
+    closed = jnp.where(left.rows.size < 0.5, 1.0, 0.0)
+    top = jnp.maximum(top, jnp.max(after) + 1)
+    vacant = jnp.max(row_of(clusters.size, top - 1)) < 0.5
+    top = jnp.where(vacant, top - 1, top)
+    return State(with_row(labels, i, after), hyper, clusters, number + (opened - closed), top)
+
+
+def weigh_slots(
+    hyper: Hyper, clusters: Clusters, left: Change | None, y: Any, top: Any
+) -> tuple[Table, Table]:
+    r"""$\log w_k$, $-\infty$ for empty slots but the first, and $\log p(y \mid k)$."""
+
+    def weigh(slot: Any, carry: Any) -> Any:
+        tables, is_first = carry
+        row = row_of(clusters, slot)
+        row = row if left is None else left.apply(slot, row)
+        used = row.size > 0.0
+        log_prior = log(jnp.where(used, row.size, hyper.alpha))
+        log_prior = jnp.where(used | is_first, log_prior, -jnp.inf)
+        tables = with_row(tables, slot, (log_prior, log_predictive(hyper, row, y)))
+        return tables, is_first & used
+
+    blank = jnp.zeros_like(clusters.size)
+    start = ((blank, blank), jnp.ones(hyper.nu.shape, bool))
+    return over_slots(top, weigh, start)[0]
+
+
+def draw_slots(uniform: Row, log_prior: Table, log_likelihood: Any, top: Any) -> tuple[Slots, Row]:
+    r"""Draw a slot with probability $e^{l_k}/\sum_j e^{l_j}$; also return $\log\sum_j e^{l_j}$.
+
+    $l_k$ is the sum of the two tables.
+    """
+
+    def logit(slot: Any) -> Row:
+        return row_of(log_prior, slot) + row_of(log_likelihood, slot)
+
+    lowest = jnp.full_like(uniform, -jnp.inf)
+    peak = over_slots(top, lambda slot, peak: jnp.maximum(peak, logit(slot)), lowest)
+
+    def add_up(slot: Any, carry: tuple[Table, Row]) -> tuple[Table, Row]:
+        cumulative, total = carry
+        total = total + jnp.exp(logit(slot) - peak)
+        return with_row(cumulative, slot, total), total
+
+    zero = jnp.zeros_like(uniform)
+    cumulative, total = over_slots(top, add_up, (jnp.zeros_like(log_prior), zero))
+    point = uniform * total
+
+    def pass_by(slot: Any, slots: Slots) -> Slots:
+        return slots + (row_of(cumulative, slot) <= point).astype(slots.dtype)
+
+    slots = over_slots(top, pass_by, jnp.zeros(uniform.shape, jnp.int32))
+    return slots, peak + log(total)

@@ -1,0 +1,167 @@
+r"""The Dirichlet process mixture of normals, collapsed to partitions, and SMC over its data."""
+
+import math
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from aide._types import Key, LogProb, Value
+from aide._validate import check_count
+from aide.problems.dpmm.clusters import Clusters
+from aide.problems.dpmm.data import as_data, as_fixed
+from aide.problems.dpmm.hyperparameters import from_value, log_prior, sample_prior, to_value
+from aide.problems.dpmm.likelihood import log_predictive
+from aide.problems.dpmm.move import AddDatum
+from aide.smc.moves import Steps
+from aide.smc.policy import AbstractResampler, EveryStep
+from aide.smc.smc import Smc
+
+PROPOSALS = ("prior", "optimal")
+
+
+class DirichletMixture(eqx.Module):
+    r"""Data $y_{1:n}$ in clusters, whose number is unknown.
+
+    The partition follows a Chinese restaurant process with concentration
+    $\alpha \sim \mathrm{Gamma}(1, 1)$. Within a cluster $y_i \sim N(\mu, 1/\tau)$ with
+    $\tau \sim \mathrm{Gamma}(\nu/2, s/2)$ (shape, rate; mean $\nu/s$) and
+    $\mu \sim N(m, 1/(r\tau))$, both integrated out; $m \sim N(0, 1)$ and
+    $r, \nu, s \sim \mathrm{Gamma}(1, 1)$. Standardise the data first: the prior is of order 1.
+
+    A value is a dict: `labels` numbers the cluster of each datum, in order of first appearance
+    (0, 0, 1, 0, 2, …), and `alpha`, `m`, `r`, `nu` and `s` are the hyperparameters; the density is
+    with respect to Lebesgue measure of these.
+
+    Args:
+        data: $y_{1:n}$, in the order in which SMC meets them.
+        fixed: Hyperparameters that are known, as a dict of all five; then they have no density.
+    """
+
+    data: Float[Array, " num"] = eqx.field(converter=as_data)
+    fixed: dict[str, float] | None = eqx.field(converter=as_fixed, default=None)
+
+    def log_joint(self, value: Value) -> LogProb:
+        r"""$\log p(\alpha, m, r, \nu, s) + \log p(z \mid \alpha) + \log p(y \mid z, m, r, \nu, s)$.
+
+        Any integers may serve as labels. $-\infty$ outside the support of the hyperparameters.
+        """
+        hyper, prior = from_value(value), self._log_hyper(value)
+        data = jnp.asarray(self.data, float)
+        same, is_first = _compare(value["labels"])
+        size = jnp.sum(same, axis=1, dtype=data.dtype)
+        mean = jnp.sum(same * data, axis=1) / size
+        spread = jnp.sum(same * (data - mean[:, None]) ** 2, axis=1)
+        log_gamma = jax.lax.lgamma
+        s_n = hyper.s + spread + hyper.r * size / (hyper.r + size) * (mean - hyper.m) ** 2
+        cluster = (
+            log_gamma(size)
+            + jnp.log(hyper.alpha)
+            + log_gamma(0.5 * (hyper.nu + size))
+            - log_gamma(0.5 * hyper.nu)
+            + 0.5 * (hyper.nu * jnp.log(hyper.s) - (hyper.nu + size) * jnp.log(s_n))
+            + 0.5 * (jnp.log(hyper.r) - jnp.log(hyper.r + size))
+        )
+        num = data.shape[0]
+        total = (
+            log_gamma(hyper.alpha) - log_gamma(hyper.alpha + num) - 0.5 * num * math.log(math.pi)
+        )
+        total = total + jnp.sum(jnp.where(is_first, cluster, 0.0)) + prior
+        return jnp.where(prior == -jnp.inf, -jnp.inf, total)
+
+    def smc(
+        self,
+        num_particles: int,
+        *,
+        proposal: Literal["prior", "optimal"] = "prior",
+        num_sweeps: int = 0,
+        resampler: AbstractResampler | None = None,
+        label: str = "",
+    ) -> Smc:
+        """SMC over the data, one datum per step.
+
+        Only the numbers of data and particles are compiled in; everything else may change freely.
+
+        Args:
+            num_particles: Number of particles.
+            proposal: Draw a new datum's cluster from the Chinese restaurant process ("prior") or
+                given the datum ("optimal").
+            num_sweeps: Sweeps of Gibbs and Metropolis–Hastings updates over the data so far,
+                before each new datum; see `rejuvenation`.
+            resampler: When and how to resample; at every step, multinomially, by default.
+            label: A name for tables.
+        """
+        check_count("num_sweeps", num_sweeps, 0)
+        if proposal not in PROPOSALS:
+            raise ValueError(f"proposal must be one of {PROPOSALS}, got {proposal!r}.")
+        next_datum = _NextDatum(
+            self.data,
+            np.asarray(num_sweeps, np.int32),
+            np.asarray(proposal == "optimal"),
+            np.asarray(self.fixed is not None),
+        )
+        return Smc(
+            _Start(self),
+            (Steps(next_datum, np.arange(1, self.data.shape[0], dtype=np.int32)),),
+            self.log_joint,
+            num_particles,
+            self._log_first,
+            EveryStep() if resampler is None else resampler,
+            label,
+        )
+
+    def num_clusters(self, value: Value) -> Int[Array, ""]:
+        """The number of clusters of a value, to be used as a probe."""
+        return jnp.sum(_compare(value["labels"])[1])
+
+    def _log_first(self, value: Value) -> LogProb:
+        """The joint density of hyperparameters and the first datum."""
+        zero = jnp.zeros((), float)
+        y = jnp.asarray(self.data, float)[0]
+        predictive = log_predictive(from_value(value), Clusters(zero, zero, zero), y)
+        prior = self._log_hyper(value)
+        return jnp.where(prior == -jnp.inf, -jnp.inf, prior + predictive)
+
+    def _log_hyper(self, value: Value) -> LogProb:
+        if self.fixed is None:
+            return log_prior(from_value(value))
+        differs = [jnp.asarray(value[name] != number) for name, number in self.fixed.items()]
+        return jnp.where(jnp.any(jnp.stack(differs)), -jnp.inf, 0.0)
+
+
+class _Start(eqx.Module):
+    """Hyperparameters from their prior; the first datum alone in cluster 0."""
+
+    model: DirichletMixture
+
+    def sample(self, key: Key) -> Value:
+        labels = jnp.full(self.model.data.shape, -1, jnp.int32).at[0].set(0)
+        hyper = self.model.fixed
+        if hyper is None:
+            return {"labels": labels, **to_value(sample_prior(key))}
+        return {"labels": labels, **{name: jnp.asarray(hyper[name], float) for name in hyper}}
+
+    def log_density(self, x: Value) -> LogProb:
+        return self.model._log_hyper(x)
+
+
+class _NextDatum(eqx.Module):
+    """Builds the move that adds datum `num_seen`."""
+
+    data: Float[Array, " num"]
+    num_sweeps: Int[Array, ""]
+    optimal: Bool[Array, ""]
+    frozen: Bool[Array, ""]
+
+    def __call__(self, num_seen: Int[Array, ""]) -> AddDatum:
+        return AddDatum(self.data, num_seen, self.num_sweeps, self.optimal, self.frozen)
+
+
+def _compare(labels: Any) -> tuple[Bool[Array, "num num"], Bool[Array, " num"]]:
+    """Which data share a cluster, and which are the first of theirs."""
+    labels = jnp.asarray(labels)
+    same = labels[:, None] == labels[None, :]
+    return same, ~jnp.any(jnp.tril(same, -1), axis=1)

@@ -1,0 +1,109 @@
+r"""The weighted move of the mixture: rejuvenate, then let the next datum join a cluster.
+
+It leads from $\gamma_t$, the joint density of hyperparameters, partition and values of the first
+$t$ data, to $\gamma_{t+1}$. The sweeps leave $\gamma_t$ invariant and are reversed backward, so
+that only the arrival of datum $y$ is weighed: by $w = p(y \mid \text{its cluster})$ if the cluster
+was drawn from the Chinese restaurant process, by $w = p(y \mid \text{state})$ if given $y$.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from aide._random import derive
+from aide._types import Key, LogProb, Value
+from aide.problems.dpmm.assignment import draw_slots, weigh_slots
+from aide.problems.dpmm.clusters import (
+    Labels,
+    Row,
+    Slots,
+    canonical_labels,
+    gather_clusters,
+    row_of,
+    with_row,
+)
+from aide.problems.dpmm.hyperparameters import from_value, to_value
+from aide.problems.dpmm.lanes import side_by_side
+from aide.problems.dpmm.likelihood import Hyper
+from aide.problems.dpmm.rejuvenation import rejuvenate
+from aide.problems.dpmm.state import Setting, State, make_state
+
+ARRIVAL = 2**31
+"""Index of the random number for the arrival, beyond those of the sweeps."""
+
+
+class AddDatum(eqx.Module):
+    """Rejuvenate the partition of the first `num_seen` data, then add the next one.
+
+    The state is a dict: `labels`, canonical for the data seen and -1 for the others, and the
+    hyperparameters. See `Setting` for the fields.
+    """
+
+    data: Float[Array, " data"]
+    num_seen: Int[Array, ""]
+    num_sweeps: Int[Array, ""]
+    optimal: Bool[Array, ""]
+    frozen: Bool[Array, ""]
+
+    def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
+        """See `WeightedMove`."""
+        return self._one_lane(_forward, key, x)
+
+    def backward(self, key: Key, y: Value) -> tuple[Value, LogProb]:
+        """See `WeightedMove`."""
+        return self._one_lane(_backward, key, y)
+
+    def _one_lane(self, function: Any, key: Key, x: Value) -> tuple[Value, LogProb]:
+        integers = (jnp.asarray(n, jnp.int32) for n in (self.num_seen, self.num_sweeps))
+        flags = (jnp.asarray(flag, bool) for flag in (self.optimal, self.frozen))
+        setting = Setting(jnp.asarray(self.data, float), *integers, *flags)
+        lanes = jax.tree.map(lambda a: jnp.asarray(a)[None], x)
+        return jax.tree.map(lambda a: a[0], function(key[None], lanes, setting))
+
+
+@side_by_side
+def _forward(keys: Key, lanes: Value, setting: Setting) -> tuple[Value, Row]:
+    labels, hyper = lanes["labels"].T.astype(jnp.int32), from_value(lanes)
+    seen = setting.num_seen
+    clusters = gather_clusters(labels, setting.data, seen)
+    state = rejuvenate(keys, make_state(labels, hyper, clusters), setting, reverse=False)
+    draw = lambda key: jax.random.uniform(derive(key, ARRIVAL), (), setting.data.dtype)
+    slots, log_w = _arrive(jax.vmap(draw)(keys), state, None, setting)
+    labels = canonical_labels(with_row(state.labels, seen, slots), seen + 1)
+    return _value(labels, state.hyper, lanes), log_w
+
+
+@side_by_side
+def _backward(keys: Key, lanes: Value, setting: Setting) -> tuple[Value, Row]:
+    labels, hyper = lanes["labels"].T.astype(jnp.int32), from_value(lanes)
+    seen = setting.num_seen
+    labels = canonical_labels(labels, seen + 1)
+    clusters = gather_clusters(labels, setting.data, seen)
+    state = make_state(labels, hyper, clusters)
+    _, log_w = _arrive(jnp.zeros_like(hyper.nu), state, row_of(labels, seen), setting)
+    state = rejuvenate(keys, state, setting, reverse=True)
+    return _value(canonical_labels(state.labels, seen), state.hyper, lanes), log_w
+
+
+def _arrive(uniform: Row, state: State, given: Slots | None, setting: Setting) -> tuple[Slots, Row]:
+    """The slot of the next datum, drawn unless it is given, and the log weight of the arrival."""
+    hyper, clusters = state.hyper, state.clusters
+    reach = jnp.minimum(state.top + 1, state.labels.shape[0])
+    log_prior, log_likelihood = weigh_slots(
+        hyper, clusters, None, setting.data[setting.num_seen], reach
+    )
+    guide = jnp.where(setting.optimal, log_likelihood, 0.0)
+    slots, log_total = draw_slots(uniform, log_prior, guide, reach)
+    slots = slots if given is None else given
+    everywhere = jnp.arange(log_prior.shape[0], dtype=jnp.int32)[:, None]
+    own = jnp.sum(jnp.where(everywhere == slots, log_likelihood, 0.0), axis=0)
+    log_w = jnp.where(setting.optimal, log_total - jnp.log(hyper.alpha + setting.num_seen), own)
+    impossible = (hyper.alpha <= 0) | (hyper.r <= 0) | (hyper.nu <= 0) | (hyper.s <= 0)
+    return slots, jnp.where(impossible, -jnp.inf, log_w)
+
+
+def _value(labels: Labels, hyper: Hyper, like: Value) -> Value:
+    return {"labels": labels.T.astype(like["labels"].dtype), **to_value(hyper)}
