@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
+from support.laws import QUICK
 
 import aide
 from aide.problems.distributions import Normal
@@ -34,7 +35,8 @@ def involution(kernel, point):
     """The map on flat vectors (x, v), and a vector to start from."""
     x, v = (jax.tree.map(jnp.float64, tree, is_leaf=_is_list) for tree in (point, NOISE))
     flat, unravel = ravel_pytree((x, v))
-    return lambda z: ravel_pytree(kernel.involution(log_density, *unravel(z)))[0], flat
+    phi = lambda z: ravel_pytree(kernel.involution(log_density, *unravel(z)))[0]
+    return jax.jit(phi, compiler_options=QUICK), flat
 
 
 def _is_list(tree):

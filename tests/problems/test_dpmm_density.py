@@ -13,7 +13,7 @@ import pytest
 from reference import dpmm as reference
 from scipy import special
 
-from aide.estimation.engine import CPU_OPTIONS, join_algorithm, split_algorithm
+from aide.estimation.engine import CPU_OPTIONS
 from aide.problems import DirichletMixture
 from aide.problems.dpmm.clusters import canonical_labels, gather_clusters
 from aide.problems.dpmm.special import half_step, log, log_gamma
@@ -22,15 +22,15 @@ HYPER = {"alpha": 0.8, "m": -0.3, "r": 0.6, "nu": 1.7, "s": 0.4}
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=CPU_OPTIONS)
-def _run(structure, method, arrays, seed, *value):
-    smc = join_algorithm(structure, arrays)
+def _run(structure, method, leaves, seed, *value):
+    smc = jax.tree.unflatten(structure, leaves)
     return getattr(smc, method)(jax.random.key(seed), *value)
 
 
 def run(smc, method, *arguments):
     """A method of an SMC sampler, compiled once per number of data and of particles."""
-    structure, arrays = split_algorithm(smc)
-    return _run(structure, method, arrays, *arguments)
+    leaves, structure = jax.tree.flatten(smc)
+    return _run(structure, method, leaves, *arguments)
 
 
 @pytest.mark.parametrize("num", [1, 2, 3, 7, 12])

@@ -5,6 +5,8 @@ them. The reference's sweep leaves the posterior invariant and the sweep in reve
 reversal, $\pi(x) K(x, y) = \pi(y) \tilde K(y, x)$, to 1e-10.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from reference import dpmm as reference
 from support import Z_MAX
 
+from aide.estimation.engine import CPU_OPTIONS
 from aide.problems.dpmm.assignment import Change, gibbs_step, weigh_slots
 from aide.problems.dpmm.clusters import find_rows, gather_clusters, remove_datum
 from aide.problems.dpmm.hyperparameters import from_value
@@ -30,14 +33,28 @@ def lanes_of(states, slots=range(4)):
     return make_state(labels, from_value(fill), gather_clusters(labels, jnp.asarray(Y), 4))
 
 
+@functools.partial(jax.jit, compiler_options=CPU_OPTIONS)
+def conditional(state, i):
+    """Shipped probabilities of all slots for datum i."""
+    y, before = jnp.asarray(Y)[i], state.labels[i]
+    left = Change(before, remove_datum(find_rows(state.clusters, before, 4), y))
+    log_prior, log_likelihood = weigh_slots(state.hyper, state.clusters, left, y, 4)
+    return jax.nn.softmax(log_prior + log_likelihood, axis=0)
+
+
+@functools.partial(jax.jit, compiler_options=CPU_OPTIONS)
+def step(uniform, state, i):
+    """The shipped step, and its statistics computed afresh."""
+    after = gibbs_step(uniform, state, i, jnp.asarray(Y)[i])
+    clusters = gather_clusters(after.labels, jnp.asarray(Y), 4)
+    return after, make_state(after.labels, after.hyper, clusters)
+
+
 @pytest.mark.parametrize("slots", [(0, 1, 2, 3), (2, 0, 3, 1)])
 @pytest.mark.parametrize("i", range(4))
 def test_conditional_probabilities(x64, i, slots):
     state = lanes_of(STATES, slots)
-    before = state.labels[i]
-    left = Change(before, remove_datum(find_rows(state.clusters, before, 4), Y[i]))
-    log_prior, log_likelihood = weigh_slots(state.hyper, state.clusters, left, Y[i], 4)
-    shipped = np.asarray(jax.nn.softmax(log_prior + log_likelihood, axis=0))
+    shipped = np.asarray(conditional(state, i))
     matrix = reference.gibbs_matrix(Y, HYPER, i)
     labels = np.asarray(state.labels).T.tolist()
     for lane, z in enumerate(labels):
@@ -52,8 +69,7 @@ def frequencies_z(i, matrix, num=3000):
     """The largest z over all transitions, and whether the statistics stayed consistent."""
     state = lanes_of(np.repeat(STATES, num, axis=0))
     uniform = jax.random.uniform(jax.random.key(20 + i), (15 * num,))
-    after = jax.jit(lambda u, state: gibbs_step(u, state, i, jnp.asarray(Y)[i]))(uniform, state)
-    again = make_state(after.labels, after.hyper, gather_clusters(after.labels, jnp.asarray(Y), 4))
+    after, again = step(uniform, state, i)
     for kept, fresh in zip(after.clusters, again.clusters, strict=True):
         assert np.max(np.abs(kept - fresh)) < 1e-12
     assert np.array_equal(after.number, again.number)

@@ -11,7 +11,6 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from reference import dpmm as reference
 from scipy.special import gammaln
 from support import Z_MAX, z_score
@@ -59,16 +58,13 @@ def matrix_z(matrix, num_sweeps, reverse):
     return np.max(np.abs(counts - num * matrix)[enough] / np.sqrt(variance[enough]))
 
 
-@pytest.mark.parametrize("num_sweeps", [1, 2])
-def test_frozen_sweeps_follow_the_matrices(x64, num_sweeps):
+def test_frozen_sweeps_follow_the_matrices(x64):
     orders = (range(4), reversed(range(4)))
-    matrices = [reference.sweep_matrix(Y, HYPER, order) for order in orders]
-    ahead, back = (np.linalg.matrix_power(matrix, num_sweeps) for matrix in matrices)
-    assert matrix_z(ahead, num_sweeps, False) < Z_MAX
-    assert matrix_z(back, num_sweeps, True) < Z_MAX
-    if num_sweeps == 1:  # after two sweeps the start is all but forgotten
-        assert matrix_z(back, 1, False) > 2 * Z_MAX
-        assert matrix_z(ahead, 1, True) > 2 * Z_MAX
+    ahead, back = (reference.sweep_matrix(Y, HYPER, order) for order in orders)
+    for reverse, right, wrong in ((False, ahead, back), (True, back, ahead)):
+        assert matrix_z(right, 1, reverse) < Z_MAX
+        assert matrix_z(right @ right, 2, reverse) < Z_MAX
+        assert matrix_z(wrong, 1, reverse) > 2 * Z_MAX
 
 
 @functools.lru_cache(maxsize=1)
@@ -113,9 +109,9 @@ def invariance_z(seed, sweep, reverse):
     return max(abs(z_score(likelihood * (new - old))) for old, new in pairs)
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-def test_free_sweeps_leave_the_posterior_invariant(x64, reverse):
-    assert invariance_z(3, compiled, reverse) < Z_MAX
+def test_free_sweeps_leave_the_posterior_invariant(x64):
+    assert invariance_z(3, compiled, False) < Z_MAX
+    assert invariance_z(4, compiled, True) < Z_MAX
 
 
 def test_wrong_likelihood_is_noticed(x64, monkeypatch):
@@ -150,8 +146,6 @@ def reversal_z(back):
 
 
 def test_reversal_with_free_hyperparameters(x64):
+    """The same sweep in place of the reversed one must be noticed."""
     assert reversal_z(True) < Z_MAX
-
-
-def test_sweep_that_is_not_reversed_is_noticed(x64):
     assert reversal_z(False) > 2 * Z_MAX

@@ -34,7 +34,7 @@ def draw(gold, target, num_gold, num_target, seed, **options):
             target,
             num_gold=num_gold,
             num_target=num_target,
-            chunk_size=1000,
+            chunk_size=min(1000, max(num_gold, num_target)),
             **options,
         )
 

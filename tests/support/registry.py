@@ -120,7 +120,7 @@ def add_annealed():
         "cycle": aide.Cycle(walk, independence),
         "repeat": aide.Repeat(independence, 2),
     }
-    core = {("walk", 1), ("walk", 2), ("walk", 3), ("hmc", 3), ("cycle", 2), ("repeat", 1)}
+    core = {("walk", 1), ("walk", 2), ("walk", 3), ("hmc", 1), ("cycle", 2), ("repeat", 1)}
     for name, kernel in kernels.items():
         for num in PARTICLES:
             path: Any = {"kernel": kernel, "temperatures": [0.2, 0.6, 1.0]}
@@ -128,7 +128,7 @@ def add_annealed():
             add(f"tempered-{name}-{num}", algorithm, LINE, full=(name, num) not in core)
     for num in (0, 1, 3):
         algorithm = aide.mcmc(toys.PRIOR, toys.log_joint, kernel=walk, num_steps=num)
-        add(f"mcmc-{num}", algorithm, LINE, determined=num == 0)
+        add(f"mcmc-{num}", algorithm, LINE, determined=num == 0, full=num == 3)
 
 
 def add_ising():
@@ -137,7 +137,7 @@ def add_ising():
     spins = uniform((2, 2), 2)
     start, sweep = ising.uniform(), ising.gibbs()
     path = {"kernel": sweep, "num_temperatures": 3}
-    add("ising-ais", aide.ais(start, ising.log_density, **path), spins)
+    add("ising-ais", aide.ais(start, ising.log_density, **path), spins, full=True)
     for num in (2, 3):
         algorithm = aide.tempered_smc(start, ising.log_density, num_particles=num, **path)
         add(f"ising-{num}", algorithm, spins, full=True)
@@ -167,7 +167,7 @@ def add_smc():
     tuples = product(*(normal((0.3, 2.2), (mean, 0.5)) for mean in (0.3, 0.5, 0.6)))
     for num in PARTICLES:
         tables = aide.Smc(initial, moves, last, num, first)
-        add(f"smc-tables-{num}", tables, switch, full=num == 3)
+        add(f"smc-tables-{num}", tables, switch, full=num != 2)
         algorithm = aide.Smc(toys.GROWING, growing, toys.GROWING.log_density, num)
         add(f"smc-growing-{num}", algorithm, tuples, full=num != 2)
     half = aide.Tempered(toys.PRIOR.log_prob, toys.log_joint, 0.5)
@@ -217,7 +217,7 @@ def add_filters():
             add(f"filter-{name}-{num}", filtered, paths, full=not core)
     level = LocalLevelModel([0.5, -0.3, 1.2], 0.8, 1.0, 0.3, 1.0, 0.9)
     optimal = aide.ParticleFilter(level.state_space(), 2, level.optimal_proposal())
-    add("filter-level-optimal-2", optimal, TRIPLE)
+    add("filter-level-optimal-2", optimal, TRIPLE, full=True)
     add("filter-level-prior-3", aide.ParticleFilter(level.state_space(), 3), TRIPLE, full=True)
     pairs, log_h = product(TRIPLE, uniform((3,), 2))
     named = lambda x: {"level": x[0], "mode": x[1]}
