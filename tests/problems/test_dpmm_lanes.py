@@ -47,6 +47,9 @@ def test_an_unbatched_argument_is_repeated(x64):
     together = jax.vmap(one, (0, None, None, None))(keys, jnp.asarray(2.0), 2, 0.1)
     alone = [one(key, jnp.asarray(2.0), 2, 0.1) for key in keys]
     assert np.asarray(together) == pytest.approx(np.array(alone), abs=1e-14)
+    together = jax.vmap(one, (None, 0, None, None))(keys[0], jnp.arange(5.0), 2, 0.1)
+    alone = [one(keys[0], jnp.asarray(float(x)), 2, 0.1) for x in range(5)]
+    assert np.asarray(together) == pytest.approx(np.array(alone), abs=1e-14)
 
 
 def test_runs_that_share_nothing_take_turns(x64):

@@ -17,7 +17,6 @@ import pytest
 from reference import dpmm as reference
 from support import Z_MAX, laws
 
-import aide
 from aide.problems import DirichletMixture
 from aide.problems.dpmm.move import AddDatum
 
@@ -93,10 +92,7 @@ def frozen_z(num_sweeps, wrong):
     """Law 2 at one particle, prior proposal, hyperparameters fixed."""
     smc = DirichletMixture([0.0, 0.8, 1.6, 0.5], fixed=FIXED).smc(1, num_sweeps=num_sweeps)
     if wrong:
-        (steps,) = smc.moves
-        smc = eqx.tree_at(
-            lambda s: s.moves, smc, (aide.Steps(WrongNext(steps.move_at), steps.inputs),)
-        )
+        smc = eqx.tree_at(lambda s: s.moves[0].move_at, smc, replace_fn=WrongNext)
     found = laws.draw(smc, smc, 1, NUM_FIXED, seed=4)
     return laws.swap_z(laws.log_ratios(found))
 

@@ -121,8 +121,11 @@ def test_wrong_likelihood_is_noticed(x64, monkeypatch):
         hyper, parts._replace(centre=number * jnp.log(hyper.r)), number
     )
     monkeypatch.setattr(hyperparameters, "log_likelihood", without)
+    # A function of its own, so that the compiled sweeps of the other tests are not used.
     wrong = jax.jit(
-        lambda *arguments, reverse: run_sweeps(*arguments, reverse),
+        lambda seed, value, frozen, num_sweeps, reverse: run_sweeps(
+            seed, value, frozen, num_sweeps, reverse
+        ),
         static_argnames="reverse",
         compiler_options=CPU_OPTIONS,
     )

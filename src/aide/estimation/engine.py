@@ -102,7 +102,7 @@ class Program:
 
 def default_device() -> Any:
     """The device on which JAX computes now: `jax.default_device`, or the first one."""
-    device = jax.config.jax_default_device
+    device: Any = getattr(jax.config, "jax_default_device", None)
     return jax.devices(device)[0] if device is None or isinstance(device, str) else device
 
 

@@ -119,7 +119,8 @@ def _experiment(name: str, data: np.ndarray, scale: dict[str, Any], options: Opt
 def _measure(model: DirichletMixture, gold: GoldStandard, row: Row) -> list[Row]:
     assert row.num_particles is not None
     assert row.num_sweeps is not None
-    target = model.smc(row.num_particles, proposal=row.proposal, num_sweeps=row.num_sweeps)
+    proposal: Any = row.proposal
+    target = model.smc(row.num_particles, proposal=proposal, num_sweeps=row.num_sweeps)
     draws = gold.measure(target, row.num_meta_target)
     probe = compare_probe(draws, model.num_clusters).difference
     cells = {"probe": probe.value, "probe_std_error": probe.std_error}

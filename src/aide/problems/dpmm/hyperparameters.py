@@ -84,10 +84,12 @@ def update_cluster_prior(noise: Noise, state: State, reverse: bool, frozen: Any)
         new = hyper._replace(cluster=jnp.where(proposed, drawn, hyper.cluster))
         only_nu = block == 4
         nu_changes = (block <= 1) | only_nu
-        scale = sum_scale(new, clusters, jnp.where(only_nu, 0, top))
+        scale, scale_by_size, centre = sum_scale(new, clusters, jnp.where(only_nu, 0, top))
         shape = sum_shape(new, clusters, jnp.where(nu_changes, top, 0))
         new_parts = Parts(
-            *(jnp.where(only_nu, old, sums) for old, sums in zip(parts[:3], scale, strict=True)),
+            jnp.where(only_nu, parts.scale, scale),
+            jnp.where(only_nu, parts.scale_by_size, scale_by_size),
+            jnp.where(only_nu, parts.centre, centre),
             jnp.where(nu_changes, shape, parts.shape),
         )
         there = log_likelihood(new, new_parts, number)

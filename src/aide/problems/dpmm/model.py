@@ -1,7 +1,7 @@
 r"""The Dirichlet process mixture of normals, collapsed to partitions, and SMC over its data."""
 
 import math
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,7 +15,7 @@ from aide.problems.dpmm.clusters import Clusters
 from aide.problems.dpmm.data import as_data, as_fixed
 from aide.problems.dpmm.hyperparameters import from_value, log_prior, sample_prior, to_value
 from aide.problems.dpmm.likelihood import log_predictive
-from aide.problems.dpmm.move import AddDatum
+from aide.problems.dpmm.move import NextDatum
 from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler, EveryStep
 from aide.smc.smc import Smc
@@ -76,7 +76,7 @@ class DirichletMixture(eqx.Module):
         self,
         num_particles: int,
         *,
-        proposal: Literal["prior", "optimal"] = "prior",
+        proposal: str = "prior",
         num_sweeps: int = 0,
         resampler: AbstractResampler | None = None,
         label: str = "",
@@ -97,7 +97,7 @@ class DirichletMixture(eqx.Module):
         check_count("num_sweeps", num_sweeps, 0)
         if proposal not in PROPOSALS:
             raise ValueError(f"proposal must be one of {PROPOSALS}, got {proposal!r}.")
-        next_datum = _NextDatum(
+        next_datum = NextDatum(
             self.data,
             np.asarray(num_sweeps, np.int32),
             np.asarray(proposal == "optimal"),
@@ -146,18 +146,6 @@ class _Start(eqx.Module):
 
     def log_density(self, x: Value) -> LogProb:
         return self.model._log_hyper(x)
-
-
-class _NextDatum(eqx.Module):
-    """Builds the move that adds datum `num_seen`."""
-
-    data: Float[Array, " num"]
-    num_sweeps: Int[Array, ""]
-    optimal: Bool[Array, ""]
-    frozen: Bool[Array, ""]
-
-    def __call__(self, num_seen: Int[Array, ""]) -> AddDatum:
-        return AddDatum(self.data, num_seen, self.num_sweeps, self.optimal, self.frozen)
 
 
 def _compare(labels: Any) -> tuple[Bool[Array, "num num"], Bool[Array, " num"]]:

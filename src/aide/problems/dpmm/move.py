@@ -11,7 +11,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+import numpy as np
 
 from aide._random import derive
 from aide._types import Key, LogProb, Value
@@ -31,7 +31,7 @@ from aide.problems.dpmm.likelihood import Hyper
 from aide.problems.dpmm.rejuvenation import rejuvenate
 from aide.problems.dpmm.state import Setting, State, make_state
 
-ARRIVAL = 2**31
+ARRIVAL = np.uint32(2**31)
 """Index of the random number for the arrival, beyond those of the sweeps."""
 
 
@@ -42,11 +42,11 @@ class AddDatum(eqx.Module):
     hyperparameters. See `Setting` for the fields.
     """
 
-    data: Float[Array, " data"]
-    num_seen: Int[Array, ""]
-    num_sweeps: Int[Array, ""]
-    optimal: Bool[Array, ""]
-    frozen: Bool[Array, ""]
+    data: Any
+    num_seen: Any
+    num_sweeps: Any
+    optimal: Any
+    frozen: Any
 
     def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
         """See `WeightedMove`."""
@@ -62,6 +62,19 @@ class AddDatum(eqx.Module):
         setting = Setting(jnp.asarray(self.data, float), *integers, *flags)
         lanes = jax.tree.map(lambda a: jnp.asarray(a)[None], x)
         return jax.tree.map(lambda a: a[0], function(key[None], lanes, setting))
+
+
+class NextDatum(eqx.Module):
+    """Builds the moves of all steps, for `Steps`: the one that adds datum `num_seen`."""
+
+    data: Any
+    num_sweeps: Any
+    optimal: Any
+    frozen: Any
+
+    def __call__(self, num_seen: Any) -> AddDatum:
+        """See `NextDatum`."""
+        return AddDatum(self.data, num_seen, self.num_sweeps, self.optimal, self.frozen)
 
 
 @side_by_side
