@@ -134,3 +134,15 @@ def test_outside_the_support(x64):
 def test_bad_data_are_refused_by_name(data, named):
     with pytest.raises(ValueError, match=named):
         DirichletMixture(data)
+
+
+def test_bad_settings_are_refused_by_name():
+    model = DirichletMixture([0.1, 0.2])
+    with pytest.raises(ValueError, match="proposal must be one of .* got 'best'"):
+        model.smc(3, proposal="best")
+    with pytest.raises(ValueError, match="num_sweeps must be .* got -1"):
+        model.smc(3, num_sweeps=-1)
+    with pytest.raises(ValueError, match="fixed must be a dict .* got {'alpha': 1.0}"):
+        DirichletMixture([0.1], fixed={"alpha": 1.0})
+    with pytest.raises(ValueError, match=r"fixed\['nu'\] must be a positive number .* got 0.0"):
+        DirichletMixture([0.1], fixed={**HYPER, "nu": 0.0})

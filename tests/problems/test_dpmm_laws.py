@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from reference import dpmm as reference
+from scipy import stats
 from support import Z_MAX, laws
 
 from aide.problems import DirichletMixture
@@ -22,8 +23,8 @@ from aide.problems.dpmm.move import AddDatum
 
 Y = [0.3, 1.6, -0.8]
 FIXED = {"alpha": 1.2, "m": 0.1, "r": 0.05, "nu": 6.0, "s": 1.0}
-BOX = {"alpha": (0.3, 2.0), "m": (-1.0, 1.0), "r": (0.3, 2.0), "nu": (0.3, 2.5), "s": (0.3, 2.0)}
-NUM = 6_000
+BOX = {"alpha": (0.1, 4.0), "m": (-1.5, 1.5), "r": (0.05, 3.0), "nu": (0.1, 4.0), "s": (0.1, 4.0)}
+NUM = 8_000
 NUM_FIXED = 12_000
 
 
@@ -35,10 +36,20 @@ def draws(num, proposal, num_sweeps):
 
 
 def log_h(value):
-    """Uniform over the five partitions and over a box of hyperparameters."""
-    inside = [(value[name] > low) & (value[name] < high) for name, (low, high) in BOX.items()]
-    volume = math.prod(high - low for low, high in BOX.values())
-    return jnp.where(jnp.all(jnp.stack(inside)), -math.log(5 * volume), -jnp.inf)
+    """The prior of hyperparameters and partition, cut down to a box of hyperparameters."""
+    inside, log_mass = [], 0.0
+    for name, (low, high) in BOX.items():
+        inside.append((value[name] > low) & (value[name] < high))
+        prior = stats.norm if name == "m" else stats.expon
+        log_mass += math.log(prior.cdf(high) - prior.cdf(low))
+    alpha, sizes = value["alpha"], jnp.sum(value["labels"] == jnp.arange(3)[:, None], axis=1)
+    log_crp = jnp.sum(
+        jnp.where(sizes > 0, jnp.log(alpha) + jnp.log(jnp.maximum(sizes - 1, 1)), 0.0)
+    )
+    log_crp = log_crp - jnp.sum(jnp.log(alpha + jnp.arange(3)))
+    log_prior = -sum(value[name] for name in BOX if name != "m") - 0.5 * value["m"] ** 2
+    log_prior = log_prior - 0.5 * math.log(2 * math.pi) - log_mass
+    return jnp.where(jnp.all(jnp.stack(inside)), log_prior + log_crp, -jnp.inf)
 
 
 @pytest.mark.parametrize("num", [1, 2, 3])
@@ -64,8 +75,7 @@ def check_laws(num, proposal, num_sweeps):
     assert abs(laws.probe_z(found)) < Z_MAX
     labels = found.target.values["labels"]
     assert {tuple(z) for z in labels.tolist()} == set(reference.partitions(3))
-    # A density of 15 partitions where there are five must not pass for normalised.
-    too_small = lambda value: log_h(value) - math.log(3)
+    too_small = lambda value: log_h(value) - math.log(2)
     assert abs(laws.density_z(found, too_small)) > 2 * Z_MAX
 
 

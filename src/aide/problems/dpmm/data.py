@@ -35,6 +35,9 @@ def as_fixed(fixed: Any) -> dict[str, float] | None:
     if not isinstance(fixed, dict) or set(fixed) != set(NAMES):
         raise ValueError(f"fixed must be a dict of the hyperparameters {NAMES}, got {fixed!r}.")
     for name, number in fixed.items():
-        if not np.isfinite(number) or (name != "m" and number <= 0):
-            raise ValueError(f"fixed[{name!r}] must be finite and positive (m: any), got {number}.")
+        is_number = isinstance(number, int | float | np.number) and np.isfinite(number)
+        if not is_number or (name != "m" and number <= 0):
+            raise ValueError(
+                f"fixed[{name!r}] must be a positive number (m: any number), got {number!r}."
+            )
     return {name: float(fixed[name]) for name in NAMES}

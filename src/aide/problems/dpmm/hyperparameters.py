@@ -23,6 +23,7 @@ from aide.problems.dpmm.state import State
 NAMES = ("alpha", "m", "r", "nu", "s")
 NUM_BLOCKS = 5
 r"""Updates of the clusters' prior: 1 is $(m, r, \nu, s)$ jointly, 2 to 5 each alone."""
+NU_ALONE = 4
 NUM_UNIFORMS = 1 + (1 + NUM_BLOCKS) + 1 + 4 + 4
 
 
@@ -82,7 +83,7 @@ def update_cluster_prior(noise: Noise, state: State, reverse: bool, frozen: Any)
         drawn = jnp.where(block == 1, noise.joint, noise.single)
         proposed = (block == 1) | (members == block - 2)
         new = hyper._replace(cluster=jnp.where(proposed, drawn, hyper.cluster))
-        only_nu = block == 4
+        only_nu = block == NU_ALONE
         nu_changes = (block <= 1) | only_nu
         scale, scale_by_size, centre = sum_scale(new, clusters, jnp.where(only_nu, 0, top))
         shape = sum_shape(new, clusters, jnp.where(nu_changes, top, 0))

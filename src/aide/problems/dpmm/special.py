@@ -3,7 +3,10 @@ r"""Logarithms and gamma functions that the compiler can vectorise.
 On CPU, XLA calls the C library for the logarithm of every single double (6 ns) and iterates for
 `lgamma` (60 ns); the forms below are straight-line code (1 and 4 ns). All arguments are positive
 and normal; the absolute error is a few units in the last place, and below 1e-13 for the gamma
-functions. Checked in `tests/problems/test_dpmm_special.py`.
+functions. Checked in `tests/problems/test_dpmm_parts.py`.
+
+Divisions come last where that is possible: XLA computes what it deems cheap again for every use,
+and a division is the one operation here that it does not deem cheap.
 """
 
 import math
@@ -21,7 +24,7 @@ _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 /
 """Coefficients $B_{2k}/(2k(2k-1))$ of $x^{1-2k}$ in the series of $\\log\\Gamma(x)$."""
 _EULER = (-1, 5, -61, 1385, -50521, 2702765)
 _HALF_STEP = tuple(-number / (k * 4 ** (2 * k + 1)) for k, number in enumerate(_EULER, 1))
-"""Coefficients $-E_{2k}/(k\\,4^{2k+1})$ of $y^{-2k}$ in `log_half_step`."""
+"""Coefficients $-E_{2k}/(k\\,4^{2k+1})$ of $y^{-2k}$ in `half_step`."""
 
 
 def log(x: Float[Array, "..."]) -> Float[Array, "..."]:
