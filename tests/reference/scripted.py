@@ -70,7 +70,7 @@ class ScriptedExtend(eqx.Module):
         return after, self.extend.log_weight(x, after)
 
     def backward(self, key: Any, y: Any) -> tuple[Any, Any]:
-        raise NotImplementedError
+        raise AssertionError("the retained path is scripted too: nothing walks backward")
 
 
 class ScriptedKernel(AbstractKernel):
