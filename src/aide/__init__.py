@@ -11,16 +11,31 @@ from aide.algorithms.python import PythonAlgorithm
 from aide.algorithms.rejection import RejectionSampler
 from aide.algorithms.state_space import Proposal, StateSpaceModel
 from aide.algorithms.tractable import Amortized, Tractable
+from aide.auditing.audit import audit
+from aide.auditing.audit_result import Audit
+from aide.auditing.simulated import simulated
+from aide.auditing.simulated_result import Simulated
+from aide.auditing.starts import with_start
+from aide.checking.check import check
+from aide.checking.kernel_check import check_kernel
+from aide.checking.kernel_result import KernelCheck
+from aide.checking.report import CheckReport
 from aide.estimation.draw import draw
 from aide.estimation.draws import Draws, concatenate
 from aide.estimation.estimate import estimate
 from aide.estimation.storage import load_draws, save_draws
 from aide.estimation.summary import Estimate, total_variation_bound
 from aide.estimation.yardsticks import Comparison, compare_log_evidence, compare_probe
-from aide.kernels.gibbs import GibbsSites
+from aide.kernels.gibbs import GibbsBlock, GibbsSites
 from aide.kernels.hamiltonian import Hmc, mala
 from aide.kernels.kernel import AbstractKernel, Cycle, Kernel, Repeat
+from aide.kernels.langevin import Sgld, Ula
 from aide.kernels.metropolis import AbstractMetropolis, Independence, RandomWalk
+from aide.learned.convergence import Convergence, convergence
+from aide.learned.fit import ReverseFit
+from aide.learned.learn import learn_reverse
+from aide.learned.storage import load_reverse
+from aide.learned.tighten import tighten
 from aide.smc.moves import Chain, Constant, Mcmc, Reweight, Steps, WeightedMove, stacked
 from aide.smc.policy import EssBelow, EveryStep, Never
 from aide.smc.resampling import Multinomial, Residual, Stratified, Systematic
@@ -31,9 +46,12 @@ __all__ = [
     "AbstractKernel",
     "AbstractMetropolis",
     "Amortized",
+    "Audit",
     "Chain",
+    "CheckReport",
     "Comparison",
     "Constant",
+    "Convergence",
     "Cycle",
     "Draw",
     "Draws",
@@ -41,11 +59,13 @@ __all__ = [
     "Estimate",
     "EveryStep",
     "ForwardReverse",
+    "GibbsBlock",
     "GibbsSites",
     "Hmc",
     "Independence",
     "InferenceAlgorithm",
     "Kernel",
+    "KernelCheck",
     "Mcmc",
     "Multinomial",
     "Never",
@@ -56,7 +76,10 @@ __all__ = [
     "RejectionSampler",
     "Repeat",
     "Residual",
+    "ReverseFit",
     "Reweight",
+    "Sgld",
+    "Simulated",
     "Smc",
     "StateSpaceModel",
     "Steps",
@@ -64,20 +87,30 @@ __all__ = [
     "Systematic",
     "Tempered",
     "Tractable",
+    "Ula",
     "WeightedMove",
     "ais",
+    "audit",
+    "check",
+    "check_kernel",
     "compare_log_evidence",
     "compare_probe",
     "concatenate",
+    "convergence",
     "draw",
     "estimate",
+    "learn_reverse",
     "load_draws",
+    "load_reverse",
     "mala",
     "mcmc",
     "problems",
     "save_draws",
+    "simulated",
     "sir",
     "stacked",
     "tempered_smc",
+    "tighten",
     "total_variation_bound",
+    "with_start",
 ]

@@ -1,9 +1,12 @@
 """Where random numbers come from: streams for runs and meta-runs, keys for particles."""
 
+import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
 
 from aide._types import Key
 
@@ -80,3 +83,41 @@ def derive(key: Key, index: Any) -> Key:
 def derive_keys(key: Key, num: int) -> Key:
     """`num` keys, like `jax.random.split` at a tenth of its cost; see `derive`."""
     return derive(key, jnp.arange(num, dtype=jnp.uint32))
+
+
+def standard_uniform(key: Key, shape: tuple[int, ...] = (), dtype: Any = float) -> Array:
+    """The numbers of `jax.random.uniform` in [0, 1), three times faster on CPU.
+
+    JAX computes Threefry in a loop there, which XLA can neither fuse nor vectorise; written out,
+    it costs 2 ns instead of 7.
+    """
+    dtype = jnp.dtype(jax.dtypes.canonicalize_dtype(dtype))
+    partitionable = getattr(jax.config, "jax_threefry_partitionable", False)
+    plain = partitionable and dtype in (jnp.float32, jnp.float64)
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        key = jax.random.wrap_key_data(key)
+    size = math.prod(shape)
+    if not plain or str(jax.random.key_impl(key)) != "threefry2x32" or size >= 2**32:
+        return jax.random.uniform(key, shape, dtype)
+    words = jax.random.key_data(key)
+    counter = jnp.arange(size, dtype=jnp.uint32).reshape(shape)
+    high, low = _threefry(words[0], words[1], jnp.zeros_like(counter), counter)
+    if dtype == jnp.float32:
+        pattern = ((high ^ low) >> np.uint32(9)) | np.uint32(0x3F800000)
+    else:
+        pattern = (high.astype(jnp.uint64) << np.uint64(32)) | low.astype(jnp.uint64)
+        pattern = (pattern >> np.uint64(12)) | np.uint64(0x3FF0000000000000)
+    return jax.lax.bitcast_convert_type(pattern, dtype) - jnp.ones((), dtype)
+
+
+def _threefry(key_0: Array, key_1: Array, x_0: Array, x_1: Array) -> tuple[Array, Array]:
+    """Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror & Shaw 2011)."""
+    schedule = (key_0, key_1, key_0 ^ key_1 ^ np.uint32(0x1BD11BDA))
+    x_0, x_1 = x_0 + key_0, x_1 + key_1
+    for group in range(5):
+        for shift in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
+            x_0 = x_0 + x_1
+            x_1 = x_0 ^ ((x_1 << np.uint32(shift)) | (x_1 >> np.uint32(32 - shift)))
+        x_0 = x_0 + schedule[(group + 1) % 3]
+        x_1 = x_1 + schedule[(group + 2) % 3] + np.uint32(group + 1)
+    return x_0, x_1

@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from aide._random import standard_uniform
+
 
 def invert_cdf(
     cumulative: Float[Array, " num"], points: Float[Array, " *shape"]
@@ -34,5 +36,5 @@ def invert_cdf(
 def draw_index(key: Array, weights: Float[Array, " num"]) -> Int[Array, ""]:
     r"""One index $i$ with probability $w_i / \sum_j w_j$."""
     cumulative = jnp.cumsum(jnp.asarray(weights))
-    uniform = jax.random.uniform(key, dtype=cumulative.dtype)
+    uniform = standard_uniform(key, (), cumulative.dtype)
     return invert_cdf(cumulative, uniform * cumulative[-1])

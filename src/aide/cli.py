@@ -82,3 +82,38 @@ def reproduce(
     except BadInput as error:
         typer.echo(f"aide reproduce: {error}", err=True)
         raise typer.Exit(2) from None
+
+
+@app.command()
+def check(
+    target: Annotated[
+        str,
+        typer.Argument(help="FILE.py:NAME, an algorithm or a function without arguments."),
+    ],
+    num_runs: Annotated[int, typer.Option(help="Runs of simulate, over all versions.")] = 18_000,
+    seed: Annotated[int, typer.Option(help="Seed of all runs.")] = 0,
+    false_alarm: Annotated[
+        float, typer.Option(help="Chance that a correct algorithm is reported as wrong.")
+    ] = 1e-4,
+    shrink: Annotated[bool, typer.Option(help="Also test small versions of it.")] = True,
+) -> None:
+    """Test whether an algorithm's simulate and regenerate obey the laws (exit code 1 if not)."""
+    import jax
+    from rich.console import Console
+
+    from aide.checking.load import BadTarget, load_target
+
+    try:
+        algorithm = load_target(target)
+        report = aide.check(
+            jax.random.key(seed),
+            algorithm,
+            num_runs=num_runs,
+            false_alarm=false_alarm,
+            shrink=shrink,
+        )
+    except (BadTarget, ValueError, TypeError) as error:
+        typer.echo(f"aide check: {error}", err=True)
+        raise typer.Exit(2) from None
+    Console().print(report)
+    raise typer.Exit(0 if report.passed else 1)

@@ -8,10 +8,10 @@ import jax
 import numpy as np
 import pytest
 from support import Z_MAX, toys
-from support.laws import QUICK
 
 import aide
 from aide._random import CROSS_META, GOLD, SIMULATE, TARGET, run_key, stream_key
+from aide.estimation.engine import QUICK_OPTIONS
 from aide.problems import LinearRegression
 from aide.problems.distributions import Normal
 
@@ -72,8 +72,8 @@ def written_out(key, ais, log_joint, log_fit, num_gold, num_target):
         return log_joint(x) - log_fit(x) - log_evidence
 
     runs = np.arange(max(num_gold, num_target), dtype=np.uint32)
-    gold = jax.jit(jax.vmap(at_gold), compiler_options=QUICK)(runs[:num_gold])
-    target = jax.jit(jax.vmap(at_target), compiler_options=QUICK)(runs[:num_target])
+    gold = jax.jit(jax.vmap(at_gold), compiler_options=QUICK_OPTIONS)(runs[:num_gold])
+    target = jax.jit(jax.vmap(at_target), compiler_options=QUICK_OPTIONS)(runs[:num_target])
     return np.asarray(gold), np.asarray(target)
 
 

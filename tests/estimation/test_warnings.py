@@ -71,7 +71,7 @@ def test_tail_warning_rarely_cries_wolf(num):
 def test_discrete_terms_have_light_tails(num, num_high):
     """Terms with two atoms, as for discrete outputs: nothing to warn about, no 0/0 on the way."""
     terms = np.r_[np.zeros(num - num_high), np.full(num_high, 3.0)]
-    assert _made(terms, terms[::-1]).warnings == ()
+    assert not _mentions(_made(terms, terms[::-1]), "heavy-tailed")
 
 
 def test_outputs_without_mass_under_the_target():

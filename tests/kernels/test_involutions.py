@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
-from support.laws import QUICK
 
 import aide
+from aide.estimation.engine import QUICK_OPTIONS
 from aide.problems.distributions import Normal
 
 
@@ -36,7 +36,7 @@ def involution(kernel, point):
     x, v = (jax.tree.map(jnp.float64, tree, is_leaf=_is_list) for tree in (point, NOISE))
     flat, unravel = ravel_pytree((x, v))
     phi = lambda z: ravel_pytree(kernel.involution(log_density, *unravel(z)))[0]
-    return jax.jit(phi, compiler_options=QUICK), flat
+    return jax.jit(phi, compiler_options=QUICK_OPTIONS), flat
 
 
 def _is_list(tree):

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import Z_MAX, z_score
-from support.laws import QUICK
 from support.toys import log_table
 from support.wrong import WrongCycle, WrongDrift, WrongGibbsSites
 
 import aide
+from aide.estimation.engine import QUICK_OPTIONS
 from aide.problems.distributions import Normal
 
 NUM = 200_000
@@ -115,7 +115,7 @@ def runner(kernel, problem):
         x = sample(key_x)
         return x, kernel.step(key_y, log_density, x)
 
-    compiled = jax.jit(jax.vmap(one), compiler_options=QUICK)
+    compiled = jax.jit(jax.vmap(one), compiler_options=QUICK_OPTIONS)
 
     def run(seed):
         for tree in compiled(jax.random.split(jax.random.key(seed), NUM)):

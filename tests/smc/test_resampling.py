@@ -45,7 +45,8 @@ def over_grid(monkeypatch, operation, num):
                 return point[1:] if shape else point[0]
 
             with monkeypatch.context() as patch:
-                patch.setattr(jax.random, "uniform", uniform)
+                for module in ("smc.resampling", "_search"):
+                    patch.setattr(f"aide.{module}.standard_uniform", uniform)
                 return operation(*arguments)
 
         return jax.vmap(run)(points)

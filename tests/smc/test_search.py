@@ -66,6 +66,7 @@ def test_draw_index_uses_one_uniform(x64, monkeypatch):
     midpoints = (np.arange(8) + 0.5) / 8
     drawn = []
     for point in midpoints:
-        monkeypatch.setattr(jax.random, "uniform", lambda key, dtype, point=point: point)
+        fixed = lambda key, shape, dtype, point=point: point
+        monkeypatch.setattr("aide._search.standard_uniform", fixed)
         drawn.append(int(draw_index(jax.random.key(0), weights)))
     assert drawn == [0, 0, 2, 2, 2, 2, 2, 3]

@@ -5,15 +5,13 @@ the algorithm's outputs with $\xi$ of their own and of a fresh trace (laws 2 to 
 fresh traces at outputs of the reference (law 1).
 """
 
-from unittest import mock
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy import special, stats
 
 import aide
-from aide.estimation import engine
+from aide.estimation.engine import compile_quickly
 from support import Z_MAX, z_score
 
 MAX_BINS = 8
@@ -21,13 +19,11 @@ MIN_INFORMATION = 25.0
 """Variance of the number of positive signs that a bin needs for a normal approximation."""
 ROUNDING = 1e-9
 """Below this, |l| is rounding; atoms of l further apart than this are different atoms."""
-QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-"""Compiler options for tiny programs, of which compiling is the cost."""
 
 
 def draw(gold, target, num_gold, num_target, seed, **options):
     """`aide.draw`, compiled for quick compilation."""
-    with mock.patch.object(engine, "CPU_OPTIONS", QUICK):
+    with compile_quickly():
         return aide.draw(
             jax.random.key(seed),
             gold,

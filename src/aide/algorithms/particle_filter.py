@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from aide._algorithm import Draw, Label
+from aide._random import derive_keys
 from aide._types import Key, LogDensity, LogProb, Value
 from aide._validate import check_count
 from aide.algorithms.state_space import Extend, FirstState, Proposal, StateSpaceModel
@@ -52,7 +53,7 @@ class ParticleFilter(eqx.Module):
 
     def simulate(self, key: Key) -> Draw:
         """Filter, draw a final particle by weight, trace its path back through the genealogy."""
-        key_start, key_steps, key_output = jax.random.split(key, 3)
+        key_start, key_steps, key_output = derive_keys(key, 3)
         first = FirstState(self.model, self.proposal)
         population = start(key_start, first.sample, first.log_weight, self.num_particles, None)
         states = jax.tree.map(lambda a: a[None], population.particles)
@@ -70,7 +71,7 @@ class ParticleFilter(eqx.Module):
 
     def regenerate(self, key: Key, value: Value) -> LogProb:
         """Conditional SMC (Andrieu, Doucet & Holenstein 2010) around the given path."""
-        key_start, key_steps = jax.random.split(key)
+        key_start, key_steps = derive_keys(key, 2)
         first = FirstState(self.model, self.proposal)
         x_first = jax.tree.map(lambda a: a[0], value)
         population = start(key_start, first.sample, first.log_weight, self.num_particles, x_first)

@@ -2,16 +2,18 @@
 
 import numpy as np
 
+from aide.estimation.interval import FEW_RUNS, MOST_SKEWED, skewness
 from aide.estimation.summary import Estimate
 from aide.estimation.tails import HEAVY_TAIL, MIN_RUNS, pareto_shape
 
-FEW_RUNS = 50
+CONTRADICTION = 5.0
+"""Standard errors by which an identity must fail before it is called violated."""
 
 
 def find_cautions(estimate: Estimate) -> tuple[str, ...]:
     """All warnings that apply."""
-    found = [*_infinities(estimate), *_tails(estimate), *_few_runs(estimate), *_loose(estimate)]
-    return (*found, *_below_zero(estimate))
+    found = [*_infinities(estimate), *_tails(estimate), *_few_runs(estimate), *_skewed(estimate)]
+    return (*found, *_loose(estimate), *_below_zero(estimate), *_contradiction(estimate))
 
 
 def _below_zero(estimate: Estimate) -> list[str]:
@@ -66,8 +68,38 @@ def _few_runs(estimate: Estimate) -> list[str]:
     if fewest == 1:
         return ["A single run has no standard error: use num_gold and num_target of 2 or more."]
     if fewest < FEW_RUNS:
-        return [f"Only {fewest} runs on one side: rare failures and heavy tails cannot be seen."]
+        return [
+            f"Only {fewest} runs on one side: rare failures and heavy tails cannot be seen, and "
+            f"intervals may miss more often than they say (they were tested from {FEW_RUNS} on)."
+        ]
     return []
+
+
+def _skewed(estimate: Estimate) -> list[str]:
+    found = []
+    for name, terms in (("gold", estimate.gold_terms), ("target", estimate.target_terms)):
+        skew = skewness(terms)
+        if abs(skew) >= MOST_SKEWED:
+            found.append(
+                f"The {name} side's terms are strongly skewed (skewness {skew:.1f}; "
+                f"intervals were tested below {MOST_SKEWED:g}): unless there are many runs, the "
+                "interval may miss more often than it says."
+            )
+    return found
+
+
+def _contradiction(estimate: Estimate) -> list[str]:
+    from aide.estimation.sandwich.balance import bridge_z, log_ratio
+
+    draws = estimate.draws
+    ratio = log_ratio(draws, draws.num_meta_gold, draws.num_meta_target)
+    z = None if ratio is None else bridge_z(ratio)
+    if z is None or abs(z) < CONTRADICTION:
+        return []
+    return [
+        f"The two algorithms contradict each other (Bennett's identity fails by {abs(z):.0f} "
+        "standard errors): a log_z, a density or a meta-inference is wrong."
+    ]
 
 
 def _loose(estimate: Estimate) -> list[str]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from aide.estimation.report import shows_sandwich
 from aide.estimation.summary import Estimate
 
 GOLD_COLOUR, TARGET_COLOUR = "#c8a200", "#1f6fb4"
@@ -27,7 +28,7 @@ def plot_estimate(estimate: Estimate, axes: Any = None) -> Any:
 
 
 def plot_meta_curve(axis: Any, estimate: Estimate) -> None:
-    """The bound for every smaller M of either algorithm, with a band of one standard error."""
+    """The bound for every smaller M of either algorithm, with one standard error; the sandwich."""
     for role, colour in (("gold", GOLD_COLOUR), ("target", TARGET_COLOUR)):
         curve = estimate.meta_curve(role)
         if len(curve.num_meta) > 1:
@@ -45,6 +46,10 @@ def plot_meta_curve(axis: Any, estimate: Estimate) -> None:
             color="black",
             label="estimate",
         )
+    if shows_sandwich(estimate):
+        low, high = estimate.sandwich()[:2]
+        if np.isfinite(high):
+            axis.axhspan(low, high, color="grey", alpha=0.2, lw=0, label="sandwich, 95%")
     axis.axhline(0.0, color="grey", lw=0.8)
     axis.set(xlabel="meta-inference runs M", ylabel="upper bound on the divergence (nats)")
     if axis.get_legend_handles_labels()[0]:

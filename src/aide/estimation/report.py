@@ -4,10 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from aide.estimation.summary import Estimate, Mean
+from aide.estimation.advice import Advice
+from aide.estimation.interval import FEW_RUNS
+from aide.estimation.quantities import ROUNDING, Mean, is_tractable
+from aide.estimation.summary import Estimate
 
-ROUNDING = 1e-9
-"""A looseness below this is rounding: the algorithm is tractable."""
+MOST_RUNS = 5000
+"""With more runs than this in all, a sandwich that trains classifiers is shown only if asked."""
 
 
 def summary_text(estimate: Estimate) -> str:
@@ -45,12 +48,69 @@ def summary_rows(estimate: Estimate) -> list[tuple[str, str]]:
             rows.append(
                 ("looseness", f"at most {show(gap)} nats from meta-inference of the {role}")
             )
+    rows += [("advice", advice_text(advice)) for advice in estimate.advice]
+    rows += [("both sides", text) for text in _both_sides(estimate)]
+    if shows_sandwich(estimate):
+        rows.append(("sandwich", sandwich_text(estimate)))
     off = estimate.total_variation()
     rows.append(
         ("reading", f"any probability computed from the target is off by at most {off:.2g}")
     )
     rows += [("note", text) for text in estimate.warnings]
     return rows
+
+
+def advice_text(advice: Advice) -> str:
+    """One piece of advice in words."""
+    name = f"num_meta_{advice.role}"
+    fall = f"{advice.fall.value:.2g} nats"
+    text = f"raise {name} to about {advice.num_meta}: the bound would fall by about {fall}"
+    if advice.remaining > advice.fall.value:
+        return (
+            f"{text} and stay about {advice.remaining:.2g} nats too high: improve meta-inference "
+            "itself (more particles, better proposals)"
+        )
+    return text
+
+
+def shows_sandwich(estimate: Estimate) -> bool:
+    """Whether the sandwich was asked for or is cheap: no classifier, or few runs and outputs."""
+    draws = estimate.draws
+    sides = (draws.gold, draws.target)
+    if 0.95 in estimate.asked_levels:
+        return True
+    if min(side.num_runs for side in sides) < 2:
+        return False
+    if is_tractable(draws, "gold") and is_tractable(draws, "target"):
+        return True
+    few, many = min(s.num_runs for s in sides), sum(s.num_runs for s in sides)
+    kept = all(side.values is not None for side in sides)
+    return kept and few >= FEW_RUNS and many <= MOST_RUNS
+
+
+def sandwich_text(estimate: Estimate) -> str:
+    """The sandwich at 95% in words."""
+    found = estimate.sandwich()
+    text = f"{_number(found.lower)} ≤ divergence ≤ {_number(found.upper)} with 95% confidence"
+    if found.lower > found.upper:
+        return f"{text}: a contradiction, by chance or because a density is wrong"
+    if found.exact:
+        return f"{text} (both densities are exact)"
+    if found.saturated:
+        return f"{text}; the number of runs limits the lower end"
+    return text
+
+
+def _both_sides(estimate: Estimate) -> list[str]:
+    """Brackets of one direction, where looseness makes a visible difference."""
+    found = []
+    names = ("KL(gold‖target)", "KL(target‖gold)")
+    for name, bracket, gap in zip(names, estimate.kl_bounds, estimate.looseness, strict=True):
+        if bracket is None or gap is None or not np.isfinite(gap.value):
+            continue
+        if gap.value > max(2 * gap.std_error, ROUNDING):
+            found.append(f"{show(bracket.lower)} to {show(bracket.upper)} nats for {name}")
+    return found
 
 
 def summary_table(estimate: Estimate) -> Any:

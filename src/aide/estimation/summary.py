@@ -3,62 +3,33 @@ r"""The numbers: AIDE's estimate and everything that can be said about it from t
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aide._numerics import running_log_mean_exp
+from aide.estimation.advice import Advice, find_advice
 from aide.estimation.draws import Draws, Side
+from aide.estimation.interval import check_level, confidence_limit, total_variation_bound
+from aide.estimation.quantities import (
+    Direction,
+    KlBounds,
+    LogZBounds,
+    Looseness,
+    MetaCurve,
+    check_role,
+    kl_bounds_of,
+    log_z_bounds_of,
+    looseness_of,
+    mean_of,
+    meta_curve_of,
+)
+from aide.estimation.quantities import (
+    Mean as Mean,
+)
 from aide.estimation.storage import load_draws, save_draws, to_xarray
 
-
-class Mean(NamedTuple):
-    """A mean and its standard error (NaN for a single run, infinite for infinite terms)."""
-
-    value: float
-    std_error: float
-
-
-class Direction(NamedTuple):
-    r"""One direction of the divergence: a KL bound only if $Z$ is known on both sides.
-
-    Otherwise the value is shifted by an unknown constant that cancels in the sum.
-    """
-
-    value: float
-    std_error: float
-    is_kl_bound: bool
-    num_infinite: int
-
-
-class LogZBounds(NamedTuple):
-    r"""A two-sided bound, in expectation, on the unknown $\log Z$ of one algorithm.
-
-    If that algorithm's $\xi$ is $p(x, y)$, this is the log evidence $\log p(y)$.
-    """
-
-    of: str
-    lower: Mean
-    upper: Mean
-
-
-class Looseness(NamedTuple):
-    r"""How much of the estimate meta-inference may be responsible for, at most, per algorithm.
-
-    At the algorithm's own outputs, the average gap between its upper and lower estimate of
-    $\log q(x)$; 0 for tractable algorithms; `None` if it was not drawn. Raise M if it is large.
-    """
-
-    gold: Mean | None
-    target: Mean | None
-
-
-class MetaCurve(NamedTuple):
-    """The estimate for every smaller number of meta-inference runs of one algorithm."""
-
-    num_meta: np.ndarray
-    value: np.ndarray
-    std_error: np.ndarray
+if TYPE_CHECKING:
+    from aide.estimation.sandwich.sandwich import Sandwich
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -102,69 +73,67 @@ class Estimate:
         return self._direction(self.target_terms)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        r"""Confidence interval for $E[\hat D]$ (Welch's t, for two samples of different size)."""
-        _check_level(level)
-        return self._quantile(0.5 - level / 2), self._quantile(0.5 + level / 2)
+        r"""Confidence interval for $E[\hat D]$, corrected for skewness; see `confidence_limit`."""
+        check_level(level)
+        return self._limit(0.5 - level / 2), self._limit(0.5 + level / 2)
 
-    def _quantile(self, level: float) -> float:
-        if self.value == np.inf:
-            return np.inf
-        if not np.isfinite(self.std_error):
-            return -np.inf if level < 0.5 else np.inf
-        if self.std_error == 0.0:
-            return self.value
-        from scipy import special
-
-        parts = [(t.var(ddof=1) / t.size, t.size) for t in (self.gold_terms, self.target_terms)]
-        freedom = sum(v for v, _ in parts) ** 2 / sum(v**2 / (n - 1) for v, n in parts)
-        return self.value + float(special.stdtrit(freedom, level)) * self.std_error
+    def _limit(self, level: float) -> float:
+        return confidence_limit((self.gold_terms, self.target_terms), level)
 
     def total_variation(self, level: float = 0.95) -> float:
         r"""Any probability computed from the target is off by at most this much.
 
         The solution $V$ of $2V\log\frac{1+V}{1-V} = D$ at the upper confidence limit of $D$.
         """
-        _check_level(level)
-        return total_variation_bound(self._quantile(level))
+        check_level(level)
+        return total_variation_bound(self._limit(level))
 
     @cached_property
     def looseness(self) -> Looseness:
         """The looseness meter; see `Looseness`."""
-        draws = self.draws
-        return Looseness(
-            _gap(draws.gold, draws.num_meta_gold), _gap(draws.target, draws.num_meta_target)
-        )
+        return looseness_of(self.draws)
 
     @cached_property
     def log_z_bounds(self) -> LogZBounds | None:
         r"""Evidence bounds, where exactly one of the two $\log Z$ is unknown."""
-        gold_z, target_z = self.draws.log_z
-        if (gold_z is None) == (target_z is None):
-            return None
-        high, low = mean_of(self.gold_terms), mean_of(-self.target_terms)
-        if gold_z is None:
-            shift, name = target_z, "gold"
-        else:
-            shift, name = gold_z, "target"
-            high, low = mean_of(self.target_terms), mean_of(-self.gold_terms)
-        assert shift is not None
-        lower = Mean(low.value + shift, low.std_error)
-        return LogZBounds(name, lower, Mean(high.value + shift, high.std_error))
+        return log_z_bounds_of(self.draws, self.gold_terms, self.target_terms)
+
+    @cached_property
+    def kl_bounds(self) -> KlBounds:
+        r"""Each direction from both sides, where its second argument is tractable."""
+        return kl_bounds_of(self.draws)
 
     def meta_curve(self, role: str = "target") -> MetaCurve:
         """The estimate for M = 1, 2, … of `role`, from the same draws, own trace always kept."""
-        if role not in ("gold", "target"):
-            raise ValueError(f"role must be 'gold' or 'target', got {role!r}.")
-        draws = self.draws
-        sides = (draws.gold, draws.target) if role == "gold" else (draws.target, draws.gold)
-        num = draws.num_meta_gold if role == "gold" else draws.num_meta_target
-        fixed = draws.num_meta_target if role == "gold" else draws.num_meta_gold
-        own = running_log_mean_exp(sides[0].own[:, :num]) - sides[0].scored(fixed)[:, None]
-        cross = sides[1].kept(fixed)[:, None] - running_log_mean_exp(sides[1].cross[:, :num])
-        columns = [(mean_of(own[:, m]), mean_of(cross[:, m])) for m in range(num)]
-        value = np.array([a.value + b.value for a, b in columns])
-        std_error = np.array([np.hypot(a.std_error, b.std_error) for a, b in columns])
-        return MetaCurve(np.arange(1, num + 1), value, std_error)
+        check_role(role)
+        return meta_curve_of(self.draws, role)
+
+    @cached_property
+    def advice(self) -> tuple[Advice, ...]:
+        """Which M to raise, to what, and how far the bound would fall; empty if not worthwhile."""
+        return find_advice(self.draws, self.value, self.std_error)
+
+    def sandwich(self, level: float = 0.95) -> "Sandwich":
+        r"""$lower \le D \le upper$ with probability `level`.
+
+        Above, AIDE's bound; below, a classifier between the two algorithms' outputs, or, if both
+        are tractable, AIDE's estimate itself. Needs `keep_values=True` unless both are tractable.
+        """
+        check_level(level)
+        if level not in self._sandwiches:
+            from aide.estimation.sandwich.sandwich import find_sandwich
+
+            self._sandwiches[level] = find_sandwich(self.draws, level)
+        return self._sandwiches[level]
+
+    @cached_property
+    def _sandwiches(self) -> "dict[float, Sandwich]":
+        return {}
+
+    @property
+    def asked_levels(self) -> tuple[float, ...]:
+        """Levels for which a sandwich was made already."""
+        return tuple(self._sandwiches)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -212,42 +181,5 @@ class Estimate:
         return Direction(mean.value + sign * shift, mean.std_error, known, infinite)
 
 
-def total_variation_bound(divergence: float) -> float:
-    r"""The largest total variation that a symmetrised KL divergence $D$ allows."""
-    if np.isnan(divergence) or divergence == np.inf:
-        return 1.0
-    if divergence <= 0.0:
-        return 0.0
-    from scipy import optimize
-
-    upper = min(0.5 * np.sqrt(divergence), 1.0 - 1e-16)
-
-    def excess(v: float) -> float:
-        return 2 * v * (np.log1p(v) - np.log1p(-v)) - divergence
-
-    if excess(upper) <= 0:
-        return float(upper)
-    root: Any = optimize.brentq(excess, 0.0, upper)
-    return float(root)
-
-
-def _check_level(level: float) -> None:
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
-
-
 def _terms(side: Side, num_own: int, num_cross: int) -> np.ndarray:
     return side.kept(num_own) - side.scored(num_cross)
-
-
-def _gap(side: Side, num_meta: int) -> Mean | None:
-    fresh = side.fresh(num_meta)
-    return None if fresh is None else mean_of(side.kept(num_meta) - fresh)
-
-
-def mean_of(terms: np.ndarray) -> Mean:
-    """Mean and standard error; an infinite term makes both infinite."""
-    if np.isinf(terms).any():
-        return Mean(float(terms[np.isinf(terms)][0]), np.inf)
-    error = terms.std(ddof=1) / np.sqrt(terms.size) if terms.size > 1 else np.nan
-    return Mean(float(terms.mean()), float(error))

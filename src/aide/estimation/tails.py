@@ -37,7 +37,11 @@ def _fit(excess: np.ndarray) -> float:
     steps = 1 - np.sqrt(grid_size / (np.arange(1, grid_size + 1) - 0.5))
     theta = 1 / excess[-1] + steps / (3 * quartile)
     shape = np.mean(np.log1p(-theta[:, None] * excess), axis=1)
-    log_likelihood = num * (np.log(-theta / shape) - shape - 1)
-    weights = 1 / np.sum(np.exp(log_likelihood - log_likelihood[:, None]), axis=1)
+    # At theta = 0 the law is exponential: -theta / shape tends to one over the mean.
+    with np.errstate(invalid="ignore"):
+        rate = np.where(theta == 0, 1 / excess.mean(), -theta / shape)
+    log_likelihood = num * (np.log(rate) - shape - 1)
+    with np.errstate(over="ignore"):  # an infinite sum is a weight of zero
+        weights = 1 / np.sum(np.exp(log_likelihood - log_likelihood[:, None]), axis=1)
     best = np.sum(theta * weights)
     return float(np.mean(np.log1p(-best * excess)))

@@ -1,5 +1,6 @@
-"""Gibbs updates of discrete variables, site by site, for any log density."""
+"""Gibbs updates: one block from its conditional; discrete variables site by site."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -8,11 +9,48 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
+from aide._distribution import log_density_of, sample_from
 from aide._random import derive_keys
 from aide._search import draw_index
-from aide._types import Key, LogDensity, Value
+from aide._types import Key, LogDensity, LogProb, Value
 from aide._validate import check_count
 from aide.kernels.kernel import AbstractKernel
+from aide.kernels.metropolis import AbstractMetropolis
+
+
+class GibbsBlock(AbstractMetropolis):
+    r"""Draw one block of the state from its conditional given the rest.
+
+    As an involution: $v \sim p(\cdot \mid x_{-b})$, and $\varphi$ swaps $x_b$ and $v$. With the
+    exact conditional every move is accepted; with another one this is Metropolis within Gibbs.
+    For a dictionary as state, `name` is the block's key; for a tuple or list its position.
+
+    Args:
+        name: Which entry of the state is the block.
+        conditional: Maps the state to the block's distribution (with `sample` and `log_prob`); it
+            must not look at the block itself.
+    """
+
+    name: Any = eqx.field(static=True)
+    conditional: Callable[[Value], Any]
+
+    def noise(self, key: Key, x: Value) -> Value:
+        """See `AbstractMetropolis`."""
+        return sample_from(self.conditional(x), key)
+
+    def log_noise(self, x: Value, v: Value) -> LogProb:
+        """See `AbstractMetropolis`."""
+        return log_density_of(self.conditional(x), v)
+
+    def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
+        """See `AbstractMetropolis`."""
+        old = x[self.name]
+        new = jax.tree.map(lambda a, like: jnp.asarray(a, jnp.asarray(like).dtype), v, old)
+        if isinstance(x, dict):
+            return {**x, self.name: new}, old
+        parts = list(x)
+        parts[self.name] = new
+        return type(x)(parts), old
 
 
 class GibbsSites(AbstractKernel):

@@ -11,7 +11,11 @@ from jaxtyping import Array
 from aide._numerics import as_parameter
 from aide._types import Key, LogDensity, LogProb, Value
 from aide._validate import check_count, check_positive, check_scalar
-from aide.kernels.metropolis import AbstractMetropolis, standard_normal_like
+from aide.kernels.metropolis import (
+    AbstractMetropolis,
+    log_standard_normal,
+    standard_normal_like,
+)
 
 
 class Hmc(AbstractMetropolis):
@@ -34,10 +38,13 @@ class Hmc(AbstractMetropolis):
         """See `AbstractMetropolis`."""
         return standard_normal_like(key, x)
 
+    def reverse_noise_from(self, z: Value, log_density: LogDensity, y: Value) -> Value:
+        """See `Retraceable`."""
+        return z
+
     def log_noise(self, x: Value, v: Value) -> LogProb:
         """See `AbstractMetropolis`: a standard normal momentum."""
-        flat, _ = ravel_pytree(v)
-        return -0.5 * jnp.sum(flat**2)
+        return log_standard_normal(v)
 
     def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
         """See `AbstractMetropolis`."""

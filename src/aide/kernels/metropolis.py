@@ -2,11 +2,14 @@ r"""Metropolis–Hastings kernels as involutions with noise.
 
 Draw noise $v \sim g(\cdot \mid x)$, apply an involution $(y, v') = \varphi(x, v)$ of Jacobian 1
 and accept $y$ with probability $\min\{1, \gamma(y) g(v' \mid y) / (\gamma(x) g(v \mid x))\}$.
-Every kernel of this form is reversible. A new one states $g$ and $\varphi$.
+Every kernel of this form is reversible. A new one states $g$ and $\varphi$. Its steps can be undone
+(`aide.kernels.retrace`): an accepted step $(x, v) \to (y, v')$ leaves the record $(v', 1)$, from
+which $\varphi(y, v') = (x, v)$; a rejected one leaves $(v, 0)$.
 """
 
+import math
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -17,14 +20,20 @@ from jaxtyping import Array
 from aide._distribution import check_distribution, log_density_of, sample_from
 from aide._normal import standard_normal
 from aide._numerics import as_parameter
-from aide._random import derive_keys
+from aide._random import derive_keys, standard_uniform
 from aide._types import Key, LogDensity, LogProb, Value
 from aide._validate import check_positive, check_scalar
 from aide.kernels.kernel import AbstractKernel
+from aide.kernels.retrace import Recorded, Retraced
+
+REJECTED, ACCEPTED = 0, 1
+"""Branches of a Metropolis step."""
 
 
 class AbstractMetropolis(AbstractKernel):
     r"""A kernel given by noise $g$ and an involution $\varphi$."""
+
+    num_branches: ClassVar[int] = 2
 
     @abstractmethod
     def noise(self, key: Key, x: Value) -> Value:
@@ -32,7 +41,10 @@ class AbstractMetropolis(AbstractKernel):
 
     @abstractmethod
     def log_noise(self, x: Value, v: Value) -> LogProb:
-        r"""$\log g(v \mid x)$, up to a constant that does not depend on $x$."""
+        r"""$\log g(v \mid x)$, normalised: learned meta-inference compares it with other densities.
+
+        A constant left out changes no transition, and makes learned meta-inference wrong.
+        """
 
     @abstractmethod
     def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
@@ -44,15 +56,53 @@ class AbstractMetropolis(AbstractKernel):
         A point where `log_density` is NaN is accepted and never left, so that the NaN reaches the
         result instead of passing for a rejection. A proposal that overflowed is a rejection.
         """
+        return self.record(key, log_density, x).value
+
+    def record(self, key: Key, log_density: LogDensity, x: Value) -> Recorded:
+        """See `Retraceable`."""
         key_noise, key_accept = derive_keys(key, 2)
         v = self.noise(key_noise, x)
         y, w = self.involution(log_density, x, v)
         here = check_scalar("log_density", log_density(x))
         there = log_density(y)
         log_accept = there + self.log_noise(y, w) - here - self.log_noise(x, v)
-        accept = jnp.log(jax.random.uniform(key_accept)) < log_accept
+        accept = jnp.log(standard_uniform(key_accept)) < log_accept
         accept = (accept | jnp.isnan(there)) & _all_finite((y, w)) & ~jnp.isnan(here)
-        return jax.tree.map(lambda new, old: jnp.where(accept, new, old), y, x)
+        value, noise = (_select(accept, new, old) for new, old in ((y, x), (w, v)))
+        return Recorded(value, noise, jnp.where(accept, ACCEPTED, REJECTED))
+
+    def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
+        """See `Retraceable`: by detailed balance the step back is a step."""
+        return self.noise(key, y)
+
+    def retrace(
+        self, log_density: LogDensity, y: Value, log_density_y: Any, noise: Value
+    ) -> Retraced:
+        r"""See `Retraceable`.
+
+        With $(x, w) = \varphi(y, v)$, an accepted step has forward density
+        $g(w \mid x) \min\{1, \gamma(y) g(v \mid y) / (\gamma(x) g(w \mid x))\}$, also where
+        $\gamma(x) = 0$.
+        """
+        x, w = self.involution(log_density, y, noise)
+        there, here = jnp.asarray(log_density(x), float), jnp.asarray(log_density_y, float)
+        log_v, log_w = self.log_noise(y, noise), self.log_noise(x, w)
+        possible = _all_finite((x, w))
+        broken = jnp.isnan(here) | (jnp.isnan(there) & possible)
+        ratio = there + log_w - here - log_v
+        # 0/0 is a rejection, as in `step`; a density that is NaN is an error and stays NaN.
+        undefined = jnp.isnan(ratio) & ~broken
+        log_back = jnp.where(undefined | ~possible, -jnp.inf, jnp.minimum(ratio, 0.0))
+        log_ahead = jnp.where(undefined | ~possible, -jnp.inf, jnp.minimum(-ratio, 0.0))
+        rejected = log_v + jnp.log(-jnp.expm1(log_back))
+        accepted = jnp.where(possible, log_w + log_ahead, -jnp.inf)
+        before = _select(possible, x, y)
+        return Retraced(
+            jax.tree.map(lambda stay, move: jnp.stack([stay, move]), y, before),
+            jnp.stack([here, jnp.where(possible, there, here)]),
+            jnp.stack([rejected, accepted]),
+            jnp.stack([rejected, log_v + log_back]),
+        )
 
     def reversal(self) -> AbstractKernel:
         """See `AbstractKernel`: detailed balance holds."""
@@ -75,9 +125,13 @@ class RandomWalk(AbstractMetropolis):
         """See `AbstractMetropolis`."""
         return standard_normal_like(key, x)
 
+    def reverse_noise_from(self, z: Value, log_density: LogDensity, y: Value) -> Value:
+        """See `Retraceable`."""
+        return z
+
     def log_noise(self, x: Value, v: Value) -> LogProb:
-        """See `AbstractMetropolis`: symmetric, so a constant serves."""
-        return jnp.zeros(())
+        """See `AbstractMetropolis`."""
+        return log_standard_normal(v)
 
     def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
         """See `AbstractMetropolis`."""
@@ -121,6 +175,16 @@ def standard_normal_like(key: Key, x: Value) -> Value:
             "kernel of your own for discrete states."
         )
     return unravel(standard_normal(key, flat.shape, flat.dtype))
+
+
+def log_standard_normal(v: Value) -> LogProb:
+    """Log density of independent standard normals."""
+    flat, _ = ravel_pytree(v)
+    return -0.5 * jnp.sum(flat**2) - 0.5 * flat.size * math.log(2 * math.pi)
+
+
+def _select(condition: Any, one: Value, other: Value) -> Value:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
 
 
 def _all_finite(tree: Value) -> Array:

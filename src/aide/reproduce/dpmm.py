@@ -23,7 +23,7 @@ SYNTHETIC = (
 )  # fmt: skip
 """25 points in about four clusters."""
 SCALES: dict[str, dict[str, Any]] = {
-    "smoke": {"num_runs": 10, "particles": (1, 4), "sweeps": (0, 1), "gold": 10},
+    "smoke": {"num_runs": 10, "particles": (1, 10), "sweeps": (0, 1), "gold": 10},
     "default": {"num_runs": 62, "particles": (1, 4, 10, 40), "sweeps": (0, 4), "gold": 100},
     "paper": {
         "num_runs": 62,
@@ -33,7 +33,7 @@ SCALES: dict[str, dict[str, Any]] = {
     },
 }
 GALAXY_SCALES: dict[str, dict[str, Any]] = {
-    "smoke": {"num_runs": 6, "particles": (1, 4), "sweeps": (0, 1), "gold": 10},
+    "smoke": {"num_runs": 6, "particles": (1, 10), "sweeps": (0, 1), "gold": 10},
     "default": {"num_runs": 30, "particles": (1, 4, 10, 40), "sweeps": (0, 1, 4), "gold": 100},
     "paper": {
         "num_runs": 62,

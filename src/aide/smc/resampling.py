@@ -12,10 +12,10 @@ Checked by enumeration in `tests/smc/test_resampling.py` and `tests/smc/test_enu
 from abc import abstractmethod
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from aide._random import derive_keys, standard_uniform
 from aide._search import draw_index, invert_cdf
 from aide._types import Key
 
@@ -41,7 +41,7 @@ class Multinomial(AbstractScheme):
 
     def ancestors(self, key: Key, weights: Weights) -> Ancestors:
         """See `AbstractScheme`."""
-        uniforms = jax.random.uniform(key, weights.shape, weights.dtype)
+        uniforms = standard_uniform(key, weights.shape, weights.dtype)
         cumulative = jnp.cumsum(weights)
         return invert_cdf(cumulative, uniforms * cumulative[-1])
 
@@ -55,11 +55,11 @@ class Stratified(AbstractScheme):
 
     def ancestors(self, key: Key, weights: Weights) -> Ancestors:
         """See `AbstractScheme`."""
-        return _comb(weights, jax.random.uniform(key, weights.shape, weights.dtype))
+        return _comb(weights, standard_uniform(key, weights.shape, weights.dtype))
 
     def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
         """See `AbstractScheme`."""
-        key_slot, key_rest = jax.random.split(key)
+        key_slot, key_rest = derive_keys(key, 2)
         slot, _ = _hit(key_slot, weights, retained)
         return _put(self.ancestors(key_rest, weights), slot, retained), slot
 
@@ -69,7 +69,7 @@ class Systematic(AbstractScheme):
 
     def ancestors(self, key: Key, weights: Weights) -> Ancestors:
         """See `AbstractScheme`."""
-        return _comb(weights, jax.random.uniform(key, (), weights.dtype))
+        return _comb(weights, standard_uniform(key, (), weights.dtype))
 
     def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
         """See `AbstractScheme`."""
@@ -87,14 +87,14 @@ class Residual(AbstractScheme):
         ends = jnp.cumsum(copies)
         slots = jnp.arange(num, dtype=weights.dtype)
         cumulative = jnp.cumsum(rest)
-        uniforms = jax.random.uniform(key, weights.shape, weights.dtype)
+        uniforms = standard_uniform(key, weights.shape, weights.dtype)
         drawn = invert_cdf(cumulative, uniforms * cumulative[-1])
         return jnp.where(slots < ends[-1], invert_cdf(ends, slots), drawn)
 
     def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
         """See `AbstractScheme`."""
         num = weights.shape[0]
-        key_slot, key_rest = jax.random.split(key)
+        key_slot, key_rest = derive_keys(key, 2)
         copies, rest = _copies(weights)
         ancestors = self.ancestors(key_rest, weights)
         slots = jnp.arange(num, dtype=weights.dtype)
@@ -128,7 +128,7 @@ def _hit(key: Key, weights: Weights, retained: Slot) -> tuple[Slot, Float[Array,
     num = weights.shape[0]
     cumulative = jnp.cumsum(weights)
     stop = cumulative[retained]
-    point = stop - weights[retained] * jax.random.uniform(key, (), weights.dtype)
+    point = stop - weights[retained] * standard_uniform(key, (), weights.dtype)
     scaled = num * point / cumulative[-1]
     slot = jnp.clip(jnp.floor(scaled), 0, num - 1)
     return slot.astype(jnp.int32), jnp.clip(scaled - slot, 0.0, 1.0)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from aide._algorithm import Draw, Label
 from aide._distribution import SampleFrom, check_distribution, log_density_of
 from aide._numerics import log_mean_exp, log_ratio, scaled_exp
+from aide._random import derive, derive_keys
 from aide._search import draw_index
 from aide._types import Key, LogDensity, LogProb, Value
 from aide._validate import check_count, check_scalar, raise_if
@@ -64,13 +65,18 @@ class Smc(eqx.Module):
         r"""$\log Z = 0$: $\xi$ is an unbiased estimate of $q(x)$ itself."""
         return 0.0
 
+    @property
+    def compile_for_speed(self) -> bool:
+        """Whether kernels run in loops, which is worth a longer compilation."""
+        return any(isinstance(segment, Steps) for segment in self.moves)
+
     def simulate(self, key: Key) -> Draw:
         r"""Run SMC; return a particle drawn by weight and $\log\gamma_T(x) - \log\hat p$."""
-        key_start, key_moves, key_output = jax.random.split(key, 3)
+        key_start, key_moves, key_output = derive_keys(key, 3)
         initial = SampleFrom(self.initial)
         population = start(key_start, initial, self._log_weight, self.num_particles, None)
         for index, segment in enumerate(self.moves):
-            subkey = jax.random.fold_in(key_moves, index)
+            subkey = derive(key_moves, index)
             population, _ = run_segment(subkey, segment, self.resampler, population, None)
         chosen = choose(key_output, population)
         x = jax.tree.map(lambda a: a[chosen], population.particles)
@@ -82,15 +88,15 @@ class Smc(eqx.Module):
 
         $-\infty$ if $x$, or the path sampled backward from it, has weight zero somewhere.
         """
-        key_back, key_start, key_moves = jax.random.split(key, 3)
+        key_back, key_start, key_moves = derive_keys(key, 3)
         x, path = value, list[Retained]()
         for index, segment in reversed(list(enumerate(self.moves))):
-            x, retained = walk_back(jax.random.fold_in(key_back, index), segment, x)
+            x, retained = walk_back(derive(key_back, index), segment, x)
             path.insert(0, retained)
         initial = SampleFrom(self.initial)
         population = start(key_start, initial, self._log_weight, self.num_particles, x)
         for index, (segment, retained) in enumerate(zip(self.moves, path, strict=True)):
-            subkey = jax.random.fold_in(key_moves, index)
+            subkey = derive(key_moves, index)
             population, _ = run_segment(subkey, segment, self.resampler, population, retained)
         return log_xi_of(self.log_joint(value), population)
 

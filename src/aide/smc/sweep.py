@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from aide._random import derive_keys
+from aide._random import derive, derive_keys
 from aide._types import Key, Value
 from aide.smc.moves import Steps, WeightedMove
 from aide.smc.policy import AbstractResampler
@@ -44,10 +44,13 @@ def start(
     key: Key, sample: Any, log_weight: Any, num_particles: int, retained: Value | None
 ) -> Population:
     r"""Draw $x^i \sim k_1$, weigh them by `log_weight`; put the retained one in a random slot."""
-    key_slot, key_particles = jax.random.split(key)
-    particles = jax.vmap(sample)(derive_keys(key_particles, num_particles))
+    key_slot, key_particles = derive_keys(key, 2)
     slot, possible = None, True
-    if retained is not None:
+    if retained is not None and num_particles == 1:
+        slot, particles = jnp.zeros((), jnp.int32), _alone(retained, jax.eval_shape(sample, key))
+    else:
+        particles = jax.vmap(sample)(derive_keys(key_particles, num_particles))
+    if retained is not None and num_particles > 1:
         slot = jax.random.randint(key_slot, (), 0, num_particles, jnp.int32)
         particles = _place(particles, slot, retained)
     log_weights = jnp.asarray(jax.vmap(log_weight)(particles), float)
@@ -64,16 +67,19 @@ def advance(
     retained: Retained | None,
 ) -> tuple[Population, Int[Array, " num"] | None]:
     """Resample, move every particle, and overwrite the retained slot. Also returns ancestors."""
-    key_resample, key_move = jax.random.split(key)
+    key_resample, key_move = derive_keys(key, 2)
     done = resampler(key_resample, population.log_weights, population.retained)
     parents = population.particles
     if done.ancestors is not None:
         index = done.ancestors
         parents = jax.tree.map(lambda a: a.at[index].get(mode="promise_in_bounds"), parents)
     num = population.log_weights.shape[0]
-    particles, log_w = jax.vmap(move.forward)(derive_keys(key_move, num), parents)
-    log_w = jnp.asarray(log_w, float)
     possible = population.possible
+    if retained is not None and num == 1:  # nobody else moves
+        particles, log_w = jax.tree.map(lambda a: jnp.asarray(a)[None], retained)
+    else:
+        particles, log_w = jax.vmap(move.forward)(derive_keys(key_move, num), parents)
+    log_w = jnp.asarray(log_w, float)
     if retained is not None:
         assert done.retained is not None
         particles = _place(particles, done.retained, retained.value)
@@ -104,7 +110,7 @@ def run_segment(
 
     def body(population: Population, step: Any) -> tuple[Population, Any]:
         index, inputs, kept = step
-        subkey = jax.random.fold_in(key, index)
+        subkey = derive(key, index)
         after, ancestors = advance(subkey, segment.move_at(inputs), resampler, population, kept)
         after = _same_types(after, population)
         return after, (after.particles, ancestors) if record else None
@@ -121,11 +127,16 @@ def walk_back(key: Key, segment: WeightedMove | Steps, y: Value) -> tuple[Value,
 
     def body(y: Value, step: Any) -> tuple[Value, Retained]:
         index, inputs = step
-        x, log_w = segment.move_at(inputs).backward(jax.random.fold_in(key, index), y)
+        x, log_w = segment.move_at(inputs).backward(derive(key, index), y)
         return _same_types(x, y), Retained(y, jnp.asarray(log_w, float))
 
     steps = (jnp.arange(segment.num_steps, dtype=jnp.uint32), segment.inputs)
     return jax.lax.scan(body, y, steps, length=segment.num_steps, reverse=True)
+
+
+def _alone(retained: Value, like: Value) -> Value:
+    """The retained particle as the only one, with the dtypes of the others that are not drawn."""
+    return jax.tree.map(lambda a, b: jnp.asarray(a).astype(b.dtype)[None], retained, like)
 
 
 def _keep(log_weights: Array, slot: Int[Array, ""], own: Any) -> tuple[Array, Array]:

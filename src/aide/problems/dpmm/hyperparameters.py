@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from aide._normal import normal_quantile
-from aide._random import derive
+from aide._random import derive, standard_uniform
 from aide._types import Key, Value
 from aide.problems.dpmm.clusters import Row, row_of
 from aide.problems.dpmm.likelihood import Hyper, Parts, log_likelihood, sum_scale, sum_shape
@@ -47,9 +47,9 @@ class Noise(NamedTuple):
 
 def draw_noise(keys: Key, step: Any, dtype: Any) -> Noise:
     """Everything from one array of uniforms."""
-    draw = lambda key: jax.random.uniform(derive(key, step), (NUM_UNIFORMS,), dtype)
+    draw = lambda key: standard_uniform(derive(key, step), (NUM_UNIFORMS,), dtype)
     uniform = jax.vmap(draw, out_axes=1)(keys)
-    # uniform() includes 0 but not 1; half a step to the right makes the grid symmetric.
+    # standard_uniform includes 0 but not 1; half a step to the right makes the grid symmetric.
     inside = uniform + 0.5 * jnp.finfo(dtype).eps
     normal = normal_quantile(inside[7:9])
     exponential = -log(inside[9:])
@@ -108,7 +108,7 @@ def update_cluster_prior(noise: Noise, state: State, reverse: bool, frozen: Any)
 
 def sample_prior(key: Key) -> Hyper:
     """One draw from the prior."""
-    uniform = jax.random.uniform(key, (5,), float)
+    uniform = standard_uniform(key, (5,), float)
     inside = uniform + 0.5 * jnp.finfo(uniform.dtype).eps
     exponential = -jnp.log(inside)
     return Hyper(exponential[0], exponential[1:].at[0].set(normal_quantile(inside[1])))

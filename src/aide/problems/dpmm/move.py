@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide._random import derive
+from aide._random import derive, standard_uniform
 from aide._types import Key, LogProb, Value
 from aide.problems.dpmm.assignment import draw_slots, weigh_slots
 from aide.problems.dpmm.clusters import (
@@ -83,7 +83,7 @@ def _forward(keys: Key, lanes: Value, setting: Setting) -> tuple[Value, Row]:
     seen = setting.num_seen
     clusters = gather_clusters(labels, setting.data, seen)
     state = rejuvenate(keys, make_state(labels, hyper, clusters), setting, reverse=False)
-    draw = lambda key: jax.random.uniform(derive(key, ARRIVAL), (), setting.data.dtype)
+    draw = lambda key: standard_uniform(derive(key, ARRIVAL), (), setting.data.dtype)
     slots, log_w = _arrive(jax.vmap(draw)(keys), state, None, setting)
     labels = canonical_labels(with_row(state.labels, seen, slots), seen + 1)
     return _value(labels, state.hyper, lanes), log_w

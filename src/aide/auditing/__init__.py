@@ -1,0 +1,1 @@
+"""Is this gold standard golden? Against itself, and on simulated data."""

@@ -1,0 +1,134 @@
+r"""Is this kernel reversible for this density; is its reversal right; is the density invariant?
+
+Law (see `kernel_laws`): with $x \sim s$ and $w = \pi(x)/s(x)$, for all bounded $f$ and $g$,
+$E_s[w\{f(x) g(Kx) - g(x) f(K^*x)\}] = 0$. The density $\pi$ is needed up to a constant only.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from aide._distribution import check_distribution
+from aide._random import as_key
+from aide._types import LogDensity
+from aide._validate import check_count
+from aide.checking.kernel_adapt import as_kernel, claimed_reversal, kernel_name
+from aide.checking.kernel_functions import Functions
+from aide.checking.kernel_laws import Judge, invariance_terms, reversal_terms
+from aide.checking.kernel_result import KernelCheck
+from aide.checking.kernel_runs import Runs, Trial, run_trial
+from aide.checking.kernel_start import Weights
+from aide.estimation.engine import program_session
+
+MIN_RUNS, MOST_PILOTS = 1000, 20_000
+
+
+def check_kernel(
+    key: Any,
+    kernel: Any,
+    log_density: LogDensity,
+    start: Any,
+    *,
+    reversal: Any = None,
+    num_runs: int = 100_000,
+    false_alarm: float = 1e-4,
+) -> KernelCheck:
+    r"""Test one step of an MCMC kernel against the density it is meant for.
+
+    A rejection holds for any start: the terms are bounded and exact where the start has mass. A
+    pass needs a start that covers the density, otherwise the verdict is `inconclusive`.
+
+    Args:
+        key: A JAX key.
+        kernel: An aide kernel; a function `step(key, x)` or `step(key, log_density, x)`; or an
+            algorithm with `init(x)` and `step(key, state)`, such as `blackjax.nuts(...)`.
+        log_density: $\log\pi$ of one state, up to a constant.
+        start: Where steps start: anything with `sample(key)` and `log_prob(x)`, roughly like the
+            density and rather wider than narrower.
+        reversal: The kernel that reverses this one. By default what the kernel itself says
+            (`reversal()`), and for other kernels that they are reversible. `False` claims none:
+            then invariance alone is tested.
+        num_runs: Steps to make; up to a quarter of them choose the functions to look at. Small
+            errors need many.
+        false_alarm: Probability with which a right kernel may be rejected.
+    """
+    check_distribution("start", start)
+    check_count("num_runs", num_runs, MIN_RUNS)
+    if not 0.0 < false_alarm < 1.0:
+        raise ValueError(f"false_alarm must lie strictly between 0 and 1, got {false_alarm}.")
+    if not callable(log_density):
+        raise TypeError(f"log_density must be a function of one state, got {log_density!r}.")
+    key = as_key(key)
+    adapted = as_kernel("kernel", kernel)
+    back = claimed_reversal(kernel, adapted, reversal)
+    other = None if back is adapted else back
+    trial = Trial(adapted, other, log_density, start)
+
+    num_pilot = min(num_runs // 4, MOST_PILOTS)
+    with jax.enable_x64(True), program_session():
+        pilot = _join(list(run_trial(trial, key, range(num_pilot), num_pilot)))
+        functions = Functions(pilot, _log_bound(pilot, num_runs - num_pilot), _generator(key))
+        view = functions.look(pilot)
+        judges = [Judge("invariance", *invariance_terms(functions), view)]
+        if back is not None:
+            law = "reversible" if other is None else "reversal"
+            judges.insert(0, Judge(law, *reversal_terms(functions, other is None), view))
+        weights = Weights()
+        for runs in run_trial(trial, key, range(num_pilot, num_runs), num_pilot):
+            weights.add(runs)
+            view = functions.look(runs)
+            for judge in judges:
+                judge.add(view)
+
+    seen = weights.start()
+    tests = [judge.verdict() for judge in judges[:-1]]
+    tests.append(judges[-1].verdict(seen.sees_invariance))
+    found = [test.p_value for test in tests if test.p_value is not None]
+    p_value = min(1.0, len(tests) * min(found)) if found else None
+    verdict = "passed" if seen.flaw is None else "inconclusive"
+    if not found:
+        verdict = "inconclusive"
+    elif p_value is not None and p_value < false_alarm:
+        verdict = "rejected"
+    return KernelCheck(
+        verdict=verdict,
+        p_value=p_value,
+        false_alarm=false_alarm,
+        reversal=tests[0] if back is not None else None,
+        invariance=tests[-1],
+        start=seen,
+        num_runs=num_runs - num_pilot,
+        name=kernel_name(adapted),
+    )
+
+
+def _log_bound(pilot: Runs, num: int) -> float:
+    r"""$\log c$: $n^{1/3}$ mean weights, or less from a bad start.
+
+    With weights cut at $c$, the effective number of runs is at least a tenth of all, so that the
+    normal approximation holds far out.
+    """
+    log_weight = pilot.before.log_weight
+    peak = log_weight.max()
+    if peak == -np.inf:
+        raise ValueError(
+            f"log_density is -inf at all {log_weight.size} draws of start. Use a start that covers "
+            "the density."
+        )
+    weights = np.exp(log_weight - peak)
+    bound = weights.mean() * num ** (1 / 3)
+    enough = min(0.1 * weights.size, 0.5 * (weights > 0).sum())
+    while True:
+        cut = np.minimum(weights, bound)
+        if cut.sum() ** 2 >= enough * (cut**2).sum() or bound < 1e-200:
+            return float(peak + np.log(bound))
+        bound /= 2
+
+
+def _generator(key: Any) -> np.random.Generator:
+    return np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
+
+
+def _join(blocks: list[Runs]) -> Runs:
+    return jax.tree.map(lambda *parts: np.concatenate(parts), *blocks)

@@ -1,0 +1,215 @@
+"""Small versions of an algorithm: that is where errors show.
+
+With many particles and steps the two operations average over so much that a mistake in one move
+drowns; with 1, 2 or 3 particles and a few steps the laws see it within thousands of runs.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from aide._types import LogProb, Value
+from aide.algorithms.annealed import AnnealingStep, Tempered
+from aide.algorithms.particle_filter import ParticleFilter
+from aide.algorithms.rejection import RejectionSampler
+from aide.algorithms.tractable import Amortized, Tractable
+from aide.smc.moves import Chain, Constant, Mcmc, Reweight, Steps
+from aide.smc.smc import Smc
+
+PARTICLES = (1, 2, 3)
+MOST_STEPS = 3
+"""Steps that a shrunken algorithm keeps."""
+MOST_WORK = 300
+"""Particles times steps up to which the algorithm is also run as it is."""
+
+
+class Variant(NamedTuple):
+    r"""A version of the algorithm under test.
+
+    Attributes:
+        name: What is different about it.
+        algorithm: The version.
+        has_density: Whether $\xi$ is complete; without it only law 2, in which the density of the
+            output cancels, applies.
+    """
+
+    name: str
+    algorithm: Any
+    has_density: bool = True
+
+
+def variants_of(algorithm: Any) -> list[Variant]:
+    """Versions with few particles and few steps; at least the algorithm itself.
+
+    Anything with a method `shrunk()` that returns a dict of named algorithms decides for itself.
+    """
+    own = getattr(algorithm, "shrunk", None)
+    if callable(own):
+        shrunk: Any = own()
+        return [Variant(name, version) for name, version in shrunk.items()]
+    short, how, has_density = _shorten(algorithm)
+    particles = getattr(algorithm, "num_particles", None)
+    if not isinstance(particles, int) or not dataclasses.is_dataclass(algorithm):
+        found = [Variant(f"as given{how}", short, has_density)]
+    else:
+        found = [
+            Variant(f"{_particles(num)}{how}", _replace(short, num), has_density)
+            for num in PARTICLES
+            if num <= particles
+        ]
+    if not has_density or (how and _work(algorithm) <= MOST_WORK):
+        found.append(Variant("as given", algorithm))
+    return found
+
+
+def determines_trace(algorithm: Any) -> bool:
+    """Whether the output is known to determine the trace, so that law 3 holds."""
+    if isinstance(algorithm, Tractable | Amortized | RejectionSampler):
+        return True
+    if isinstance(algorithm, ParticleFilter):
+        return algorithm.num_particles == 1
+    return type(algorithm) is Smc and algorithm.num_particles == 1 and not algorithm.moves
+
+
+def prefixes_of(algorithm: Any) -> list[tuple[str, Callable[[], Any]]]:
+    r"""The algorithm after each of its moves, with one particle: a name and a builder each.
+
+    With one particle $l$ is a difference of log weights in which the densities between the moves
+    cancel, so that each prefix is a complete test of its moves.
+    """
+    if isinstance(algorithm, ParticleFilter):
+        total = algorithm.model.num_steps
+        one = dataclasses.replace(algorithm, num_particles=1)
+        return [
+            (f"step {n} of {total} (Extend)", lambda n=n: _first_observations(one, n))
+            for n in range(1, total + 1)
+        ]
+    if not isinstance(algorithm, Smc):
+        return []
+    one = dataclasses.replace(algorithm, num_particles=1, log_joint=no_density)
+    found: list[tuple[str, Callable[[], Any]]] = []
+    for place, segment in enumerate(algorithm.moves):
+        before = algorithm.moves[:place]
+        where = f"move {place + 1} of {len(algorithm.moves)} ({_move_name(segment)})"
+        if not isinstance(segment, Steps):
+            moves = (*before, segment)
+            found.append((where, lambda m=moves: dataclasses.replace(one, moves=m)))
+            continue
+        for n in range(1, segment.num_steps + 1):
+            name = f"{where}, step {n} of {segment.num_steps}"
+            build = lambda b=before, s=segment, n=n: dataclasses.replace(
+                one, moves=(*b, _first_steps(s, n))
+            )
+            found.append((name, build))
+    return found
+
+
+def kernels_of(algorithm: Any) -> list[tuple[Any, Any]]:
+    """MCMC kernels with the density each is meant for, as long as states are those of the start."""
+    found: list[tuple[Any, Any]] = []
+    for segment in algorithm.moves if isinstance(algorithm, Smc) else ():
+        move = segment
+        if isinstance(segment, Steps) and isinstance(segment.move_at, AnnealingStep):
+            step, temperature = segment.move_at, np.asarray(segment.inputs[0])[0]
+            found.append((step.kernel, Tempered(step.log_start, step.log_end, temperature)))
+            continue
+        if isinstance(segment, Steps) and isinstance(segment.move_at, Constant):
+            move = segment.move_at.move
+        parts = move.parts if isinstance(move, Chain) else (move,)
+        if not all(isinstance(part, Mcmc | Reweight) for part in parts):
+            break
+        found += [(part.kernel, part.log_density) for part in parts if isinstance(part, Mcmc)]
+    return found
+
+
+def no_density(value: Value) -> LogProb:
+    """Stands in for the density of an output where it cancels."""
+    return jnp.zeros(())
+
+
+def _shorten(algorithm: Any) -> tuple[Any, str, bool]:
+    """The algorithm with few steps, in words what was done, and whether its density is complete."""
+    if isinstance(algorithm, ParticleFilter):
+        total = algorithm.model.num_steps
+        if total <= MOST_STEPS:
+            return algorithm, "", True
+        return (
+            _first_observations(algorithm, MOST_STEPS),
+            f", first {MOST_STEPS} observations",
+            True,
+        )
+    if not isinstance(algorithm, Smc):
+        return algorithm, "", True
+    if all(_num_steps(segment) <= MOST_STEPS for segment in algorithm.moves):
+        return algorithm, "", True
+    moves = [_shorten_segment(segment) for segment in algorithm.moves]
+    if all(move is not None for move in moves):
+        return dataclasses.replace(algorithm, moves=tuple(moves)), f", {MOST_STEPS} steps", True
+    kept: list[Any] = []
+    for segment in algorithm.moves:
+        if _num_steps(segment) > MOST_STEPS:
+            assert isinstance(segment, Steps)
+            kept.append(_first_steps(segment, MOST_STEPS))
+            break
+        kept.append(segment)
+    short = dataclasses.replace(algorithm, moves=tuple(kept), log_joint=no_density)
+    return short, ", first moves", False
+
+
+def _shorten_segment(segment: Any) -> Any:
+    """A segment with the same ends and fewer steps, if there is one."""
+    if _num_steps(segment) <= MOST_STEPS:
+        return segment
+    if isinstance(segment.move_at, Constant):
+        return Steps(segment.move_at, num_steps=MOST_STEPS)
+    if isinstance(segment.move_at, AnnealingStep):
+        before, after = (np.asarray(a) for a in segment.inputs)
+        knots = np.append(before, after[-1])
+        chosen = knots[np.linspace(0, len(knots) - 1, MOST_STEPS + 1).round().astype(int)]
+        return Steps(segment.move_at, (chosen[:-1], chosen[1:]))
+    return None
+
+
+def _first_steps(segment: Steps, num: int) -> Steps:
+    if segment.inputs is None:
+        return Steps(segment.move_at, num_steps=num)
+    return Steps(segment.move_at, jax.tree.map(lambda a: a[:num], segment.inputs))
+
+
+def _first_observations(algorithm: ParticleFilter, num: int) -> ParticleFilter:
+    model = algorithm.model
+    data = jax.tree.map(lambda a: a[:num], model.observations)
+    return dataclasses.replace(algorithm, model=dataclasses.replace(model, observations=data))
+
+
+def _replace(algorithm: Any, num: int) -> Any:
+    changed: Any = dataclasses.replace(algorithm, num_particles=num)
+    return changed
+
+
+def _num_steps(segment: Any) -> int:
+    return segment.num_steps if isinstance(segment, Steps) else 1
+
+
+def _work(algorithm: Any) -> int:
+    particles = getattr(algorithm, "num_particles", 1)
+    if isinstance(algorithm, ParticleFilter):
+        return particles * algorithm.model.num_steps
+    return particles * sum(_num_steps(segment) for segment in getattr(algorithm, "moves", ()))
+
+
+def _particles(num: int) -> str:
+    return f"{num} particle{'s' if num > 1 else ''}"
+
+
+def _move_name(segment: Any) -> str:
+    if not isinstance(segment, Steps):
+        return type(segment).__name__
+    inner = getattr(segment.move_at, "move", segment.move_at)
+    kernel = getattr(inner, "kernel", None)
+    name = type(inner).__name__
+    return f"{name} with {type(kernel).__name__}" if kernel is not None else name

@@ -1,0 +1,155 @@
+r"""How far would the bound fall with more meta-inference?
+
+AIDE's excess over the divergence is a sum over both algorithms and both kinds of outputs. With $w =
+\xi/(Zq(x))$, which has mean 1 under `regenerate`, and $\bar w_M$ an average of $M$ of them, an
+algorithm adds $E[\bar w_M \log\bar w_M]$ at its own outputs (the real trace is among the M) and
+$-E[\log\bar w_M]$ at the other's. The looseness meter is the sum of both at its own outputs.
+
+The prediction takes $\log w$ to be normal, with the variance for which the meter at the present M
+would read what it does. Its excess falls like $1/M$ once $M$ is beyond $e^{KL}$, and slower before.
+How the bound fell over the second half of the M is known from the draws, at its own outputs and, if
+M > 1, at the other's; where that speaks for a smaller variance, the smaller one is used. A
+prediction never exceeds the reading of the meter.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from aide._numerics import row_log_mean_exp, running_log_mean_exp
+from aide.estimation.draws import Draws
+from aide.estimation.quantities import Mean, looseness_of
+
+STEPS = (1, 2, 3, 4, 5, 7)
+MOST_META = 1000
+"""Advice goes no further than this many meta-inference runs (or twice the present number)."""
+NUM_SAMPLES = 200
+WORTHWHILE = 0.05
+"""Falls of less than this share of the bound are not worth mentioning."""
+
+
+class Advice(NamedTuple):
+    """Raising M of `role` to `num_meta` would lower the bound by about `fall`.
+
+    `remaining` is what meta-inference of that algorithm would still add, by the same prediction.
+    """
+
+    role: str
+    num_meta: int
+    fall: Mean
+    remaining: float
+
+
+class Forecast(NamedTuple):
+    """For M = 1, 2, …: fall of the bound (0 up to the present M) and excess that remains.
+
+    `relative_error` is that of the looseness meter, carried over.
+    """
+
+    falls: np.ndarray
+    remaining: np.ndarray
+    relative_error: float
+
+
+def predict_falls(draws: Draws, role: str, most: int) -> Forecast | None:
+    """What M up to `most` would do; `None` if the meter was not drawn or is infinite."""
+    now = draws.num_meta_gold if role == "gold" else draws.num_meta_target
+    gap = looseness_of(draws)[0 if role == "gold" else 1]
+    if gap is None or not np.isfinite(gap.value) or not np.isfinite(gap.std_error):
+        return None
+    if gap.value <= 0.0:
+        return Forecast(np.zeros(most), np.zeros(most), 0.0)
+    at_own = _solve(lambda v: float(sum(part[-1] for part in _excess(v, now))), gap.value)
+    mine, other = (draws.gold, draws.target) if role == "gold" else (draws.target, draws.gold)
+    at_own = min(at_own, _variance_of_fall(_halving(mine.own[:, : now + 1], 1), 0, now + 1))
+    at_other = min(at_own, _variance_of_fall(-_halving(other.cross[:, :now], 0), 1, now))
+    own, cross = _excess(at_own, most)[0], _excess(at_other, most)[1]
+    falls = own[now - 1] - own + cross[now - 1] - cross
+    falls[:now] = 0.0
+    falls = np.clip(np.maximum.accumulate(falls), 0.0, gap.value)
+    return Forecast(falls, own + cross, gap.std_error / gap.value)
+
+
+def find_advice(draws: Draws, value: float, std_error: float) -> tuple[Advice, ...]:
+    """For each algorithm, an M that would bring four fifths of what M can bring, if worthwhile."""
+    found = []
+    for role, now in (("gold", draws.num_meta_gold), ("target", draws.num_meta_target)):
+        gap = looseness_of(draws)[0 if role == "gold" else 1]
+        most = max(MOST_META, 2 * now)
+        smallest = max(std_error, WORTHWHILE * abs(value), 1e-3)
+        if gap is None or not np.isfinite(value) or gap.value < max(smallest, 2 * gap.std_error):
+            continue
+        forecast = predict_falls(draws, role, most)
+        if forecast is None or forecast.falls[-1] < smallest:
+            continue
+        for num_meta in (*_round_numbers(now, most), most):
+            fall = float(forecast.falls[num_meta - 1])
+            if fall >= 0.8 * forecast.falls[-1]:
+                mean = Mean(fall, forecast.relative_error * fall)
+                remaining = float(forecast.remaining[num_meta - 1])
+                found.append(Advice(role, num_meta, mean, remaining))
+                break
+    return tuple(found)
+
+
+def _round_numbers(above: int, most: int) -> list[int]:
+    tens = (10**k for k in range(7))
+    return [step * ten for ten in tens for step in STEPS if above < step * ten < most]
+
+
+def _excess(variance: float, num_meta: int) -> tuple[np.ndarray, np.ndarray]:
+    r"""Both parts for M = 1, …, `num_meta` and $\log w \sim N(-v/2, v)$, from fixed normals."""
+    log_w = np.sqrt(variance) * _noise(num_meta) - variance / 2
+    pure = running_log_mean_exp(log_w).mean(axis=0)
+    log_w[:, 0] += variance  # given the output, the real trace has the density w r
+    return running_log_mean_exp(log_w).mean(axis=0), -pure
+
+
+@cache
+def _noise(num_meta: int) -> np.ndarray:
+    noise = np.random.default_rng(0).standard_normal((num_meta, NUM_SAMPLES)).T
+    return np.concatenate([noise, -noise])
+
+
+def _halving(scores: np.ndarray, num_kept: int) -> float:
+    r"""Mean of $\log\hat\xi$ over half of the columns less that over all of them.
+
+    The first `num_kept` columns are in either half. NaN where there is nothing to halve.
+    """
+    half = scores.shape[1] // 2
+    if half < 1 or np.isinf(scores).any():
+        return np.nan
+    kept, rest = scores[:, :num_kept], scores[:, num_kept:]
+    first = np.concatenate([kept, rest[:, : half - num_kept]], axis=1)
+    second = np.concatenate([kept, rest[:, rest.shape[1] - half + num_kept :]], axis=1)
+    halves = 0.5 * (row_log_mean_exp(first) + row_log_mean_exp(second))
+    return float(np.mean(halves - row_log_mean_exp(scores)))
+
+
+def _variance_of_fall(seen: float, part: int, now: int) -> float:
+    """The variance for which that part of the excess falls from M/2 to M as seen.
+
+    At its own outputs an algorithm with huge variance falls by the logarithm of the ratio of the
+    two numbers, whatever the variance: a fall near that says nothing.
+    """
+    if np.isnan(seen) or (part == 0 and seen > 0.9 * np.log(now / (now // 2))):
+        return np.inf
+
+    def fall(variance: float) -> float:
+        excess = _excess(variance, now)[part]
+        return float(excess[now // 2 - 1] - excess[-1])
+
+    return _solve(fall, seen) if seen > 0 else 0.0
+
+
+def _solve(function: Callable[[float], float], wanted: float) -> float:
+    """The variance at which an increasing function reaches `wanted`, by bisection."""
+    low, high = 0.0, 1.0
+    while function(high) < wanted and high < 1e4:
+        low, high = high, 2 * high
+    while high - low > 1e-3 * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if function(middle) < wanted else (low, middle)
+    return 0.5 * (low + high)

@@ -1,0 +1,1 @@
+"""Two-sided statements about the divergence: AIDE's upper bound, a classifier's lower bound."""

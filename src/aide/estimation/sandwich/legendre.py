@@ -1,0 +1,121 @@
+r"""From log odds to terms of a lower bound.
+
+For every $f$ and $a > 0$ fixed beforehand, $KL(p\|q) \ge E_p f - E_q e^f/a - \log a + 1$ (Nguyen,
+Wainwright & Jordan, 2010, IEEE Trans. Inf. Theory 56:5847-5861). With $f$ in one direction and $-f$
+in the other, and the constants absorbed into $f_1 = f - \log a$ and $g = -f - \log b$,
+
+$$D \ge E_p[f_1 + 1 - e^{g}] + E_q[g + 1 - e^{f_1}],$$
+
+a sum of two means, tight for $f = \log(p/q)$ and $a = b = 1$. $f$ is clipped: that costs tightness,
+never validity, and keeps single runs from deciding the bound.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from aide.estimation.sandwich.balance import Integrands, LogRatio, best_coefficient, combine
+
+CLIPS = (0.3, 1.0, 2.0, 3.5, 5.0, 6.5, 8.0, 11.0, 15.0, 25.0, 50.0, 100.0, 200.0)
+"""Limits of $|f|$ to choose from, in nats."""
+
+Pair = tuple[np.ndarray, np.ndarray]
+"""Something at the gold draws, and at the target draws."""
+
+
+class Goal(NamedTuple):
+    """Runs on both sides in all, and the level of the lower limit."""
+
+    nums: tuple[int, int]
+    level: float
+
+
+class Bound(NamedTuple):
+    """All that turns log odds into terms, fixed before the terms' own runs are looked at."""
+
+    low: float
+    high: float
+    log_a: float
+    log_b: float
+    coefficient: float
+    allowance: float
+    expected: float
+
+    def integrands(self, logits: Pair) -> Integrands:
+        """$u$ and $v$ at both kinds of draws."""
+        parts = []
+        for logit in logits:
+            f = np.clip(logit, self.low, self.high)
+            forward, backward = f - self.log_a, -f - self.log_b
+            parts += [forward + 1 - np.exp(backward), backward + 1 - np.exp(forward)]
+        return Integrands(*parts)
+
+    def terms(self, logits: Pair, ratio: LogRatio | None) -> Pair:
+        """Terms whose means add up to at most the divergence."""
+        return combine(self.integrands(logits), ratio, self.coefficient)
+
+    def is_saturated(self, logits: Pair) -> bool:
+        """Whether a wide limit, chosen for want of runs, cuts off more than 5% of the outputs."""
+        above = np.mean(logits[0] >= self.high) if self.high >= 3.0 else 0.0
+        below = np.mean(logits[1] <= self.low) if self.low <= -3.0 else 0.0
+        return bool(max(above, below) > 0.05)
+
+
+def choose_bound(logits: Pair, ratio: LogRatio | None, goal: Goal) -> Bound:
+    """The clipping for which the lower limit to be expected is highest."""
+    clips = [c for c in CLIPS if c < 2 * max(np.abs(part).max() for part in logits)] or [CLIPS[0]]
+
+    def best(pairs: list[tuple[float, float]]) -> Bound:
+        return max((make_bound(logits, ratio, goal, *p) for p in pairs), key=lambda b: b.expected)
+
+    both = best([(-c, c) for c in clips])
+    below = best([(-c, both.high) for c in clips])
+    return best([(below.low, c) for c in clips])
+
+
+def make_bound(logits: Pair, ratio: LogRatio | None, goal: Goal, low: float, high: float) -> Bound:
+    """Constants, coefficients and allowance for given limits, from log odds of unseen outputs."""
+    log_a, log_b = _constants(logits, ratio, low, high)
+    bound = Bound(low, high, log_a, log_b, 0.0, 0.0, 0.0)
+    bound = bound._replace(coefficient=best_coefficient(bound.integrands(logits), ratio))
+    terms = bound.terms(logits, ratio)
+    allowance = _allowance(bound, terms, ratio, goal)
+    variance = sum(part.var(ddof=1) / n for part, n in zip(terms, goal.nums, strict=True))
+    margin = float(special.ndtri(goal.level)) * np.sqrt(variance) + allowance
+    expected = float(terms[0].mean() + terms[1].mean() - margin)
+    return bound._replace(allowance=allowance, expected=expected)
+
+
+def _constants(
+    logits: Pair, ratio: LogRatio | None, low: float, high: float
+) -> tuple[float, float]:
+    r"""$\log E_q e^f$ and $\log E_p e^{-f}$, with one run at the limit added to each sample."""
+    at_gold, at_target = (np.clip(part, low, high) for part in logits)
+    a, b = np.exp(high) / at_target.size, np.exp(-low) / at_gold.size
+    if ratio is None:
+        a, b = a + np.mean(np.exp(at_target)), b + np.mean(np.exp(-at_gold))
+    else:
+        a = b = 0.0
+        for f, one in ((at_gold, ratio.gold), (at_target, ratio.target)):
+            a += np.mean(special.expit(-one) * np.exp(f))
+            b += np.mean(special.expit(one) * np.exp(-f))
+    return float(np.log(a)), float(np.log(b))
+
+
+def _allowance(bound: Bound, terms: Pair, ratio: LogRatio | None, goal: Goal) -> float:
+    r"""What low terms that no run has shown may take away from the mean.
+
+    An event of probability $\log(1/(1 - level))/N$ goes unseen with probability $1 - level$. From
+    samples alone the lowest term is known from the clipping; balanced terms, which are small where
+    either algorithm goes, are compared with the lowest of them.
+    """
+    edges = bound.integrands((np.array([bound.low]), np.array([bound.high])))
+    lowest = (edges.u_gold[0], edges.v_target[0])
+    if ratio is not None:
+        lowest = (terms[0].min(), terms[1].min())
+    total = sum(
+        max(part.mean() - low, 0.0) / num
+        for part, low, num in zip(terms, lowest, goal.nums, strict=True)
+    )
+    return float(-np.log(1 - goal.level) * total)

@@ -1,0 +1,63 @@
+r"""The sandwich: lower ≤ D ≤ upper with one confidence statement."""
+
+from typing import NamedTuple
+
+from aide.estimation.draws import Draws
+from aide.estimation.interval import confidence_limit
+from aide.estimation.quantities import is_tractable
+from aide.estimation.sandwich.balance import Integrands, cross_fitted, log_ratio
+from aide.estimation.sandwich.lower_bound import NUM_FOLDS, lower_terms
+from aide.estimation.sandwich.recipe import find_recipes
+
+MIN_RUNS = 50
+"""With fewer runs per side a classifier has too little to learn from."""
+
+
+class Sandwich(NamedTuple):
+    r"""$lower \le D \le upper$ holds with probability `level` (each side may fail half the rest).
+
+    Attributes:
+        lower: Lower confidence limit, never below 0.
+        upper: Upper confidence limit of AIDE's bound.
+        level: The probability.
+        exact: Both algorithms are tractable: one unbiased estimate gives both limits.
+        saturated: The lower limit is held down by the number of runs, not by the divergence.
+    """
+
+    lower: float
+    upper: float
+    level: float
+    exact: bool
+    saturated: bool
+
+
+def find_sandwich(draws: Draws, level: float) -> Sandwich:
+    """See `Estimate.sandwich`."""
+    miss = (1 - level) / 2
+    ratio = log_ratio(draws, draws.num_meta_gold, draws.num_meta_target)
+    gold = draws.gold.kept(draws.num_meta_gold) - draws.gold.scored(draws.num_meta_target)
+    target = draws.target.kept(draws.num_meta_target) - draws.target.scored(draws.num_meta_gold)
+    if ratio is not None:
+        values = Integrands(ratio.gold, -ratio.gold, ratio.target, -ratio.target)
+        gold, target = cross_fitted(values, ratio, NUM_FOLDS)
+    upper = max(confidence_limit((gold, target), 1 - miss), 0.0)
+    if is_tractable(draws, "gold") and is_tractable(draws, "target"):
+        lower = max(confidence_limit((gold, target), miss), 0.0)
+        return Sandwich(lower, upper, level, True, False)
+    _check(draws)
+    found = lower_terms(find_recipes(draws), 1 - miss)
+    lower = max(found.limit(1 - miss), 0.0)
+    return Sandwich(lower, upper, level, False, found.saturated)
+
+
+def _check(draws: Draws) -> None:
+    if draws.gold.values is None or draws.target.values is None:
+        raise ValueError(
+            "a lower bound needs the outputs, which were not kept: estimate with keep_values=True."
+        )
+    fewest = min(draws.gold.num_runs, draws.target.num_runs)
+    if fewest < MIN_RUNS:
+        raise ValueError(
+            f"a lower bound needs at least {MIN_RUNS} runs on both sides, got {fewest}: raise "
+            "num_gold and num_target."
+        )

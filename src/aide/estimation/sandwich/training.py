@@ -1,0 +1,63 @@
+"""A classifier between the two algorithms' outputs, trained on some of their runs."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from aide.estimation.sandwich.classifier import Logit, fit_logits
+from aide.estimation.sandwich.features import Features, choose_features
+from aide.estimation.sandwich.legendre import Pair
+from aide.estimation.sandwich.recipe import Recipe
+
+ROWS_PER_FEATURE = (25, 1000)
+"""Training runs per feature: many features, or few that small differences can still support."""
+PENALTIES = (1e-4, 1e-2, 1.0)
+
+
+class Trained(NamedTuple):
+    """Features, limits of the guess, and one fitted classifier."""
+
+    features: Features
+    limits: tuple[float, float]
+    logit: Logit
+
+    def __call__(self, recipe: Recipe) -> Pair:
+        """Log odds at the gold and at the target outputs."""
+        gold, target = (_inputs(self.features, self.limits, recipe, role) for role in (0, 1))
+        return self.logit(*gold), self.logit(*target)
+
+
+def train(recipe: Recipe, rows_per_feature: int, penalties: tuple[float, ...]) -> list[Trained]:
+    """One classifier for each penalty."""
+    both = jax.tree.map(lambda *leaves: np.concatenate(leaves), *recipe.values)
+    features = choose_features(both, sum(recipe.nums) // rows_per_feature)
+    limits = _limits(recipe.guess)
+    gold, target = (_inputs(features, limits, recipe, role) for role in (0, 1))
+    fitted = fit_logits((gold[0], target[0]), (gold[1], target[1]), penalties)
+    return [Trained(features, limits, logit) for logit in fitted]
+
+
+def _inputs(
+    features: Features, limits: tuple[float, float], recipe: Recipe, role: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Features and offset at the outputs of one algorithm."""
+    rows = features(recipe.values[role])
+    if recipe.guess is None:
+        return rows, np.zeros(len(rows))
+    offset, extra = _bends(recipe.guess[role], *limits)
+    return np.concatenate([rows, extra], axis=1), offset
+
+
+def _bends(guess: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """The guess within finite limits, and features that correct it: slopes and infinities."""
+    finite = np.clip(np.where(np.isnan(guess), 0.0, guess), low, high)
+    extra: list[Any] = [finite, np.maximum(finite, 0.0)]
+    extra += [guess == np.inf, guess == -np.inf, np.isnan(guess)]
+    return finite, np.stack([np.asarray(column, float) for column in extra], axis=1)
+
+
+def _limits(guess: Pair | None) -> tuple[float, float]:
+    both = np.concatenate(guess) if guess is not None else np.zeros(1)
+    finite = both[np.isfinite(both)]
+    return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)

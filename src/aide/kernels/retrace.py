@@ -1,0 +1,80 @@
+r"""Kernels whose steps can be undone from a record: what learned meta-inference asks of them.
+
+A step $x \to y$ leaves a *reverse record* $(v, b)$: continuous noise $v$ and a branch
+$b \in \{0, \dots, B-1\}$ (rejected or accepted, say), such that $(y, v, b)$ determines $x$ and the
+map from $x$ and the step's own noise to $(y, v)$ has Jacobian 1 on every branch. Meta-inference
+guesses records backwards in time; any guess is weighed exactly by what `retrace` returns.
+"""
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from jaxtyping import Array, Float, Int
+
+from aide._types import Key, LogDensity, Value
+from aide.kernels.kernel import Cycle, Repeat
+
+
+class Recorded(NamedTuple):
+    """A step forward: where it led, and the record from which it can be undone."""
+
+    value: Value
+    noise: Value
+    branch: Int[Array, ""]
+
+
+class Retraced(NamedTuple):
+    r"""The step back from $y$ with noise $v$, for every branch $b$ (leading axis $B$).
+
+    Attributes:
+        value: $x_b$, the state before; any state where the branch is impossible.
+        log_density: $\log\gamma(x_b)$.
+        log_forward: $\log k(y, v, b \mid x_b)$, the density of the step that was made.
+        log_own: $\log g(v, b \mid y)$, the density with which the kernel's own guess
+            (`reverse_noise`, then a branch) would have proposed this record.
+    """
+
+    value: Value
+    log_density: Float[Array, " B"]
+    log_forward: Float[Array, " B"]
+    log_own: Float[Array, " B"]
+
+
+@runtime_checkable
+class Retraceable(Protocol):
+    r"""A kernel with records. Every Metropolis kernel of the library is one, and so is `Ula`.
+
+    A kernel whose `reverse_noise` comes from standard normals may also have a method
+    `reverse_noise_from(z, log_density, y)`, which is handed them: draws in batches are faster.
+    """
+
+    num_branches: Any
+
+    def record(self, key: Key, log_density: LogDensity, x: Value) -> Recorded:
+        """Make a step and keep its record."""
+        ...
+
+    def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
+        r"""Guess $v$ given $y$, as if the chain had arrived: $v \sim \sum_b g(v, b \mid y)$."""
+        ...
+
+    def retrace(
+        self, log_density: LogDensity, y: Value, log_density_y: Any, noise: Value
+    ) -> Retraced:
+        """Undo a step for every branch; `log_density_y` is the log density at `y`."""
+        ...
+
+
+def parts_of(kernel: Any) -> tuple[Any, ...]:
+    """The kernels that one transition runs, in order; each must be `Retraceable`."""
+    if isinstance(kernel, Cycle):
+        return tuple(part for whole in kernel.parts for part in parts_of(whole))
+    if isinstance(kernel, Repeat):
+        return parts_of(kernel.kernel) * kernel.num_times
+    if not isinstance(kernel, Retraceable):
+        raise TypeError(
+            f"{type(kernel).__name__} keeps no record of its steps, which learned meta-inference "
+            "needs. Use a Metropolis kernel (RandomWalk, Independence, mala, Hmc, or a subclass of "
+            "aide.AbstractMetropolis that states its noise and involution), aide.Ula, or a Cycle "
+            "or Repeat of them; or use meta='canonical'."
+        )
+    return (kernel,)

@@ -1,0 +1,1 @@
+"""Learned meta-inference for Markov chains."""

@@ -1,0 +1,165 @@
+r"""The joint model of a state and the record of the step that led to it, at one time.
+
+$$J(y, v, b) = w_0\,\gamma(y)\,g(v, b \mid y)/\hat Z + \sum_{j: b_j = b} w_j\,N((y, v); m_j, C_j)$$
+
+Component 0 is the kernel itself in equilibrium; each Gaussian serves one branch, or another one at
+those $(y, v)$ where its own is impossible (a rejection of what is always accepted). The marginal
+$\hat q(y) = w_0\gamma(y)/\hat Z + \sum_j w_j N(y; m_j^y, C_j^{yy})$ and the conditional
+$J(v, b \mid y)$ are exact, whatever the numbers are: a bad model makes meta-inference loose, never
+wrong. Everything here works on all particles at once, with the particle axis last, because XLA
+vectorises over the last axis.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+Scores = Float[Array, "K P"]
+States = Float[Array, "d P"]
+Stored = Any
+"""An array of NumPy, in double precision, or of JAX inside a program."""
+
+
+class Proposed(NamedTuple):
+    """Records proposed by the Gaussians; where `own` is true, the kernel's own guess is wanted."""
+
+    own: Bool[Array, " P"]
+    noise: Float[Array, "e P"]
+    branch: Int[Array, " P"]
+
+
+class JointMixture(eqx.Module):
+    r"""One model, or several stacked along a leading time axis. Build with `from_moments`.
+
+    Gaussian $j$ is stored as what it is used for: $y$ is whitened by `white_y`; given $y$, the
+    noise is whitened by `white_v` applied to $(v, y)$ and made from white noise $z$ by `colour_v`
+    applied to $(z, y)$; each is followed by a shift. With $J$ Gaussians, $y$ of size $d$ and $v$ of
+    size $e$, `white_y` is [J, d, d], `white_v` and `colour_v` are [J, e, e + d], the shifts [J, d]
+    and [J, e], the others [J].
+    """
+
+    log_kernel: Stored
+    log_gauss: Stored
+    branch: Stored
+    white_y: Stored
+    shift_y: Stored
+    white_v: Stored
+    shift_v: Stored
+    log_scale_v: Stored
+    colour_v: Stored
+    centre_v: Stored
+
+    @staticmethod
+    def from_moments(
+        weights: np.ndarray,
+        means: np.ndarray,
+        covariances: np.ndarray,
+        branch: Any,
+        size: int,
+        log_z: float,
+    ) -> "JointMixture":
+        r"""Build from $w_{0:J}$, $m_j$ and $C_j$ of $(y, v)$, the size of $y$, and $\log\hat Z$."""
+        # The Cholesky factor of (y, v) holds the marginal's and the conditional's.
+        roots = np.linalg.cholesky(covariances)
+        root_y, cross, root_v = (
+            roots[:, :size, :size],
+            roots[:, size:, :size],
+            roots[:, size:, size:],
+        )
+        white_y, white_v = np.linalg.inv(root_y), np.linalg.inv(root_v)
+        slope = cross @ white_y
+        mean_y = means[:, :size, None]
+        centre = means[:, size:, None] - slope @ mean_y
+        return JointMixture(
+            log_kernel=np.log(weights[0]) - np.full((), log_z),
+            log_gauss=np.log(weights[1:]) + _log_scale(root_y),
+            branch=np.asarray(branch, np.int32),
+            white_y=white_y,
+            shift_y=(white_y @ mean_y)[:, :, 0],
+            white_v=np.concatenate([white_v, -white_v @ slope], axis=2),
+            shift_v=(white_v @ centre)[:, :, 0],
+            log_scale_v=_log_scale(root_v),
+            colour_v=np.concatenate([root_v, slope], axis=2),
+            centre_v=centre[:, :, 0],
+        )
+
+    def score(
+        self, y: States, log_density: Float[Array, " P"]
+    ) -> tuple[Scores, Float[Array, " P"]]:
+        r"""The log terms of $\hat q(y)$, component 0 first, and $\log\hat q(y)$ itself."""
+        white = _apply(self.white_y, y) - self.shift_y[:, :, None]
+        gaussian = self.log_gauss[:, None] - 0.5 * jnp.sum(white**2, axis=1)
+        scores = jnp.concatenate([(self.log_kernel + log_density)[None], gaussian])
+        return scores, log_sum_exp(scores)
+
+    def propose(
+        self, uniform: Float[Array, " P"], white: Float[Array, "e P"], scores: Scores, y: States
+    ) -> Proposed:
+        r"""Draw a component given $y$, and $(v, b)$ from it if it is a Gaussian.
+
+        Randomness is handed in: a uniform and as many standard normals as $v$ has entries.
+        """
+        num_gauss = self.branch.shape[0]
+        chances = jnp.exp(scores - jnp.max(scores, axis=0))
+        ends = jnp.tril(jnp.ones((num_gauss + 1,) * 2)) @ chances
+        which = jnp.minimum(jnp.sum(ends <= uniform * ends[-1], axis=0), num_gauss)
+        noise = _apply(self.colour_v, jnp.concatenate([white, y])) + self.centre_v[:, :, None]
+        mine = which == jnp.arange(1, num_gauss + 1)[:, None]
+        noise = jnp.sum(jnp.where(mine[:, None], noise, 0.0), axis=0)
+        branch = jnp.sum(jnp.where(mine, self.branch[:, None], 0), axis=0)
+        return Proposed(which == 0, noise, branch)
+
+    def log_joint(
+        self,
+        scores: Scores,
+        y: States,
+        noise: Float[Array, "e P"],
+        branch: Int[Array, " P"],
+        possible: Bool[Array, "B P"],
+        log_own: Float[Array, " P"],
+    ) -> Float[Array, " P"]:
+        r"""$\log J(y, v, b)$, given the scores of $y$ and $\log g(v, b \mid y)$."""
+        white = _apply(self.white_v, jnp.concatenate([noise, y])) - self.shift_v[:, :, None]
+        gaussian = scores[1:] + self.log_scale_v[:, None] - 0.5 * jnp.sum(white**2, axis=1)
+        serves = redirect(self.branch[:, None], possible)
+        gaussian = jnp.where(serves == branch, gaussian, -jnp.inf)
+        return log_sum_exp(jnp.concatenate([(scores[0] + log_own)[None], gaussian]))
+
+
+def redirect(branch: Int[Array, "..."], possible: Bool[Array, "B P"]) -> Int[Array, "..."]:
+    """The branch itself where it is possible, else the first one that is."""
+    numbers = jnp.arange(possible.shape[0])
+    if possible.shape[0] == 1:  # also for a model learned for a kernel with more branches
+        return jnp.zeros_like(branch)
+    shape = (-1,) + (1,) * (branch.ndim - 1) + (possible.shape[1],)
+    allowed = possible.reshape(shape) & (branch == numbers.reshape((-1,) + (1,) * branch.ndim))
+    return jnp.where(jnp.any(allowed, axis=0), branch, jnp.argmax(possible, axis=0))
+
+
+def log_sum_exp(terms: Scores) -> Float[Array, " P"]:
+    r"""$\log\sum_k e^{l_k}$ over the first axis; $-\infty$ if all are, NaN if one is."""
+    peak = jnp.max(terms, axis=0)
+    shift = jnp.where(jnp.isfinite(peak), peak, 0.0)
+    return shift + jnp.log(jnp.sum(jnp.exp(terms - shift), axis=0))
+
+
+def _apply(matrices: Float[Array, "J a b"], vectors: Float[Array, "b P"]) -> Float[Array, "J a P"]:
+    """All matrices times all vectors, as one product.
+
+    The barrier keeps XLA from fusing the vectors' computation with the product: without it, XLA
+    on CPU (JAX 0.10) gave wrong numbers in ten dimensions when a chunk held a single run.
+    """
+    num, rows, columns = matrices.shape
+    product = matrices.reshape(num * rows, columns) @ jax.lax.optimization_barrier(vectors)
+    return product.reshape(num, rows, vectors.shape[1])
+
+
+def _log_scale(roots: np.ndarray) -> np.ndarray:
+    r"""Log densities of Gaussians at their means, from Cholesky factors."""
+    logs = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+    return -logs - 0.5 * roots.shape[1] * math.log(2 * math.pi)

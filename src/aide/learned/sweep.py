@@ -1,0 +1,149 @@
+r"""SMC backwards in time over the records of a Markov chain.
+
+All particles start at the output $x_T = x$. A step back proposes $(v, b) \sim J_t(\cdot \mid x_t)$,
+undoes the kernel's step and weighs the particle by
+
+$$W_t = \frac{\hat q_{t-1}(x_{t-1})\,k(x_t, v, b \mid x_{t-1})}{J_t(x_t, v, b)},$$
+
+$\hat q_0$ being the start density itself. $\hat q_T(x)\prod_t \frac1P\sum_i W_t^i$ is an unbiased
+estimate of the chain's output density $q(x)$ (Del Moral 2004), whatever the models $J_t$ are. Where
+$J_t$ is the kernel in equilibrium alone, detailed balance makes $W_t = 1$.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from aide._normal import normal_quantile
+from aide._numerics import log_mean_exp
+from aide._random import derive_keys
+from aide._types import Key
+from aide.learned.mixture import Scores, States, redirect
+from aide.smc.policy import AbstractResampler
+
+
+class Population(NamedTuple):
+    r"""Particles at one time of the walk back.
+
+    `scores` are those of the model for the step that led here. The estimate so far is
+    `exp(log_evidence)` times the mean of `exp(log_weights)`. `retained` is the slot of the true
+    trace, `None` in a free run.
+    """
+
+    states: States
+    log_density: Float[Array, " P"]
+    scores: Scores
+    log_weights: Float[Array, " P"]
+    log_evidence: Float[Array, ""]
+    retained: Int[Array, ""] | None
+
+
+class Kept(NamedTuple):
+    """One step of the true trace: the state before it, its log density, and the record."""
+
+    before: Any
+    log_density: Any
+    noise: Any
+    branch: Any
+
+
+def begin(
+    key: Key, x: Float[Array, " d"], log_density: Any, model: Any, num: int, retain: bool
+) -> Population:
+    r"""All particles at $x$, with $\hat q_T(x)$ paid in; the true trace takes a random slot."""
+    states = jnp.broadcast_to(x[:, None], (x.size, num))
+    density = jnp.broadcast_to(log_density, (num,))
+    scores, log_q = model.score(states, density)
+    slot = jax.random.randint(key, (), 0, num, jnp.int32) if retain else None
+    weights = jnp.zeros(num, scores.dtype)
+    return Population(states, density, scores, weights, log_q[0], slot)
+
+
+def step_back(
+    key: Key,
+    kernel: Any,
+    model: Any,
+    score_before: Callable[[States, Array], tuple[Scores, Array]],
+    resampler: AbstractResampler,
+    population: Population,
+    kept: Kept | None,
+) -> Population:
+    r"""Resample, propose records, undo the step, weigh.
+
+    `score_before(states, log_density)` returns the scores of the model of the step before and
+    $\log\hat q_{t-1}$. With `kept`, the retained particle follows the true trace.
+    """
+    key_resample, key_block, key_own = derive_keys(key, 3)
+    population = _resample(key_resample, resampler, population)
+    y, here, scores = population.states, population.log_density, population.scores
+    # One block of random numbers for everything: small draws cost more, to compile and to run.
+    block = jax.random.uniform(key_block, (2 + kernel.noise_size, here.shape[0]), y.dtype)
+    white = normal_quantile(block[2:] + 0.5 * jnp.finfo(block.dtype).eps)
+    guess = model.propose(block[0], white, scores, y)
+    own = kernel.reverse_noise(key_own, white, y)
+    noise = jnp.where(guess.own, own, guess.noise)
+    if kept is not None:
+        noise = _place(noise, population.retained, kept.noise)
+    states, density, log_forward, log_own = kernel.retrace(y, here, noise)
+    possible = log_forward != -jnp.inf
+    branch = redirect(guess.branch, possible)
+    branch = jnp.where(guess.own, _own_branch(block[1], log_own), branch)
+    if kept is not None:
+        branch = _place(branch, population.retained, kept.branch)
+    taken = jnp.arange(log_own.shape[0])[:, None] == branch
+    x = jnp.sum(jnp.where(taken[:, None], states, 0.0), axis=0)
+    density, log_forward, log_own = (
+        jnp.sum(jnp.where(taken, part, 0.0), axis=0) for part in (density, log_forward, log_own)
+    )
+    if kept is not None:
+        x = _place(x, population.retained, kept.before)
+        density = _place(density, population.retained, kept.log_density)
+    log_joint = model.log_joint(scores, y, noise, branch, possible, log_own)
+    scores, log_before = score_before(x, density)
+    # A record of density 0 under the chain has weight 0, even where its proposal underflowed too.
+    log_w = jnp.where(log_forward == -jnp.inf, -jnp.inf, log_before + log_forward - log_joint)
+    return Population(
+        x,
+        density,
+        scores,
+        population.log_weights + log_w,
+        population.log_evidence,
+        population.retained,
+    )
+
+
+def log_estimate(population: Population) -> Float[Array, ""]:
+    r"""The log of the estimate of $q(x)$ at the end of the walk."""
+    return population.log_evidence + log_mean_exp(population.log_weights)
+
+
+def _own_branch(uniform: Float[Array, " P"], log_own: Float[Array, "B P"]) -> Int[Array, " P"]:
+    r"""Draw a branch given the noise, $P(b) \propto g(v, b \mid y)$."""
+    num_branches = log_own.shape[0]
+    if num_branches == 1:
+        return jnp.zeros(uniform.shape, jnp.int32)
+    chances = jnp.exp(log_own - jnp.max(log_own, axis=0))
+    ends = jnp.cumsum(chances, axis=0)
+    branch = jnp.sum(ends <= uniform * ends[-1], axis=0).astype(jnp.int32)
+    return jnp.minimum(branch, num_branches - 1)
+
+
+def _resample(key: Key, resampler: AbstractResampler, population: Population) -> Population:
+    done = resampler(key, population.log_weights, population.retained)
+    states, density, scores = population[:3]
+    if done.ancestors is not None:
+        index = done.ancestors
+        states, density, scores = (
+            part.at[..., index].get(mode="promise_in_bounds") for part in (states, density, scores)
+        )
+    log_evidence = population.log_evidence + done.log_evidence
+    return Population(states, density, scores, done.log_weights, log_evidence, done.retained)
+
+
+def _place(stack: Array, slot: Any, value: Array) -> Array:
+    """Overwrite one slot of the last axis; a select fuses where a scatter would not."""
+    here = jnp.arange(stack.shape[-1]) == slot
+    return jnp.where(here, value[..., None].astype(stack.dtype), stack)

@@ -1,0 +1,98 @@
+"""How many reverse particles does a chain need? Doubling until the bound is tight enough."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from aide._random import TARGET, as_key
+from aide._validate import check_count, check_positive
+from aide.estimation.engine import program_session
+from aide.estimation.operations import Chunk, regenerate_runs, simulate_runs
+from aide.learned.chain import LearnedChain
+
+FEWEST = 16
+"""Reverse particles to begin with."""
+
+
+class Trial(NamedTuple):
+    """Looseness with some number of reverse particles, and its standard error."""
+
+    num_particles: int
+    looseness: float
+    std_error: float
+
+
+class Tightened(NamedTuple):
+    """A chain with enough reverse particles, and what was tried on the way."""
+
+    chain: LearnedChain
+    trials: tuple[Trial, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{p} reverse particles: looseness {v:.3f} ± {e:.3f}" for p, v, e in self.trials]
+        return "\n".join(lines)
+
+
+def tighten(
+    key: Any,
+    chain: LearnedChain,
+    looseness: float = 0.05,
+    *,
+    num_runs: int = 200,
+    most_particles: int = 10_000,
+) -> Tightened:
+    r"""Choose the number of reverse particles for a requested looseness, in nats.
+
+    Looseness is the average gap, at the chain's own outputs, between $\log\xi$ of its real trace
+    and of a regenerated one; it bounds what meta-inference adds to the target's side of AIDE. It
+    falls like $1/P$ once it is below a nat, so the next try is extrapolated from the last one, two
+    standard errors on the safe side, and at least doubled. The search ends at the first number
+    whose looseness plus its standard error is below the request.
+
+    Args:
+        key: A JAX key; use another one for the estimate itself.
+        chain: From `aide.mcmc(..., meta=fit)`; its own number of particles does not matter.
+        looseness: The request.
+        num_runs: Runs per try.
+        most_particles: Raise an error rather than use more.
+    """
+    if not isinstance(chain, LearnedChain):
+        raise TypeError(
+            f"chain must have learned meta-inference, got {type(chain).__name__}. Build it with "
+            "aide.mcmc(..., meta=aide.learn_reverse(...)); elsewhere raise num_meta_target."
+        )
+    check_positive("looseness", looseness)
+    check_count("num_runs", num_runs, 2)
+    check_count("most_particles", most_particles, FEWEST)
+    key, trials, num = as_key(key), list[Trial](), FEWEST
+    while True:
+        candidate = dataclasses.replace(chain, num_particles=num)
+        trials.append(_try(jax.random.fold_in(key, num), candidate, num_runs))
+        _, gap, error = trials[-1]
+        if gap + error <= looseness:
+            return Tightened(candidate, tuple(trials))
+        if num >= most_particles:
+            raise ValueError(
+                f"{num} reverse particles leave a looseness of {gap:.3g} ± {error:.2g}, above "
+                f"{looseness}. Learn a better reverse (more pilots, more components), ask for "
+                "less, or raise most_particles."
+            )
+        growth = np.clip((gap + 2 * error) / looseness, 2.0, 8.0) if np.isfinite(gap) else 8.0
+        num = min(int(2 ** np.ceil(np.log2(num * growth))), most_particles)
+
+
+def _try(key: Any, chain: LearnedChain, num_runs: int) -> Trial:
+    runs, chunk, report = np.arange(num_runs), Chunk(num_runs, None), lambda done: None
+    with jax.enable_x64(True), program_session():
+        values, own = simulate_runs(key, TARGET, chain, runs, chunk, report)
+        fresh = regenerate_runs(
+            key, TARGET, chain, values, runs, np.arange(1, 2), True, chunk, report
+        )
+    gap = own - fresh[:, 0]
+    if np.isnan(gap).any():
+        raise ValueError("log_xi is NaN in some runs: is the log density NaN somewhere?")
+    if not np.isfinite(gap).all():
+        return Trial(chain.num_particles, np.inf, np.inf)
+    return Trial(chain.num_particles, float(gap.mean()), float(gap.std(ddof=1) / num_runs**0.5))

@@ -1,0 +1,161 @@
+r"""lower ≤ D ≤ upper as often as stated, on pairs whose divergence is known.
+
+Misses in replications are counted and compared with the 5% allowed, 5 standard errors given. The
+whole study is `benchmarks/sandwich.py`; here are reduced versions.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from support import Z_MAX
+from support.known_pairs import bimodal_modes, bimodal_sir, hidden_markov, slices
+from support.pairs import gaussian, gaussian_kl, run
+from support.synthetic import Gaussian, make_draws, noisy_pair
+
+import aide
+from aide.estimation.sandwich.sandwich import MIN_RUNS
+
+
+def _too_many(misses, count, allowed=0.05):
+    return stats.binom.sf(misses - 1, count, allowed) < stats.norm.sf(Z_MAX)
+
+
+def _misses(all_draws, truth):
+    found = [aide.Estimate(draws).sandwich() for draws in all_draws]
+    return sum(not s.lower <= truth <= s.upper for s in found), len(found)
+
+
+def _gaussians(wanted, dimension, slope, count, num=300, meta=1, log_z=(0.0, 0.0)):
+    pair = noisy_pair(wanted, dimension, slope)
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        yield make_draws(rng, *pair, (num, num), (meta, meta), log_z)
+
+
+@pytest.mark.parametrize("dimension", [1, 10, 50])
+@pytest.mark.parametrize("wanted", [0.01, 1.0, 20.0])
+def test_tractable_gaussians(wanted, dimension):
+    assert not _too_many(*_misses(_gaussians(wanted, dimension, 0.0, 100), wanted))
+
+
+@pytest.mark.parametrize("log_z", [(0.0, 0.0), (None, 0.0)])
+@pytest.mark.parametrize(("wanted", "dimension"), [(0.1, 1), (20.0, 10)])
+def test_noisy_gaussians(wanted, dimension, log_z):
+    draws = _gaussians(wanted, dimension, 0.3, 4, num=200, meta=4, log_z=log_z)
+    assert not _too_many(*_misses(draws, wanted))
+
+
+@pytest.mark.parametrize(
+    ("known", "meta", "count"),
+    [
+        (bimodal_modes(), 1, 60),
+        (bimodal_sir(5), 4, 4),
+        pytest.param(hidden_markov(1), 1, 60, marks=pytest.mark.full),
+        (hidden_markov(2), 4, 5),
+    ],
+    ids=["one mode missed", "SIR", "filter P = 1", "filter P = 2"],
+)
+def test_pairs_of_the_library(known, meta, count):
+    gold, target, truth = known
+    assert not _too_many(*_misses(slices(gold, target, 300, count, meta), truth))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("log_z", [(0.0, 0.0), (None, 0.0)])
+@pytest.mark.parametrize("dimension", [1, 10, 50])
+@pytest.mark.parametrize("wanted", [0.01, 0.1, 1.0, 5.0, 20.0])
+def test_noisy_gaussians_in_full(wanted, dimension, log_z):
+    draws = _gaussians(wanted, dimension, 0.3, 20, num=500, meta=4, log_z=log_z)
+    assert not _too_many(*_misses(draws, wanted))
+
+
+def test_coverage_can_fail():
+    """Control: a constant that is off by half a nat is no longer covered."""
+    draws = _gaussians(1.0, 1, 0.0, 100, log_z=(0.5, 0.0))
+    assert _too_many(*_misses(draws, 1.0))
+
+
+def test_widths():
+    """10 dimensions, 2,000 runs: a tenth of D = 5, classifier or not; near 0 if tractable."""
+    for wanted, slope, meta, widest in (
+        (5.0, 0.0, 1, 0.1),
+        (5.0, 0.3, 8, 0.1),
+        (0.01, 0.0, 1, 0.1),
+    ):
+        [draws] = _gaussians(wanted, 10, slope, 1, 2000, meta)
+        low, high = aide.Estimate(draws).sandwich()[:2]
+        assert low <= wanted <= high
+        assert high - low < widest * wanted
+
+
+def test_balancing_beats_the_logarithm_of_the_number_of_runs():
+    """At 20 nats, samples alone saturate and say so; known constants give the rest."""
+    [draws] = _gaussians(20.0, 10, 0.3, 1, 500, 4)
+    known = aide.Estimate(draws).sandwich()
+    unknown = aide.Estimate(replace(draws, log_z=(None, 0.0))).sandwich()
+    assert known.lower > 17.0
+    assert not known.saturated
+    assert unknown.lower < 2 * math.log(500)
+    assert unknown.saturated
+
+
+def test_a_tractable_pair_needs_no_outputs():
+    result = run(gaussian(0.1, 0.7), gaussian(0.3, 1.3), 200, 300)
+    assert result.draws.gold.values is None
+    found = result.sandwich(0.9)
+    truth = gaussian_kl(0.1, 0.7, 0.3, 1.3) + gaussian_kl(0.3, 1.3, 0.1, 0.7)
+    assert found.exact
+    assert found.lower <= truth <= found.upper
+    wide = result.sandwich(0.999)
+    assert wide.lower <= found.lower <= found.upper <= wide.upper
+    same = run(gaussian(0.1, 0.7), gaussian(0.1, 0.7), 100, 100).sandwich()
+    assert same[:2] == pytest.approx((0.0, 0.0), abs=1e-12)
+
+
+NOISY = Gaussian(0.3, 0.5, 0.8), Gaussian(-0.4, 0.9, 0.5)
+EXACT = Gaussian(0.1, 0.7)
+
+
+def _estimate(gold, target, nums, metas=(1, 1)):
+    return aide.Estimate(make_draws(np.random.default_rng(0), gold, target, nums, metas))
+
+
+def test_errors_name_the_fix():
+    with pytest.raises(ValueError, match="keep_values=True"):
+        aide.Estimate(_estimate(*NOISY, (60, 60)).draws.without_values()).sandwich()
+    with pytest.raises(ValueError, match=f"at least {MIN_RUNS} runs on both sides, got 20"):
+        _estimate(*NOISY, (20, 60)).sandwich()
+    with pytest.raises(ValueError, match="level must lie strictly between 0 and 1, got 1"):
+        _estimate(*NOISY, (60, 60)).sandwich(1.0)
+
+
+def test_the_same_draws_give_the_same_sandwich():
+    result = _estimate(*NOISY, (120, 110))
+    again = aide.Estimate(result.draws)
+    assert result.sandwich() == again.sandwich()
+    assert result.sandwich() is result.sandwich()
+
+
+def test_outputs_without_mass():
+    """A gold output that the target cannot make: the upper end is infinite, the lower is not."""
+    [draws] = _gaussians(1.0, 1, 0.3, 1, 200, 2)
+    draws.gold.cross[3] = -np.inf
+    found = aide.Estimate(draws).sandwich()
+    assert found.upper == math.inf
+    assert 0.0 <= found.lower < 2.0
+    assert "divergence ≤ +inf with 95% confidence" in repr(aide.Estimate(draws))
+
+
+def test_summary_and_figure_show_it():
+    kept = _estimate(*NOISY, (120, 110))
+    low, high = kept.sandwich()[:2]
+    assert f"{low:.3g} ≤ divergence ≤ {high:.3g} with 95% confidence" in repr(kept)
+    labels = [text.get_text() for text in kept.plot().axes[0].get_legend().get_texts()]
+    assert "sandwich, 95%" in labels
+    plain = aide.Estimate(kept.draws.without_values())
+    assert "sandwich" not in repr(plain)
+    exact = _estimate(EXACT, Gaussian(0.3, 1.3), (200, 300))
+    assert "(both densities are exact)" in repr(exact)
