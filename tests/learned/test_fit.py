@@ -51,7 +51,7 @@ def test_the_bound_is_tight():
     truth, log_q = walk_law(NUM_STEPS)
     against = (jax.random.key(2), aide.Tractable.of(POSTERIOR))
     with compile_quickly():
-        fit = aide.learn_reverse(jax.random.key(1), START, log_joint, **parts)
+        fit = aide.learn_reverse(jax.random.key(1), START, log_joint, num_pilots=1000, **parts)
         chain = aide.mcmc(START, log_joint, meta=fit, **parts)
         result = aide.estimate(*against, chain, num_gold=400, num_target=400, keep_values=True)
         canonical = aide.mcmc(START, log_joint, **parts)

@@ -51,7 +51,11 @@ def retraced(kernel, y):
     return states[:, 0], here, forward, own
 
 
-@pytest.mark.parametrize("name", KERNELS)
+CORE = {"walk", "sgld"}
+NAMES = [pytest.param(name, marks=() if name in CORE else pytest.mark.full) for name in KERNELS]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_the_conditional_is_normalised(name):
     kernel = KERNELS[name]
     model = model_of(kernel)
@@ -86,7 +90,7 @@ def law_after(kernel):
     return np.asarray(jax.jit(lambda ys: jax.lax.map(after, ys))(STATES))
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_records_lose_no_mass(name):
     law = law_after(KERNELS[name])
     assert abs(np.trapezoid(law, STATES) - 1) < 1e-4

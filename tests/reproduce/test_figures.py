@@ -7,6 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from aide.cli import app
+from aide.problems import LinearRegression
+from aide.reproduce.linreg_truth import true_mh_divergence
 
 COLUMNS = (
     "experiment,algorithm,proposal,num_particles,num_steps,num_sweeps,gold,num_meta_gold,"
@@ -52,6 +54,16 @@ def test_linreg(results):
     values = [mean(row) for row in smc]
     for (before, e1), (after, e2) in zip(values, values[1:], strict=False):
         assert after < before - 5 * math.hypot(e1, e2)
+
+
+def test_learned_meta_inference_follows_the_truth(results):
+    truth = true_mh_divergence(LinearRegression(), [1, 4])
+    for steps, divergence in zip((1, 4), truth, strict=True):
+        cells = {"algorithm": "mh", "num_steps": steps}
+        value, error = mean(pick(results["linreg"], meta="learned", **cells))
+        assert abs(value - divergence) < 0.05 + 4 * error
+        loose, _ = mean(pick(results["linreg"], meta="canonical", num_meta_target=1, **cells))
+        assert loose > divergence + 2.0
 
 
 def test_bimodal_misses_a_mode(results):

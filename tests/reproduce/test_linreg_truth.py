@@ -5,12 +5,8 @@ import numpy as np
 import pytest
 
 from aide.problems import LinearRegression
-from aide.reproduce.linreg_algorithms import (
-    all_data,
-    fit_variational,
-    line_posterior,
-    true_mh_divergence,
-)
+from aide.reproduce.linreg_algorithms import all_data, fit_variational, line_posterior
+from aide.reproduce.linreg_truth import true_mh_divergence
 
 
 def direct_divergence(model, num_steps, num_nodes=41, half_width=5.0):

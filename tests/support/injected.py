@@ -117,6 +117,7 @@ def mixture(broken=False):
     smc = DirichletMixture([0.0, 0.8, 1.6, 0.5], fixed=fixed).smc(1, num_sweeps=1)
     if broken:
         (steps,) = smc.moves
+        assert isinstance(steps, Steps)
         smc = eqx.tree_at(lambda s: s.moves, smc, (Steps(NextWrong(steps.move_at), steps.inputs),))
     return smc
 

@@ -20,7 +20,7 @@ class Budget(NamedTuple):
     runs: int
 
 
-CPU = Budget(128 * 2**10, 256 * 2**20, 2**14)
+CPU = Budget(128 * 2**10, 256 * 2**20, 2**12)
 ACCELERATOR = Budget(64 * 2**20, 8 * 2**30, 2**20)
 
 

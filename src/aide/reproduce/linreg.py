@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -12,12 +12,14 @@ from aide.reproduce.figures import new_figure, plot_curve, select
 from aide.reproduce.gold import GoldStandard, estimates_for
 from aide.reproduce.linreg_algorithms import (
     fit_variational,
+    learn_regression_mh,
+    learned_mh,
     line_posterior,
     line_prior,
     regression_mh,
     regression_smc,
-    true_mh_divergence,
 )
+from aide.reproduce.linreg_truth import true_mh_divergence
 from aide.reproduce.runner import Experiment, Job, Options
 from aide.reproduce.table import Row, results_of
 
@@ -28,6 +30,7 @@ SCALES: dict[str, dict[str, Any]] = {
         "particles": (1, 3, 10),
         "steps": (0, 1, 4),
         "iterations": (1, 100, 3162),
+        "learned_runs": 200,
     },
     "default": {
         "num_runs": 1000,
@@ -35,8 +38,11 @@ SCALES: dict[str, dict[str, Any]] = {
         "particles": (1, 2, 3, 6, 10, 20, 30, 60, 100),
         "steps": (0, 1, 2, 4, 8, 16, 32, 64, 128),
         "iterations": (1, 3, 10, 31, 100, 316, 1000, 3162, 10_000),
+        "learned_runs": 1000,
     },
 }
+NUM_REVERSE = 300
+"""Reverse particles of learned meta-inference."""
 SCALES["paper"] = {**SCALES["default"], "num_runs": 10_000, "metas": (1, 10, 1000)}
 
 
@@ -69,6 +75,15 @@ def linreg(options: Options) -> Experiment:
         row = replace(base, algorithm="mh", proposal="prior", num_steps=steps)
         make = partial(regression_mh, model, steps)
         jobs.append(job(per_meta(row), make, 1 + 1e-7 * num * metas[-1] * (1 + steps)))
+    few = min(num, scale["learned_runs"])
+    learned_gold = GoldStandard(line_posterior(model), options.seed, few)
+    fit = cache(partial(learn_regression_mh, fit_key, model, max(scale["steps"])))
+    for steps in scale["steps"]:
+        row = replace(base, algorithm="mh", proposal="prior", num_steps=steps, meta="learned")
+        row = replace(row, num_gold=few, num_target=few)
+        make = partial(learned_mh, model, steps, fit, NUM_REVERSE)
+        weight = 5 + 1e-6 * few * NUM_REVERSE * (1 + steps)
+        jobs.append(Job((row,), partial(_measure, learned_gold, [row], make), weight))
     for steps in scale["iterations"]:
         row = replace(base, algorithm="variational", num_steps=steps)
         jobs.append(job([row], partial(fit_variational, fit_key, model, steps), 1.0))
@@ -96,7 +111,7 @@ def _figure(model: LinearRegression, rows: list[Row]) -> Any:
         for reference, style in (("prior", ":"), ("posterior", "-")):
             (row,) = select(rows, algorithm=reference)
             axis.axhline(row.value, color="grey", ls=style, lw=1, label=reference)
-        chosen = select(rows, algorithm=name)
+        chosen = select(rows, algorithm=name, meta="canonical")
         for meta, colour in zip(sorted({r.num_meta_target for r in chosen}), colours, strict=False):
             curve = select(chosen, num_meta_target=meta)
             plot_curve(axis, curve, x, label=f"M = {meta}", color=colour)
@@ -105,6 +120,8 @@ def _figure(model: LinearRegression, rows: list[Row]) -> Any:
     steps = sorted({row.num_steps or 0 for row in select(rows, algorithm="mh")})
     truth = true_mh_divergence(model, steps)
     axes[1].plot(steps, truth, color="black", ls="--", label="truth (grid)")
+    learned = select(rows, algorithm="mh", meta="learned")
+    plot_curve(axes[1], learned, "num_steps", color="#e67e22", label="learned")
     axes[0].set_ylabel("AIDE estimate (nats)")
     for axis in axes:
         axis.legend(frameon=False, fontsize=8)

@@ -67,8 +67,8 @@ class Smc(eqx.Module):
 
     @property
     def compile_for_speed(self) -> bool:
-        """Whether kernels run in loops, which is worth a longer compilation."""
-        return any(isinstance(segment, Steps) for segment in self.moves)
+        """Whether there are moves, which are worth a longer compilation."""
+        return bool(self.moves)
 
     def simulate(self, key: Key) -> Draw:
         r"""Run SMC; return a particle drawn by weight and $\log\gamma_T(x) - \log\hat p$."""

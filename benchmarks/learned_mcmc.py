@@ -1,0 +1,364 @@
+"""Learned meta-inference for Markov chains against the truth.
+
+    python benchmarks/learned_mcmc.py --only walk1d        (all sections without --only)
+
+Bias is the mean difference, on the same draws, between AIDE's terms and the terms with log q from
+a grid or a closed form: what meta-inference adds to the divergence. Every section prints its rows
+and adds them to benchmarks/results/learned_mcmc.json; `--table` prints the file as Markdown.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from chain_truth import (
+    Truth,
+    independence_truth,
+    langevin_truth,
+    leapfrog_map,
+    radial_truth,
+    walk_truth,
+)
+from coupling import meeting_times, total_variation_bounds
+from scipy import stats
+
+import aide
+from aide.problems import LinearRegression
+from aide.problems.distributions import Normal
+
+RESULTS = Path(__file__).parent / "results" / "learned_mcmc.json"
+Row = dict[str, Any]
+
+
+class Shifted(eqx.Module):
+    """A log density known up to a constant: what a user has."""
+
+    density: Any
+    shift: float = 3.7
+
+    def __call__(self, x: Any) -> Any:
+        """Evaluate it."""
+        return self.density(x) + self.shift
+
+
+class Problem(eqx.Module):
+    """A chain and its exact posterior, or another gold standard."""
+
+    start: Any
+    posterior: Any
+    log_joint: Any
+    kernel: Any
+
+    def learn(self, num_steps: int, **options: Any) -> aide.ReverseFit:
+        """Learn the reverse."""
+        key = jax.random.key(1)
+        options.update(kernel=self.kernel, num_steps=num_steps)
+        return aide.learn_reverse(key, self.start, self.log_joint, **options)
+
+    def measure(self, num_steps: int, num_runs: int, truth: Truth | None, **meta: Any) -> Row:
+        """One row: AIDE of the chain against its exact posterior."""
+        begun = time.perf_counter()
+        num_meta = meta.pop("num_meta", 1)
+        chain = aide.mcmc(
+            self.start, self.log_joint, kernel=self.kernel, num_steps=num_steps, **meta
+        )
+        key = jax.random.key(2)
+        result = aide.estimate(
+            key,
+            self.posterior,
+            chain,
+            num_gold=num_runs,
+            num_target=num_runs,
+            num_meta_target=num_meta,
+            keep_values=True,
+        )
+        loose = result.looseness.target
+        row = {
+            "T": num_steps,
+            "P": meta.get("num_reverse"),
+            "M": num_meta,
+            "N": num_runs,
+            "value": result.value,
+            "std_error": result.std_error,
+            "looseness": None if loose is None else loose.value,
+            "seconds": time.perf_counter() - begun,
+        }
+        if truth is not None:
+            draws = result.draws
+            gold, target = (np.asarray(side.values) for side in (draws.gold, draws.target))
+            missing = truth.log_q(gold) - draws.gold.scored(num_meta)
+            excess = draws.target.kept(num_meta) - truth.log_q(target)
+            row["truth"] = truth.divergence
+            row["bias"] = float(missing.mean() + excess.mean())
+            row["bias_error"] = float(np.hypot(missing.std(), excess.std()) / np.sqrt(num_runs))
+        return row
+
+
+def gaussian_problem(dimension: int, kernel: Any, start_mean: float = 1.0) -> Problem:
+    """Start N(m, 3^2), posterior N(1, 0.3^2), in every coordinate."""
+    centre, origin = (np.full(dimension, m) if dimension > 1 else m for m in (1.0, start_mean))
+    posterior = Normal(centre, 0.3)
+    return Problem(
+        Normal(origin, 3.0), aide.Tractable.of(posterior), Shifted(posterior.log_prob), kernel
+    )
+
+
+def walk1d(runs: int) -> Iterator[Row]:
+    """A random walk: start N(0, 3^2), posterior N(1, 0.3^2), step 0.5."""
+    problem = gaussian_problem(1, aide.RandomWalk(0.5), 0.0)
+    logs = [lambda x, m=m, s=s: stats.norm.logpdf(x, m, s) for m, s in ((0.0, 3.0), (1.0, 0.3))]
+    truths = walk_truth([20, 50, 100, 1000], logs[0], logs[1], 0.5, (-18.0, 18.0))
+    for steps, particles in ((20, 100), (50, 100), (50, 1000), (100, 100), (1000, 100)):
+        fit = problem.learn(steps)
+        yield problem.measure(steps, runs, truths[steps], meta=fit, num_reverse=particles)
+    yield problem.measure(50, min(runs, 200), truths[50], num_meta=100)
+
+
+def walk5d(runs: int) -> Iterator[Row]:
+    """A random walk in five dimensions, step 0.32."""
+    problem = gaussian_problem(5, aide.RandomWalk(0.32))
+    truths = radial_truth([100], 5, 3.0, 0.3, 1.0, (1.0, 0.32))
+    fit = problem.learn(100)
+    for particles in (100, 500, 1000):
+        yield problem.measure(100, runs, truths[100], meta=fit, num_reverse=particles)
+
+
+def mala10d(runs: int) -> Iterator[Row]:
+    """MALA in ten dimensions."""
+    problem = gaussian_problem(10, aide.mala(0.25))
+    truths = radial_truth([5, 10, 50], 10, 3.0, 0.3, 1.0, leapfrog_map(0.25, 1, 0.3))
+    fit = problem.learn(50)
+    for steps, particles in ((5, 500), (10, 500), (50, 100), (50, 500)):
+        yield problem.measure(steps, runs, truths[steps], meta=fit, num_reverse=particles)
+
+
+def hmc10d(runs: int) -> Iterator[Row]:
+    """HMC with 8 leapfrog steps of 0.05 in ten dimensions."""
+    problem = gaussian_problem(10, aide.Hmc(0.05, 8))
+    truths = radial_truth([2, 5, 20], 10, 3.0, 0.3, 1.0, leapfrog_map(0.05, 8, 0.3))
+    fit = problem.learn(20)
+    for steps, particles in ((2, 500), (5, 100), (5, 500), (20, 100)):
+        yield problem.measure(steps, runs, truths[steps], meta=fit, num_reverse=particles)
+
+
+def ula(runs: int) -> Iterator[Row]:
+    """Unadjusted Langevin in three dimensions: it never reaches the posterior."""
+    for step_size, lengths in ((0.1, (30, 50)), (0.2, (10, 200)), (0.3, (5, 50)), (0.4, (20,))):
+        problem = gaussian_problem(3, aide.Ula(step_size), 0.0)
+        truths = langevin_truth(lengths, 3, (0.0, 3.0), 1.0, 0.3, step_size)
+        fit = problem.learn(max(lengths))
+        for steps in lengths:
+            row = problem.measure(steps, runs, truths[steps], meta=fit, num_reverse=100)
+            yield {"step size": step_size, **row}
+
+
+def independence(runs: int) -> Iterator[Row]:
+    """The paper's chain: independence MH on a regression, proposals from the prior."""
+    model = LinearRegression()
+    problem = Problem(
+        model.prior(), model.posterior(), model.log_joint, aide.Independence(model.prior())
+    )
+
+    def log_likelihood(nodes: np.ndarray) -> np.ndarray:
+        errors = np.asarray(model.y) - (nodes[:, :1] + nodes[:, 1:] * np.asarray(model.x))
+        return stats.norm.logpdf(errors).sum(axis=1)
+
+    steps = [1, 2, 4, 8, 16, 32, 64, 128]
+    log_prior = lambda x: stats.norm.logpdf(x).sum(axis=1)
+    truths = independence_truth(steps, log_likelihood, log_prior)
+    fit = problem.learn(128)
+    for num_steps in steps:
+        yield problem.measure(num_steps, runs, truths[num_steps], meta=fit, num_reverse=300)
+
+
+class TwoModes(eqx.Module):
+    """Half of N(-8, 1) and half of N(8, 1)."""
+
+    def log_prob(self, x: Any) -> Any:
+        """The log density."""
+        return jnp.logaddexp(Normal(-8.0, 1.0).log_prob(x), Normal(8.0, 1.0).log_prob(x)) - jnp.log(
+            2.0
+        )
+
+    def sample(self, key: Any) -> Any:
+        """An exact draw."""
+        key_side, key_x = jax.random.split(key)
+        side = jnp.where(jax.random.bernoulli(key_side), 8.0, -8.0)
+        return side + jax.random.normal(key_x, dtype=side.dtype)
+
+
+def bimodal(runs: int) -> Iterator[Row]:
+    """Modes at -8 and 8 that the chain never crosses between, from three starts.
+
+    From the third one it sits in one mode: the bound stays large, as it must.
+    """
+    modes = TwoModes()
+    for mean, std in ((2.0, 6.0), (8.0, 2.0), (8.0, 1.0)):
+        start = Normal(mean, std)
+        problem = Problem(start, aide.Tractable.of(modes), modes.log_prob, aide.RandomWalk(1.5))
+        log_start = lambda x, m=mean, s=std: stats.norm.logpdf(x, m, s)
+        truths = walk_truth([200], log_start, _log_modes, 1.5, (-30.0, 30.0), 0.02)
+        fit = problem.learn(200)
+        row = problem.measure(200, runs, truths[200], meta=fit, num_reverse=100)
+        yield {"start": f"N({mean:g}, {std:g}²)", **row}
+
+
+def coupling(runs: int) -> Iterator[Row]:
+    """Total variation of the random walk of `walk1d`: L-lag couplings, our reading, the truth.
+
+    `evaluations` counts log densities in millions: of all couplings, and of all runs, meta-runs and
+    pilots. Couplings with L = 100 and as many pairs as we have runs.
+    """
+    steps, lag = [20, 50, 100, 200], 100
+    problem = gaussian_problem(1, aide.RandomWalk(0.5), 0.0)
+    logs = [lambda x, m=m, s=s: stats.norm.logpdf(x, m, s) for m, s in ((0.0, 3.0), (1.0, 0.3))]
+    truths = walk_truth(steps, logs[0], logs[1], 0.5, (-18.0, 18.0))
+    rng = np.random.default_rng(0)
+    begun = time.perf_counter()
+    times, count = meeting_times(
+        rng,
+        lambda n: rng.normal(0.0, 3.0, (n, 1)),
+        lambda x: stats.norm.logpdf(x[:, 0], 1.0, 0.3),
+        0.5,
+        lag,
+        runs,
+    )
+    seconds = time.perf_counter() - begun
+    bounds = total_variation_bounds(times, lag, steps)
+    fit = problem.learn(max(steps))
+    grid = np.linspace(-18.0, 18.0, 20_001)
+    for num_steps, (bound, error) in zip(steps, bounds, strict=True):
+        row = problem.measure(num_steps, runs, truths[num_steps], meta=fit, num_reverse=100)
+        gap = np.exp(truths[num_steps].log_q(grid)) - stats.norm.pdf(grid, 1.0, 0.3)
+        yield {
+            "T": num_steps,
+            "true TV": float(0.5 * np.trapezoid(np.abs(gap), grid)),
+            "coupling bound": bound,
+            "its error": error,
+            "our TV": aide.total_variation_bound(row["value"] + 1.645 * row["std_error"]),
+            "coupling evaluations": count / 1e6,
+            "our evaluations": (3 * runs * 100 * num_steps + 2000 * max(steps)) / 1e6,
+            "coupling seconds": seconds,
+            "our seconds": row["seconds"],
+        }
+
+
+class EightSchools(eqx.Module):
+    """Non-centred eight schools (Rubin 1981): mean / 5, log scale, eight standard normals."""
+
+    effects: Any = (28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0)
+    errors: Any = (15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0)
+
+    def __call__(self, x: Any) -> Any:
+        """The log joint density."""
+        mean, log_scale, normals = 5.0 * x[0], x[1], x[2:]
+        scale = jnp.exp(log_scale)
+        prior = Normal(0.0, 1.0).log_prob(x[0]) + jnp.sum(-0.5 * normals**2)
+        prior += log_scale - jnp.log1p((scale / 5.0) ** 2)
+        errors = (jnp.asarray(self.effects) - mean - scale * normals) / jnp.asarray(self.errors)
+        return prior - 0.5 * jnp.sum(errors**2)
+
+
+def schools(runs: int) -> Iterator[Row]:
+    """HMC on eight schools against tempered SMC with 500 particles and 20 temperatures.
+
+    From a start with a wide log scale some chains are stuck for ever where leapfrog is unstable;
+    learning says so. Rows without P are canonical, with as many meta-runs as the others have
+    reverse particles.
+    """
+    centre = np.array([0.0, 1.0] + [0.0] * 8)
+    options: Any = {"num_particles": 500, "num_temperatures": 20, "kernel": aide.Hmc(0.3, 5)}
+    prior = Normal(centre, np.array([1.0, 2.0] + [1.0] * 8))
+    gold = aide.tempered_smc(prior, EightSchools(), **options)
+    for spread in (1.5, 0.5):
+        start = Normal(centre, np.array([1.0, spread] + [1.0] * 8))
+        problem = Problem(start, gold, EightSchools(), aide.Hmc(0.3, 5))
+        fit = problem.learn(20)
+        print("schools:", *fit.cautions, flush=True)
+        for num_steps in (1, 5, 20):
+            row = problem.measure(num_steps, runs, None, meta=fit, num_reverse=200)
+            yield {"start": f"log scale N(1, {spread}²)", **row}
+            row = problem.measure(num_steps, runs, None, num_meta=200)
+            yield {"start": f"log scale N(1, {spread}²)", **row}
+
+
+def correlated(runs: int) -> Iterator[Row]:
+    """MALA on a ten-dimensional Gaussian with all correlations 0.8, start N(0, 2^2).
+
+    After 100 steps the chain has nearly arrived: what is left is mostly bias.
+    """
+    root = np.linalg.cholesky(0.2 * np.eye(10) + 0.8)
+    white = np.linalg.inv(root)
+    constant = float(np.log(np.diag(white)).sum() - 5 * np.log(2 * np.pi))
+    log_density = lambda x: -0.5 * jnp.sum((jnp.asarray(white) @ x) ** 2) + constant
+    sample = lambda key: jnp.asarray(root) @ jax.random.normal(key, (10,), float)
+    posterior = aide.Tractable(sample, log_density)
+    problem = Problem(Normal(np.zeros(10), 2.0), posterior, log_density, aide.mala(0.5))
+    fit = problem.learn(100)
+    for num_steps in (10, 30, 100):
+        yield problem.measure(num_steps, runs, None, meta=fit, num_reverse=500)
+        yield problem.measure(num_steps, min(runs, 200), None, num_meta=500)
+
+
+def _log_modes(x: np.ndarray) -> np.ndarray:
+    return np.logaddexp(stats.norm.logpdf(x, -8.0), stats.norm.logpdf(x, 8.0)) - np.log(2.0)
+
+
+SECTIONS: dict[str, Callable[[int], Iterator[Row]]] = {
+    "independence": independence,
+    "walk1d": walk1d,
+    "walk5d": walk5d,
+    "mala10d": mala10d,
+    "hmc10d": hmc10d,
+    "ula": ula,
+    "bimodal": bimodal,
+    "coupling": coupling,
+    "schools": schools,
+    "correlated": correlated,
+}
+
+
+def show(name: str, rows: list[Row]) -> None:
+    """Rows as a Markdown table."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    print(f"\n{name}: {SECTIONS[name].__doc__}\n")
+    print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
+    for row in rows:
+        cells = [row.get(column, "") for column in columns]
+        text = [f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in cells]
+        print("| " + " | ".join(text) + " |")
+
+
+def main() -> None:
+    """Run sections or print what they left."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=SECTIONS, action="append")
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args()
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    if options.table:
+        for name, rows in known.items():
+            show(name, rows)
+        return
+    for name in options.only or SECTIONS:
+        begun = time.perf_counter()
+        rows = []
+        for row in SECTIONS[name](options.runs):
+            rows.append(row)
+            print(name, json.dumps(row), flush=True)
+        print(f"{name}: {time.perf_counter() - begun:.0f} s with learning, on {jax.devices()[0]}")
+        known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps({**known, name: rows}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
