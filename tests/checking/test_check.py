@@ -9,8 +9,9 @@ from support.injected import UserSir, ising_filter, sir
 from typer.testing import CliRunner
 
 import aide
+from aide.checking.prefixes import prefixes_of
 from aide.checking.region import fit_region
-from aide.checking.shrink import prefixes_of, variants_of
+from aide.checking.shrink import variants_of
 from aide.cli import app
 
 KEY = jax.random.key(3)

@@ -7,7 +7,8 @@ import jax
 import numpy as np
 
 from aide.checking.kernel_check import check_kernel
-from aide.checking.shrink import determines_trace, kernels_of, prefixes_of
+from aide.checking.prefixes import kernels_of, prefixes_of
+from aide.checking.shrink import determines_trace
 from aide.checking.swap import ROUNDING, swap_evidence
 from aide.estimation.draw import draw
 

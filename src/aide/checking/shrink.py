@@ -5,19 +5,16 @@ drowns; with 1, 2 or 3 particles and a few steps the laws see it within thousand
 """
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from aide._types import LogProb, Value
-from aide.algorithms.annealed import AnnealingStep, Tempered
+from aide.algorithms.annealed import AnnealingStep
 from aide.algorithms.particle_filter import ParticleFilter
 from aide.algorithms.rejection import RejectionSampler
 from aide.algorithms.tractable import Amortized, Tractable
-from aide.smc.moves import Chain, Constant, Mcmc, Reweight, Steps
+from aide.checking.prefixes import first_observations, first_steps, no_density
+from aide.smc.moves import Constant, Steps
 from aide.smc.smc import Smc
 
 PARTICLES = (1, 2, 3)
@@ -75,62 +72,6 @@ def determines_trace(algorithm: Any) -> bool:
     return type(algorithm) is Smc and algorithm.num_particles == 1 and not algorithm.moves
 
 
-def prefixes_of(algorithm: Any) -> list[tuple[str, Callable[[], Any]]]:
-    r"""The algorithm after each of its moves, with one particle: a name and a builder each.
-
-    With one particle $l$ is a difference of log weights in which the densities between the moves
-    cancel, so that each prefix is a complete test of its moves.
-    """
-    if isinstance(algorithm, ParticleFilter):
-        total = algorithm.model.num_steps
-        one = dataclasses.replace(algorithm, num_particles=1)
-        return [
-            (f"step {n} of {total} (Extend)", lambda n=n: _first_observations(one, n))
-            for n in range(1, total + 1)
-        ]
-    if not isinstance(algorithm, Smc):
-        return []
-    one = dataclasses.replace(algorithm, num_particles=1, log_joint=no_density)
-    found: list[tuple[str, Callable[[], Any]]] = []
-    for place, segment in enumerate(algorithm.moves):
-        before = algorithm.moves[:place]
-        where = f"move {place + 1} of {len(algorithm.moves)} ({_move_name(segment)})"
-        if not isinstance(segment, Steps):
-            moves = (*before, segment)
-            found.append((where, lambda m=moves: dataclasses.replace(one, moves=m)))
-            continue
-        for n in range(1, segment.num_steps + 1):
-            name = f"{where}, step {n} of {segment.num_steps}"
-            build = lambda b=before, s=segment, n=n: dataclasses.replace(
-                one, moves=(*b, _first_steps(s, n))
-            )
-            found.append((name, build))
-    return found
-
-
-def kernels_of(algorithm: Any) -> list[tuple[Any, Any]]:
-    """MCMC kernels with the density each is meant for, as long as states are those of the start."""
-    found: list[tuple[Any, Any]] = []
-    for segment in algorithm.moves if isinstance(algorithm, Smc) else ():
-        move = segment
-        if isinstance(segment, Steps) and isinstance(segment.move_at, AnnealingStep):
-            step, temperature = segment.move_at, np.asarray(segment.inputs[0])[0]
-            found.append((step.kernel, Tempered(step.log_start, step.log_end, temperature)))
-            continue
-        if isinstance(segment, Steps) and isinstance(segment.move_at, Constant):
-            move = segment.move_at.move
-        parts = move.parts if isinstance(move, Chain) else (move,)
-        if not all(isinstance(part, Mcmc | Reweight) for part in parts):
-            break
-        found += [(part.kernel, part.log_density) for part in parts if isinstance(part, Mcmc)]
-    return found
-
-
-def no_density(value: Value) -> LogProb:
-    """Stands in for the density of an output where it cancels."""
-    return jnp.zeros(())
-
-
 def _shorten(algorithm: Any) -> tuple[Any, str, bool]:
     """The algorithm with few steps, in words what was done, and whether its density is complete."""
     if isinstance(algorithm, ParticleFilter):
@@ -138,7 +79,7 @@ def _shorten(algorithm: Any) -> tuple[Any, str, bool]:
         if total <= MOST_STEPS:
             return algorithm, "", True
         return (
-            _first_observations(algorithm, MOST_STEPS),
+            first_observations(algorithm, MOST_STEPS),
             f", first {MOST_STEPS} observations",
             True,
         )
@@ -153,7 +94,7 @@ def _shorten(algorithm: Any) -> tuple[Any, str, bool]:
     for segment in algorithm.moves:
         if _num_steps(segment) > MOST_STEPS:
             assert isinstance(segment, Steps)
-            kept.append(_first_steps(segment, MOST_STEPS))
+            kept.append(first_steps(segment, MOST_STEPS))
             break
         kept.append(segment)
     short = dataclasses.replace(algorithm, moves=tuple(kept), log_joint=no_density)
@@ -174,18 +115,6 @@ def _shorten_segment(segment: Any) -> Any:
     return None
 
 
-def _first_steps(segment: Steps, num: int) -> Steps:
-    if segment.inputs is None:
-        return Steps(segment.move_at, num_steps=num)
-    return Steps(segment.move_at, jax.tree.map(lambda a: a[:num], segment.inputs))
-
-
-def _first_observations(algorithm: ParticleFilter, num: int) -> ParticleFilter:
-    model = algorithm.model
-    data = jax.tree.map(lambda a: a[:num], model.observations)
-    return dataclasses.replace(algorithm, model=dataclasses.replace(model, observations=data))
-
-
 def _replace(algorithm: Any, num: int) -> Any:
     changed: Any = dataclasses.replace(algorithm, num_particles=num)
     return changed
@@ -204,12 +133,3 @@ def _work(algorithm: Any) -> int:
 
 def _particles(num: int) -> str:
     return f"{num} particle{'s' if num > 1 else ''}"
-
-
-def _move_name(segment: Any) -> str:
-    if not isinstance(segment, Steps):
-        return type(segment).__name__
-    inner = getattr(segment.move_at, "move", segment.move_at)
-    kernel = getattr(inner, "kernel", None)
-    name = type(inner).__name__
-    return f"{name} with {type(kernel).__name__}" if kernel is not None else name
