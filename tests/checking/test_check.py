@@ -117,7 +117,7 @@ def test_own_small_versions():
 
 
 def test_the_wrong_move_is_named():
-    report = aide.check(KEY, wrong.retained_weight(ising_filter("optimal", 2)), num_runs=4000)
+    report = aide.check(KEY, wrong.retained_weight(ising_filter("optimal", 1)), num_runs=4000)
     assert not report.passed
     assert report.place == "step 2 of 4 (Extend)"
     text = repr(report)

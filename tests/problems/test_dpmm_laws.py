@@ -52,7 +52,7 @@ def log_h(value):
     return jnp.where(jnp.all(jnp.stack(inside)), log_prior + log_crp, -jnp.inf)
 
 
-@pytest.mark.parametrize("num", [1, 2, 3])
+@pytest.mark.parametrize("num", [1, pytest.param(2, marks=pytest.mark.full), 3])
 def test_laws(num):
     """One test per number of particles: what differs otherwise compiles nothing."""
     for proposal in ("prior", "optimal"):

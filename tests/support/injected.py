@@ -168,7 +168,6 @@ INJECTED = [
         "retained weight at the wrong state",
         lambda: ising_filter("optimal"),
         lambda: wrong.retained_weight(ising_filter("optimal")),
-        True,
     ),
     Injected(
         "filter, prior proposal",
@@ -181,7 +180,6 @@ INJECTED = [
         "resampler without its twin",
         lambda: sticky(aide.Systematic()),
         lambda: wrong.unconditional_resampling(sticky(aide.Systematic())),
-        True,
     ),
     Injected(
         "filter, stratified",

@@ -33,7 +33,7 @@ SCALES: dict[str, dict[str, Any]] = {
     },
 }
 GALAXY_SCALES: dict[str, dict[str, Any]] = {
-    "smoke": {"num_runs": 6, "particles": (1, 10), "sweeps": (0, 1), "gold": 10},
+    "smoke": {"num_runs": 6, "particles": (10,), "sweeps": (0, 1), "gold": 10},
     "default": {"num_runs": 30, "particles": (1, 4, 10, 40), "sweeps": (0, 1, 4), "gold": 100},
     "paper": {
         "num_runs": 62,

@@ -18,7 +18,7 @@ from aide.reproduce.table import Row, results_of
 
 GOLD_PARTICLES = 1000
 SCALES: dict[str, dict[str, Any]] = {
-    "smoke": {"num_runs": 20, "metas": (1, 10), "particles": (1, 3, 10)},
+    "smoke": {"num_runs": 20, "metas": (1, 10), "particles": (1, 10)},
     "default": {"num_runs": 100, "metas": (1, 100), "particles": (1, 3, 10, 30, 100)},
     "paper": {"num_runs": 100, "metas": (1, 100), "particles": (1, 3, 10, 30, 100)},
 }
