@@ -7,7 +7,6 @@ One particle, the prior proposal and no sweeps draw from the prior: the referenc
 """
 
 import math
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,9 +16,9 @@ import pytest
 from reference import dpmm as reference
 from scipy import stats
 from support import Z_MAX, laws
+from support.injected import NextWrong
 
 from aide.problems import DirichletMixture
-from aide.problems.dpmm.move import AddDatum
 
 Y = [0.3, 1.6, -0.8]
 FIXED = {"alpha": 1.2, "m": 0.1, "r": 0.05, "nu": 6.0, "s": 1.0}
@@ -79,30 +78,11 @@ def check_laws(num, proposal, num_sweeps):
     assert abs(laws.density_z(found, too_small)) > 2 * Z_MAX
 
 
-class WrongAddDatum(AddDatum):
-    """Backward drops the datum and leaves out the reversed sweep, as the authors' code did."""
-
-    def backward(self, key, y):
-        """See `WrongAddDatum`."""
-        right = AddDatum(self.data, self.num_seen, jnp.int32(0), self.optimal, self.frozen)
-        return right.backward(key, y)
-
-
-class WrongNext(eqx.Module):
-    right: Any
-
-    def __call__(self, num_seen):
-        """The wrong move in place of the right one."""
-        move = self.right(num_seen)
-        fields = ("data", "num_seen", "num_sweeps", "optimal", "frozen")
-        return WrongAddDatum(*(getattr(move, name) for name in fields))
-
-
 def frozen_z(num_sweeps, wrong):
     """Law 2 at one particle, prior proposal, hyperparameters fixed."""
     smc = DirichletMixture([0.0, 0.8, 1.6, 0.5], fixed=FIXED).smc(1, num_sweeps=num_sweeps)
     if wrong:
-        smc = eqx.tree_at(lambda s: s.moves[0].move_at, smc, replace_fn=WrongNext)
+        smc = eqx.tree_at(lambda s: s.moves[0].move_at, smc, replace_fn=NextWrong)
     found = laws.draw(smc, smc, 1, NUM_FIXED, seed=4)
     return laws.swap_z(laws.log_ratios(found))
 

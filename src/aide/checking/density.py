@@ -16,10 +16,10 @@ from aide.checking.evidence import (
     Evidence,
     is_heavy,
     mean_p_value,
-    skewness,
     tail_p_value,
 )
 from aide.estimation.draws import Draws
+from aide.estimation.interval import skewness
 
 HEAVY = "the ratios are too heavy-tailed to judge their mean"
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from aide.estimation.interval import skewness
 from aide.estimation.tails import HEAVY_TAIL, pareto_shape
 
 MIN_TERMS = 100
@@ -54,12 +55,6 @@ def mean_p_value(terms: np.ndarray, expected: float = 0.0, bounded: bool = False
 def is_heavy(terms: np.ndarray) -> bool:
     """Whether a standard error of the mean of these terms would mislead."""
     return np.unique(terms).size > 50 and pareto_shape(terms) > HEAVY_TAIL
-
-
-def skewness(terms: np.ndarray) -> float:
-    """Third standardised moment."""
-    centred = terms - terms.mean()
-    return float(np.mean(centred**3) / np.mean(centred**2) ** 1.5)
 
 
 def tail_p_value(z: float, skewness: float, num: int) -> float:

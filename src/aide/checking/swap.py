@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import special
 
-from aide.checking.evidence import Evidence, mean_p_value, sign_p_value, skewness, tail_p_value
+from aide.checking.evidence import Evidence, mean_p_value, sign_p_value, tail_p_value
+from aide.estimation.interval import skewness
 
 ROUNDING = 1e-9
 """Below this, |l| is rounding; atoms of l further apart than this are different atoms."""
