@@ -26,6 +26,7 @@ from aide.estimation.estimate import estimate
 from aide.estimation.storage import load_draws, save_draws
 from aide.estimation.summary import Estimate, total_variation_bound
 from aide.estimation.yardsticks import Comparison, compare_log_evidence, compare_probe
+from aide.kernels.finite import FiniteNoise
 from aide.kernels.gibbs import GibbsBlock, GibbsSites
 from aide.kernels.hamiltonian import Hmc, mala
 from aide.kernels.kernel import AbstractKernel, Cycle, Kernel, Repeat
@@ -34,9 +35,11 @@ from aide.kernels.metropolis import AbstractMetropolis, Independence, RandomWalk
 from aide.learned.convergence import Convergence, convergence
 from aide.learned.fit import ReverseFit
 from aide.learned.learn import learn_reverse
+from aide.learned.refine import refine
+from aide.learned.refined import RefinedSmc
 from aide.learned.storage import load_reverse
 from aide.learned.tighten import tighten
-from aide.smc.moves import Chain, Constant, Mcmc, Reweight, Steps, WeightedMove, stacked
+from aide.smc.moves import Chain, Constant, KernelMove, Mcmc, Reweight, Steps, WeightedMove, stacked
 from aide.smc.policy import EssBelow, EveryStep, Never
 from aide.smc.resampling import Multinomial, Residual, Stratified, Systematic
 from aide.smc.smc import Smc
@@ -58,6 +61,7 @@ __all__ = [
     "EssBelow",
     "Estimate",
     "EveryStep",
+    "FiniteNoise",
     "ForwardReverse",
     "GibbsBlock",
     "GibbsSites",
@@ -66,6 +70,7 @@ __all__ = [
     "InferenceAlgorithm",
     "Kernel",
     "KernelCheck",
+    "KernelMove",
     "Mcmc",
     "Multinomial",
     "Never",
@@ -73,6 +78,7 @@ __all__ = [
     "Proposal",
     "PythonAlgorithm",
     "RandomWalk",
+    "RefinedSmc",
     "RejectionSampler",
     "Repeat",
     "Residual",
@@ -105,6 +111,7 @@ __all__ = [
     "mala",
     "mcmc",
     "problems",
+    "refine",
     "save_draws",
     "simulated",
     "sir",

@@ -135,8 +135,11 @@ def test_messages():
     with pytest.raises(ValueError, match="models for 1 kernels"):
         aide.mcmc(*parts, kernel=aide.Cycle(walk, walk), num_steps=2, meta=fit)
     discrete = aide.Tractable(lambda key: jnp.zeros((), jnp.int32), lambda x: 0.0)
-    with pytest.raises(TypeError, match="initial draws int32"):
+    with pytest.raises(ValueError, match="initial draws integers, but this fit is for states of r"):
         aide.mcmc(discrete, parts[1], kernel=walk, num_steps=2, meta=fit)
+    mixed = aide.Tractable(lambda key: (jnp.zeros((), jnp.int32), 0.0), lambda x: 0.0)
+    with pytest.raises(TypeError, match="initial draws float64 and int32"):
+        aide.mcmc(mixed, parts[1], kernel=walk, num_steps=2, meta=fit)
     other = Halves(Normal(0.0, 1.0))
     with pytest.raises(ValueError, match=r"noise of this kernel has sizes \[2\]"):
         aide.mcmc(*parts, kernel=other, num_steps=2, meta=fit)

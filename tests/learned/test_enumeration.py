@@ -29,9 +29,10 @@ from reference.scripted import ScriptedScheme
 
 import aide
 from aide.estimation.engine import QUICK_OPTIONS as QUICK
-from aide.learned.flat import FlatKernel
-from aide.learned.mixture import Proposed, log_sum_exp, redirect
-from aide.learned.sweep import Kept, begin, log_estimate, step_back
+from aide.learned.flat import FlatKernel, Layout
+from aide.learned.joint import Proposed, log_sum_exp, redirect
+from aide.learned.sweep import begin, log_estimate, step_back
+from aide.learned.transitions import Kept
 
 pytestmark = pytest.mark.usefixtures("x64")
 RNG = np.random.default_rng(5)
@@ -90,7 +91,7 @@ class Table(eqx.Module):
 def estimate(x, tables, policy, trace, slots=None, kept=None):
     """The shipped log xi of one scripted trace; free, or around the path in `slots`."""
     first, ancestors, second = trace
-    kernel = FlatKernel(Hop(), log_posterior, jnp.zeros(1))
+    kernel = FlatKernel(Hop(), log_posterior, Layout(jnp.zeros(1)))
     models = [Table(m.kernel, m.table, s) for m, s in zip(tables, (second, first), strict=True)]
     key, y = jax.random.key(0), jnp.full(1, x, float)
     population = begin(key, y, log_posterior(y), models[1], len(ancestors), kept is not None)
@@ -98,11 +99,16 @@ def estimate(x, tables, policy, trace, slots=None, kept=None):
         population = population._replace(retained=slots[0])
     slot = None if slots is None else slots[1]
     resampler = policy(ScriptedScheme(ancestors, slot))
-    start = lambda s, density: (models[0].score(s, density)[0], jnp.log(look_up(START, s[0])))
+    start = lambda s, density: (
+        models[0].score(s, density)[0],
+        jnp.log(look_up(START, s[0])),
+        density,
+    )
+    middle = lambda s, density: (*models[0].score(s, density), density)
     # All particles start at x: before the first step back there is nothing to resample.
-    for t, before, rule in ((1, models[0].score, aide.Never()), (0, start, resampler)):
+    for t, before, rule in ((1, middle, aide.Never()), (0, start, resampler)):
         now = None if kept is None else jax.tree.map(lambda a, t=t: a[t], kept)
-        population = step_back(key, kernel, models[t], before, rule, population, now)
+        population, _ = step_back(key, kernel, models[t], before, rule, population, now)
     return log_estimate(population)
 
 

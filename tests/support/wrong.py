@@ -79,7 +79,7 @@ class WrongTemperatureMove(AnnealingMove):
         """The mistake: the density at `after` where the one at `before` belongs."""
         density = aide.Tempered(self.step.log_start, self.step.log_end, self.after)
         x, _ = Mcmc(self.step.kernel, density).backward(key, y)
-        return x, self._log_weight(y)
+        return x, self.log_weight(y)
 
 
 def one_temperature_ahead(right):
@@ -99,9 +99,10 @@ class WrongOrderStep(AnnealingStep):
 class WrongOrderMove(AnnealingMove):
     """See `one_temperature_ahead`."""
 
-    def _mcmc(self):
-        density = aide.Tempered(self.step.log_start, self.step.log_end, self.after)
-        return Mcmc(self.step.kernel, density)
+    @property
+    def log_density(self):
+        """The mistake: the density at `after` where the one at `before` belongs."""
+        return aide.Tempered(self.step.log_start, self.step.log_end, self.after)
 
 
 def unconditional_resampling(right):

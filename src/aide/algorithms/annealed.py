@@ -60,21 +60,28 @@ class AnnealingMove(eqx.Module):
     before: Array
     after: Array
 
+    @property
+    def kernel(self) -> AbstractKernel:
+        """See `KernelMove`."""
+        return self.step.kernel
+
+    @property
+    def log_density(self) -> Tempered:
+        """See `KernelMove`: the density at the temperature before."""
+        return Tempered(self.step.log_start, self.step.log_end, self.before)
+
     def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
         """See `WeightedMove`."""
-        y, _ = self._mcmc().forward(key, x)
-        return y, self._log_weight(y)
+        y, _ = Mcmc(self.kernel, self.log_density).forward(key, x)
+        return y, self.log_weight(y)
 
     def backward(self, key: Key, y: Value) -> tuple[Value, LogProb]:
         """See `WeightedMove`."""
-        x, _ = self._mcmc().backward(key, y)
-        return x, self._log_weight(y)
+        x, _ = Mcmc(self.kernel, self.log_density).backward(key, y)
+        return x, self.log_weight(y)
 
-    def _mcmc(self) -> Mcmc:
-        step = self.step
-        return Mcmc(step.kernel, Tempered(step.log_start, step.log_end, self.before))
-
-    def _log_weight(self, y: Value) -> LogProb:
+    def log_weight(self, y: Value) -> LogProb:
+        """See `KernelMove`."""
         ratio = log_ratio(self.step.log_end(y), self.step.log_start(y))
         return (self.after - self.before) * ratio
 

@@ -16,6 +16,7 @@ from aide._types import Key, LogDensity, LogProb, Value
 from aide._validate import check_count
 from aide.kernels.kernel import AbstractKernel
 from aide.kernels.metropolis import AbstractMetropolis
+from aide.kernels.retrace import Recorded, Retraced
 
 
 class GibbsBlock(AbstractMetropolis):
@@ -76,25 +77,80 @@ class GibbsSites(AbstractKernel):
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         """See `AbstractKernel`. As in MH, a NaN density is entered and never left."""
 
-        def update(flat: Array, inputs: Any) -> tuple[Array, None]:
+        def update(x: Array, inputs: Any) -> tuple[Array, None]:
             subkey, site = inputs
-            values = jnp.arange(self.num_values, dtype=flat.dtype)
-            options = jax.vmap(lambda value: flat.at[site].set(value))(values)
-            logits = jnp.asarray(
-                jax.vmap(lambda o: log_density(o.reshape(x.shape)))(options), float
-            )
-            broken = jnp.isnan(logits)
-            peak = jnp.max(jnp.where(broken, -jnp.inf, logits))
-            drawn = draw_index(subkey, jnp.exp(logits - jnp.where(jnp.isfinite(peak), peak, 0.0)))
-            drawn = jnp.where(jnp.any(broken), jnp.argmax(broken), drawn)
-            drawn = jnp.where(broken[flat[site]], flat[site], drawn)
-            return options[drawn], None
+            return GibbsSite(site, self.num_values).step(subkey, log_density, x), None
 
         sites = jnp.asarray(self.sites)
         steps = (derive_keys(key, sites.shape[0]), sites)
-        flat, _ = jax.lax.scan(update, x.ravel(), steps)
-        return flat.reshape(x.shape)
+        return jax.lax.scan(update, x, steps)[0]
 
     def reversal(self) -> AbstractKernel:
         """See `AbstractKernel`: the same sites in reverse order."""
         return eqx.tree_at(lambda k: k.sites, self, self.sites[::-1])
+
+    def retraceable_parts(self) -> tuple["GibbsSite", ...]:
+        """See `aide.kernels.retrace.parts_of`: one update after another."""
+        num = np.shape(self.sites)[0]
+        return tuple(GibbsSite(self.sites[i], self.num_values) for i in range(num))
+
+
+class GibbsSite(AbstractKernel):
+    r"""Resample one site of an integer array from its conditional.
+
+    The record of a step is the branch $b$, the value the site had; there is no noise. The new value
+    does not depend on the old one, and the step back is a step.
+
+    Args:
+        site: Flat index.
+        num_values: $K$.
+    """
+
+    site: Any
+    num_values: int = eqx.field(static=True)
+
+    @property
+    def num_branches(self) -> int:
+        """One per value the site may have had."""
+        return self.num_values
+
+    def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
+        """See `AbstractKernel`."""
+        return self.record(key, log_density, x).value
+
+    def record(self, key: Key, log_density: LogDensity, x: Value) -> Recorded:
+        """See `Retraceable`."""
+        options, logits = self._options(log_density, x)
+        broken = jnp.isnan(logits)
+        peak = jnp.max(jnp.where(broken, -jnp.inf, logits))
+        drawn = draw_index(key, jnp.exp(logits - jnp.where(jnp.isfinite(peak), peak, 0.0)))
+        drawn = jnp.where(jnp.any(broken), jnp.argmax(broken), drawn)
+        old = x.ravel()[self.site]
+        drawn = jnp.where(broken[old], old, drawn)
+        return Recorded(options[drawn], (), jnp.asarray(old, jnp.int32))
+
+    def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
+        """See `Retraceable`: there is none."""
+        return ()
+
+    def retrace(
+        self, log_density: LogDensity, y: Value, log_density_y: Any, noise: Value
+    ) -> Retraced:
+        """See `Retraceable`."""
+        options, logits = self._options(log_density, y)
+        log_conditional = jax.nn.log_softmax(logits)
+        nowhere = jnp.max(logits) == -jnp.inf
+        log_conditional = jnp.where(nowhere, -jnp.inf, log_conditional)
+        log_forward = jnp.full(self.num_values, log_conditional[y.ravel()[self.site]])
+        return Retraced(options, logits, log_forward, log_conditional)
+
+    def reversal(self) -> AbstractKernel:
+        """See `AbstractKernel`: detailed balance holds."""
+        return self
+
+    def _options(self, log_density: LogDensity, x: Value) -> tuple[Array, Array]:
+        """The state with every value at the site, and their log densities."""
+        values = jnp.arange(self.num_values, dtype=x.dtype)
+        place = lambda value: x.ravel().at[self.site].set(value).reshape(x.shape)
+        options = jax.vmap(place)(values)
+        return options, jnp.asarray(jax.vmap(log_density)(options), float)

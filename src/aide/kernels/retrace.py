@@ -65,16 +65,23 @@ class Retraceable(Protocol):
 
 
 def parts_of(kernel: Any) -> tuple[Any, ...]:
-    """The kernels that one transition runs, in order; each must be `Retraceable`."""
+    """The kernels that one transition runs, in order; each must be `Retraceable`.
+
+    A kernel that is a sequence of others says so by a method `retraceable_parts()`.
+    """
     if isinstance(kernel, Cycle):
         return tuple(part for whole in kernel.parts for part in parts_of(whole))
     if isinstance(kernel, Repeat):
         return parts_of(kernel.kernel) * kernel.num_times
+    split = getattr(kernel, "retraceable_parts", None)
+    if callable(split):
+        return split()
     if not isinstance(kernel, Retraceable):
         raise TypeError(
             f"{type(kernel).__name__} keeps no record of its steps, which learned meta-inference "
             "needs. Use a Metropolis kernel (RandomWalk, Independence, mala, Hmc, or a subclass of "
-            "aide.AbstractMetropolis that states its noise and involution), aide.Ula, or a Cycle "
-            "or Repeat of them; or use meta='canonical'."
+            "aide.AbstractMetropolis that states its noise and involution), aide.Ula, for discrete "
+            "states aide.GibbsSites or aide.FiniteNoise, or a Cycle or Repeat of them; or use "
+            "canonical meta-inference."
         )
     return (kernel,)

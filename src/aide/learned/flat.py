@@ -1,4 +1,4 @@
-"""Kernels on flat vectors, all particles at once, the particle axis last."""
+"""States and kernels on flat vectors, all particles at once, the particle axis last."""
 
 from typing import Any, NamedTuple
 
@@ -10,6 +10,32 @@ from jaxtyping import Array, Float, Int
 from aide._random import derive_keys
 from aide._types import Key, LogDensity, Value
 from aide._validate import check_scalar
+
+
+class Layout:
+    """How a state of real numbers or integers becomes a vector of floats, and back.
+
+    Args:
+        example: A state, for its structure.
+    """
+
+    def __init__(self, example: Value):
+        self._types = jax.tree.map(lambda leaf: jnp.asarray(leaf).dtype, example)
+        self.flat, self._unravel = self._ravel(example)
+
+    def ravel(self, value: Value) -> Float[Array, " d"]:
+        """A state as a vector."""
+        return self._ravel(value)[0]
+
+    def unravel(self, flat: Float[Array, " d"]) -> Value:
+        """A vector as a state."""
+        restore = lambda leaf, dtype: (
+            leaf if jnp.issubdtype(dtype, jnp.floating) else jnp.round(leaf).astype(dtype)
+        )
+        return jax.tree.map(restore, self._unravel(flat), self._types)
+
+    def _ravel(self, value: Value) -> tuple[Array, Any]:
+        return ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, float), value))
 
 
 class FlatStep(NamedTuple):
@@ -29,15 +55,16 @@ class FlatKernel:
     Args:
         kernel: The kernel.
         log_density: The density it is meant for.
-        example: A state, for its structure.
+        layout: That of its states.
     """
 
-    def __init__(self, kernel: Any, log_density: LogDensity, example: Value):
+    def __init__(self, kernel: Any, log_density: LogDensity, layout: Layout):
         self.kernel, self._log_density = kernel, log_density
-        flat, self.unravel = ravel_pytree(example)
-        self.dtype = flat.dtype
+        self.unravel, self.dtype = layout.unravel, layout.flat.dtype
         noise = jax.eval_shape(
-            lambda: kernel.reverse_noise(jax.random.key(0), log_density, example)
+            lambda: kernel.reverse_noise(
+                jax.random.key(0), log_density, layout.unravel(layout.flat)
+            )
         )
         zeros, self._unravel_noise = ravel_pytree(
             jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), noise)

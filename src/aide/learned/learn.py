@@ -12,22 +12,17 @@ from aide._validate import check_count
 from aide.kernels.retrace import parts_of
 from aide.learned.constant import estimate_log_z
 from aide.learned.fit import ReverseFit, example_state, state_size, unroll
-from aide.learned.gaussians import Records, fit_times, gaussian_slots, mean_log_joint
-from aide.learned.mixture import JointMixture
+from aide.learned.models import learn_mixtures, learn_tables
 from aide.learned.pilots import (
-    Chain,
-    PartRecords,
+    ChainRun,
     Pilots,
     evaluate_log_density,
     nearest,
     run_pilots,
     time_grid,
 )
-
-CHOICES = (2, 4, 6, 10)
-"""Numbers of Gaussians that compete, for accepted steps; half as many serve rejected ones."""
-HELD_OUT = 4
-"""One pilot in so many judges the competition."""
+from aide.learned.tables import box_of, log_sum
+from aide.learned.transitions import Same, Transitions
 
 
 def learn_reverse(
@@ -44,13 +39,15 @@ def learn_reverse(
     r"""Learn meta-inference for `aide.mcmc(initial, log_joint, kernel=..., num_steps=...)`.
 
     Runs pilot chains and fits, along a grid of times, the joint law of state and record as a
-    mixture of the kernel in equilibrium and Gaussians. Any fit gives a valid bound.
+    mixture of the kernel in equilibrium and Gaussians, or a table where states are integers. Any
+    fit gives a valid bound.
 
     Args:
         key: A JAX key; use another one for the estimate itself.
         initial: The start distribution, with `sample(key)` and a log density.
         log_joint: $\log\gamma$, up to a constant.
-        kernel: A Metropolis kernel, `Ula`, `Sgld`, or a `Cycle` or `Repeat` of them.
+        kernel: A Metropolis kernel, `Ula`, `Sgld`, or a `Cycle` or `Repeat` of them; for discrete
+            states `GibbsSites` or `FiniteNoise`.
         num_steps: The longest chain to be measured.
         num_pilots: Pilot chains: by default 2,000 for one dimension up to 8,000 for ten.
         num_components: Gaussians for accepted steps (half as many for rejected ones); by default
@@ -62,58 +59,42 @@ def learn_reverse(
     parts_of(kernel)
     kernel, num_steps = unroll(kernel, num_steps)
     check_count("num_steps", num_steps)
-    size = state_size(initial)
-    if num_pilots is None:
-        num_pilots = int(np.clip(1400 + 600 * size, 2000, 8000))
-    check_count("num_pilots", num_pilots, 50)
+    num_pilots = count_pilots(num_pilots, state_size(initial))
     if num_components is not None:
         check_count("num_components", num_components)
-    chain = Chain(initial, log_joint, kernel)
-    pilots = run_pilots(jax.random.fold_in(key, 0), chain, num_steps, num_pilots)
-    _check_pilots(pilots)
+    runner = ChainRun(Transitions(initial, Same(kernel, log_joint), None, num_steps))
+    pilots = run_pilots(jax.random.fold_in(key, 0), runner, num_pilots)
+    check_pilots(pilots)
     seed = int(jax.random.bits(jax.random.fold_in(key, 1)))
+    example, discrete = example_state(initial)
+    branches = [part.num_branches for part in parts_of(kernel)]
     if log_z is None:
-        example = example_state(initial)
-        evaluate = lambda states: evaluate_log_density(chain, example, states)
-        log_z = estimate_log_z(seed, pilots.last, pilots.log_density, evaluate)
-    models, tried = [], {}
-    for number, part in enumerate(pilots.parts):
-        branches = parts_of(kernel)[number].num_branches
-        choice = num_components
-        if choice is None:
-            scores = {c: _held_out(seed, part, branches, c, log_z) for c in CHOICES}
-            tried.update({f"part {number}, {c}": score for c, score in scores.items()})
-            choice = max(scores, key=lambda c: scores[c])
-        slots = gaussian_slots(branches, choice)
-        fits = fit_times(seed, _records(part, slice(None), log_z), slots)
-        stacked = [JointMixture.from_moments(*fit.inflated(), slots, size, log_z) for fit in fits]
-        models.append(jax.tree.map(lambda *leaves: np.stack(leaves), *stacked))
-    index = nearest(time_grid(num_steps), num_steps)
-    constant = np.array(log_z, np.float64)
-    return ReverseFit(tuple(models), index, constant, pilots.log_density, pilots.moves, tried)
+        evaluate = lambda states: evaluate_log_density(log_joint, example, states)
+        if discrete:
+            log_z = log_sum(evaluate, *box_of(pilots.parts, max(branches)))
+        else:
+            log_z = estimate_log_z(seed, pilots.last, pilots.log_density, evaluate)
+    grid, tried = time_grid(num_steps), {}
+    constants = np.full(grid.size, log_z)
+    if discrete:
+        models = learn_tables(pilots.parts, branches, constants)
+    else:
+        models, tried = learn_mixtures(seed, pilots.parts, branches, constants, num_components)
+    return ReverseFit(
+        models, nearest(grid, num_steps), constants, pilots.log_density, pilots.moves, tried
+    )
 
 
-def _records(part: PartRecords, pilots: slice, log_z: float, every: int = 1) -> list[Records]:
-    part = PartRecords(*(array[pilots] for array in part))
-    points = np.concatenate([part.state, part.noise], axis=2)
-    log_kernel = part.log_density - log_z + part.log_own
-    times = range(0, points.shape[1], every)
-    return [Records(points[:, t], part.branch[:, t], log_kernel[:, t]) for t in times]
+def count_pilots(num_pilots: int | None, size: int) -> int:
+    """How many pilots: as stated, or 2,000 for one dimension up to 8,000 for ten."""
+    if num_pilots is None:
+        return int(np.clip(1400 + 600 * size, 2000, 8000))
+    check_count("num_pilots", num_pilots, 50)
+    return num_pilots
 
 
-def _held_out(
-    seed: int, part: PartRecords, num_branches: int, num_components: int, log_z: float
-) -> float:
-    """Mean log density of held-out records, over every third grid time."""
-    slots = gaussian_slots(num_branches, num_components)
-    cut = len(part.state) // HELD_OUT
-    fits = fit_times(seed, _records(part, slice(cut, None), log_z, 3), slots)
-    judges = _records(part, slice(cut), log_z, 3)
-    pairs = zip(fits, judges, strict=True)
-    return float(np.mean([mean_log_joint(fit.inflated(), judge, slots) for fit, judge in pairs]))
-
-
-def _check_pilots(pilots: Pilots) -> None:
+def check_pilots(pilots: Pilots) -> None:
+    """Raise an error if a state or density of a pilot is no number."""
     for part in pilots.parts:
         if not np.isfinite(part.state).all() or np.isnan(part.log_density).any():
             raise ValueError(

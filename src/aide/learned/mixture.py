@@ -1,17 +1,19 @@
 r"""The joint model of a state and the record of the step that led to it, at one time.
 
-$$J(y, v, b) = w_0\,\gamma(y)\,g(v, b \mid y)/\hat Z + \sum_{j: b_j = b} w_j\,N((y, v); m_j, C_j)$$
+$$J(y, v, b) = \Bigl[w_0\,\gamma(y)/\hat Z + \sum_i w_i\,N(y; m_i, C_i)\Bigr] g(v, b \mid y)
+    + \sum_{j: b_j = b} w_j\,N((y, v); m_j, C_j)$$
 
-Component 0 is the kernel itself in equilibrium; each Gaussian serves one branch, or another one at
-those $(y, v)$ where its own is impossible (a rejection of what is always accepted). The marginal
-$\hat q(y) = w_0\gamma(y)/\hat Z + \sum_j w_j N(y; m_j^y, C_j^{yy})$ and the conditional
-$J(v, b \mid y)$ are exact, whatever the numbers are: a bad model makes meta-inference loose, never
-wrong. Everything here works on all particles at once, with the particle axis last, because XLA
-vectorises over the last axis.
+Component 0 is the kernel itself in equilibrium. Then come $K \ge 0$ *lagging* components: the
+kernel steps back as in equilibrium, but the state is elsewhere (along an annealing path it is
+behind or ahead). Each of the other Gaussians serves one branch, or another one at those $(y, v)$
+where its own is impossible (a rejection of what is always accepted). The marginal $\hat q(y)$ and
+the conditional $J(v, b \mid y)$ are exact, whatever the numbers are: a bad model makes
+meta-inference loose, never wrong. Everything here works on all particles at once, with the particle
+axis last, because XLA vectorises over the last axis.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -19,18 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-Scores = Float[Array, "K P"]
-States = Float[Array, "d P"]
-Stored = Any
-"""An array of NumPy, in double precision, or of JAX inside a program."""
-
-
-class Proposed(NamedTuple):
-    """Records proposed by the Gaussians; where `own` is true, the kernel's own guess is wanted."""
-
-    own: Bool[Array, " P"]
-    noise: Float[Array, "e P"]
-    branch: Int[Array, " P"]
+from aide.learned.joint import Proposed, Scores, States, Stored, log_sum_exp, redirect
 
 
 class JointMixture(eqx.Module):
@@ -38,9 +29,10 @@ class JointMixture(eqx.Module):
 
     Gaussian $j$ is stored as what it is used for: $y$ is whitened by `white_y`; given $y$, the
     noise is whitened by `white_v` applied to $(v, y)$ and made from white noise $z$ by `colour_v`
-    applied to $(z, y)$; each is followed by a shift. With $J$ Gaussians, $y$ of size $d$ and $v$ of
-    size $e$, `white_y` is [J, d, d], `white_v` and `colour_v` are [J, e, e + d], the shifts [J, d]
-    and [J, e], the others [J].
+    applied to $(z, y)$; each is followed by a shift. With $K$ lagging components and $J$ Gaussians
+    of $(y, v)$, $y$ of size $d$ and $v$ of size $e$: `log_gauss` is [K + J], `white_y`
+    [K + J, d, d] with shifts [K + J, d], `white_v` and `colour_v` are [J, e, e + d] with shifts
+    [J, e], the others [J].
     """
 
     log_kernel: Stored
@@ -54,6 +46,11 @@ class JointMixture(eqx.Module):
     colour_v: Stored
     centre_v: Stored
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many numbers a state and a record's noise have."""
+        return self.white_y.shape[-1], self.white_v.shape[-2]
+
     @staticmethod
     def from_moments(
         weights: np.ndarray,
@@ -62,8 +59,13 @@ class JointMixture(eqx.Module):
         branch: Any,
         size: int,
         log_z: float,
+        lagging: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> "JointMixture":
-        r"""Build from $w_{0:J}$, $m_j$ and $C_j$ of $(y, v)$, the size of $y$, and $\log\hat Z$."""
+        r"""Build from weights, $m_j$ and $C_j$ of $(y, v)$, the size of $y$, and $\log\hat Z$.
+
+        `lagging` holds $m_i$ and $C_i$ of the lagging components, whose weights come second.
+        """
+        means_y, covariances_y = lagging or (np.empty((0, size)), np.empty((0, size, size)))
         # The Cholesky factor of (y, v) holds the marginal's and the conditional's.
         roots = np.linalg.cholesky(covariances)
         root_y, cross, root_v = (
@@ -73,8 +75,10 @@ class JointMixture(eqx.Module):
         )
         white_y, white_v = np.linalg.inv(root_y), np.linalg.inv(root_v)
         slope = cross @ white_y
-        mean_y = means[:, :size, None]
-        centre = means[:, size:, None] - slope @ mean_y
+        centre = means[:, size:, None] - slope @ means[:, :size, None]
+        root_y = np.concatenate([np.linalg.cholesky(covariances_y), root_y])
+        white_y = np.linalg.inv(root_y)
+        mean_y = np.concatenate([means_y, means[:, :size]])[:, :, None]
         return JointMixture(
             log_kernel=np.log(weights[0]) - np.full((), log_z),
             log_gauss=np.log(weights[1:]) + _log_scale(root_y),
@@ -104,15 +108,15 @@ class JointMixture(eqx.Module):
 
         Randomness is handed in: a uniform and as many standard normals as $v$ has entries.
         """
-        num_gauss = self.branch.shape[0]
+        num_own = scores.shape[0] - self.branch.shape[0]
         chances = jnp.exp(scores - jnp.max(scores, axis=0))
-        ends = jnp.tril(jnp.ones((num_gauss + 1,) * 2)) @ chances
-        which = jnp.minimum(jnp.sum(ends <= uniform * ends[-1], axis=0), num_gauss)
+        ends = jnp.tril(jnp.ones((scores.shape[0],) * 2)) @ chances
+        which = jnp.minimum(jnp.sum(ends <= uniform * ends[-1], axis=0), scores.shape[0] - 1)
         noise = _apply(self.colour_v, jnp.concatenate([white, y])) + self.centre_v[:, :, None]
-        mine = which == jnp.arange(1, num_gauss + 1)[:, None]
+        mine = which == jnp.arange(num_own, scores.shape[0])[:, None]
         noise = jnp.sum(jnp.where(mine[:, None], noise, 0.0), axis=0)
         branch = jnp.sum(jnp.where(mine, self.branch[:, None], 0), axis=0)
-        return Proposed(which == 0, noise, branch)
+        return Proposed(which < num_own, noise, branch)
 
     def log_joint(
         self,
@@ -125,27 +129,11 @@ class JointMixture(eqx.Module):
     ) -> Float[Array, " P"]:
         r"""$\log J(y, v, b)$, given the scores of $y$ and $\log g(v, b \mid y)$."""
         white = _apply(self.white_v, jnp.concatenate([noise, y])) - self.shift_v[:, :, None]
-        gaussian = scores[1:] + self.log_scale_v[:, None] - 0.5 * jnp.sum(white**2, axis=1)
+        num_own = scores.shape[0] - self.branch.shape[0]
+        gaussian = scores[num_own:] + self.log_scale_v[:, None] - 0.5 * jnp.sum(white**2, axis=1)
         serves = redirect(self.branch[:, None], possible)
         gaussian = jnp.where(serves == branch, gaussian, -jnp.inf)
-        return log_sum_exp(jnp.concatenate([(scores[0] + log_own)[None], gaussian]))
-
-
-def redirect(branch: Int[Array, "..."], possible: Bool[Array, "B P"]) -> Int[Array, "..."]:
-    """The branch itself where it is possible, else the first one that is."""
-    numbers = jnp.arange(possible.shape[0])
-    if possible.shape[0] == 1:  # also for a model learned for a kernel with more branches
-        return jnp.zeros_like(branch)
-    shape = (-1,) + (1,) * (branch.ndim - 1) + (possible.shape[1],)
-    allowed = possible.reshape(shape) & (branch == numbers.reshape((-1,) + (1,) * branch.ndim))
-    return jnp.where(jnp.any(allowed, axis=0), branch, jnp.argmax(possible, axis=0))
-
-
-def log_sum_exp(terms: Scores) -> Float[Array, " P"]:
-    r"""$\log\sum_k e^{l_k}$ over the first axis; $-\infty$ if all are, NaN if one is."""
-    peak = jnp.max(terms, axis=0)
-    shift = jnp.where(jnp.isfinite(peak), peak, 0.0)
-    return shift + jnp.log(jnp.sum(jnp.exp(terms - shift), axis=0))
+        return log_sum_exp(jnp.concatenate([scores[:num_own] + log_own, gaussian]))
 
 
 def _apply(matrices: Float[Array, "J a b"], vectors: Float[Array, "b P"]) -> Float[Array, "J a P"]:

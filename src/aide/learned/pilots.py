@@ -6,27 +6,44 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Int
 
-from aide._distribution import sample_from
-from aide._random import derive, derive_keys
-from aide._types import LogDensity
+from aide._random import derive_keys
+from aide._types import Key
 from aide.estimation.engine import get_program, program_session, run_chunks
-from aide.kernels.retrace import parts_of
-from aide.learned.flat import FlatKernel
-from aide.learned.mixture import Stored
+from aide.learned.flat import Layout
+from aide.learned.joint import Stored
+from aide.learned.transitions import Kept, Transitions, run_chain
 
 SPACING = 0.1
 """Grid times lie this far apart, relative to their size; so wide is the window around each."""
 
 
-class Chain(eqx.Module):
-    """A chain to be run as pilot."""
+class Traced(NamedTuple):
+    """A run and its records: of every part of the kernel, stacked over steps.
 
-    initial: Any
-    log_density: LogDensity
-    kernel: Any
+    `log_evidence` is the log evidence before every step and in the end, [T + 1]; empty for a chain.
+    `log_weights` are those of the path at the same times; `populations` are those of SMC.
+    """
+
+    layout: Layout
+    last: Any
+    trace: tuple[Kept, ...]
+    log_evidence: Any
+    log_weights: Any
+    populations: Any = None
+
+
+class ChainRun(eqx.Module):
+    """A Markov chain as pilot."""
+
+    transitions: Transitions
+
+    def traced(self, key: Key) -> Traced:
+        """Run once."""
+        key_start, key_steps = derive_keys(key, 2)
+        layout, last, trace = run_chain(key_start, key_steps, self.transitions)
+        return Traced(layout, last, trace, jnp.zeros(0), jnp.zeros(0))
 
 
 class PartRecords(NamedTuple):
@@ -47,12 +64,16 @@ class Pilots(NamedTuple):
         last: Last states, [n, d].
         log_density: Log density of the last states, [n].
         moves: Share of the last half of the transitions in which the state changed, [n].
+        log_evidence: See `Traced`; [n, T + 1] or [n, 0].
+        log_weights: The same.
     """
 
     parts: tuple[PartRecords, ...]
     last: Stored
     log_density: Stored
     moves: Stored
+    log_evidence: Stored
+    log_weights: Stored
 
 
 def time_grid(num_steps: int) -> np.ndarray:
@@ -68,8 +89,12 @@ def nearest(grid: np.ndarray, num_steps: int) -> np.ndarray:
     return np.abs(np.arange(num_steps)[:, None] - grid).argmin(axis=1).astype(np.int32)
 
 
-def run_pilots(key: Any, chain: Chain, num_steps: int, num_pilots: int) -> Pilots:
-    """Run all pilots; each contributes to a grid time one step from the window around it."""
+def run_pilots(key: Any, runner: Any, num_pilots: int) -> Pilots:
+    """Run all pilots; each contributes to a grid time one step from the window around it.
+
+    `runner` has `transitions` and `traced(key)`.
+    """
+    num_steps = runner.transitions.num_steps
     grid = time_grid(num_steps)
     seed = int(jax.random.bits(jax.random.fold_in(key, 0)))
     width = np.floor(SPACING * grid).astype(int)
@@ -78,57 +103,42 @@ def run_pilots(key: Any, chain: Chain, num_steps: int, num_pilots: int) -> Pilot
     stream = jax.random.fold_in(key, 1)
     with jax.enable_x64(True), program_session():
         example = (stream, jnp.uint32(0), jax.ShapeDtypeStruct(grid.shape, jnp.int32))
-        program, arrays = get_program(_Pilot(num_steps), chain, example)
+        program, arrays = get_program(_pilot, runner, example)
         rows = (np.arange(num_pilots, dtype=np.uint32), times)
         size = program.chunk_size(num_pilots)
         return run_chunks(program, arrays, stream, rows, size, lambda done: None)
 
 
-class _Pilot:
-    """One pilot as an operation of the engine; equal for equal numbers of steps."""
+def _pilot(runner: Any, stream: Any, run: Any, times: Int[Array, " G"]) -> Pilots:
+    """One pilot as an operation of the engine."""
+    transitions = runner.transitions
+    layout, last, trace, *logs, _ = runner.traced(jax.random.fold_in(stream, run))
+    before = trace[0].before
+    after = jnp.concatenate([before[1:], last[None]])
 
-    def __init__(self, num_steps: int):
-        self.num_steps = num_steps
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Pilot) and other.num_steps == self.num_steps
-
-    def __hash__(self) -> int:
-        return hash((_Pilot, self.num_steps))
-
-    def __call__(self, chain: Chain, stream: Any, run: Any, times: Int[Array, " G"]) -> Pilots:
-        key_start, key_steps = derive_keys(jax.random.fold_in(stream, run), 2)
-        first = sample_from(chain.initial, key_start)
-        first = jax.tree.map(lambda x: jnp.asarray(x, float), first)
-        flat, _ = ravel_pytree(first)
-        kernels = [FlatKernel(part, chain.log_density, first) for part in parts_of(chain.kernel)]
-
-        def transition(x: Array, step: Array) -> Any:
-            subkeys = derive_keys(derive(key_steps, step), len(kernels))
-            before, done = x, []
-            for kernel, subkey in zip(kernels, subkeys, strict=True):
-                made = kernel.record(subkey, x)
-                x = made.value
-                done.append(made)
-            return x, (tuple(done), jnp.any(x != before))
-
-        steps = jnp.arange(self.num_steps, dtype=jnp.uint32)
-        last, (trace, moved) = jax.lax.scan(transition, flat, steps)
+    def records_at(time: Array) -> tuple[PartRecords, ...]:
+        inputs = jax.tree.map(lambda a: jnp.asarray(a)[time], transitions.inputs)
         parts = []
-        for kernel, made in zip(kernels, trace, strict=True):
-            value, noise, branch, log_density = jax.tree.map(lambda a: a[times], made)
-            log_own = kernel.retrace(value.T, log_density, noise.T)[3]
-            log_own = jnp.take_along_axis(log_own, branch[None], axis=0)[0]
-            parts.append(PartRecords(value, noise, branch, log_density, log_own))
-        half = moved[self.num_steps // 2 :]
-        return Pilots(tuple(parts), last, trace[-1].log_density[-1], jnp.mean(half.astype(float)))
+        for number, kernel in enumerate(transitions.kernels(inputs, layout)):
+            y = (trace[number + 1].before if number + 1 < len(trace) else after)[time]
+            noise, branch = trace[number].noise[time], trace[number].branch[time]
+            log_density = kernel.log_density(y)
+            log_own = kernel.retrace(y[:, None], log_density[None], noise[:, None])[3]
+            parts.append(PartRecords(y, noise, branch, log_density, log_own[branch, 0]))
+        return tuple(parts)
+
+    end = transitions.kernels(transitions.last_inputs(), layout)[-1].log_density(last)
+    half = jnp.any(after != before, axis=1)[transitions.num_steps // 2 :]
+    moves = jnp.mean(half.astype(float))
+    return Pilots(jax.vmap(records_at)(times), last, end, moves, *logs)
 
 
-def evaluate_log_density(chain: Chain, example: Any, states: np.ndarray) -> np.ndarray:
+def evaluate_log_density(log_density: Any, example: Any, states: np.ndarray) -> np.ndarray:
     """The log density of many flat states; NaN is an error."""
     with jax.enable_x64(True):
-        kernel = FlatKernel(parts_of(chain.kernel)[0], chain.log_density, example)
-        values = np.asarray(jax.jit(jax.vmap(kernel.log_density))(states))
+        layout = Layout(example)
+        evaluate = lambda x: jnp.asarray(log_density(layout.unravel(x)), float)
+        values = np.asarray(jax.jit(jax.vmap(evaluate))(states))
     if np.isnan(values).any():
         worst = states[np.isnan(values)][0]
         raise ValueError(

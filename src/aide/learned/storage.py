@@ -10,23 +10,23 @@ import numpy as np
 
 from aide.learned.fit import ReverseFit
 from aide.learned.mixture import JointMixture
+from aide.learned.table import JointTable
 
-FORMAT = "aide reverse fit, version 1"
+FORMAT = "aide reverse fit, version 2"
+KINDS = {kind.__name__: kind for kind in (JointMixture, JointTable)}
 
 
 def save_reverse(fit: ReverseFit, path: str | Path) -> None:
     """Write a fit to a file."""
-    arrays = _without_scores(fit)
-    shapes = [[list(leaf.shape), leaf.dtype.str] for leaf in jax.tree.leaves(arrays)]
     header = {
         "format": FORMAT,
-        "num_models": len(fit.models),
-        "shapes": shapes,
-        "held_out": fit.held_out,
+        "models": [type(model).__name__ for model in fit.models],
+        "shapes": [[list(leaf.shape), leaf.dtype.str] for leaf in jax.tree.leaves(fit)],
+        "held_out": dict(fit.held_out),
     }
     with open(path, "wb") as file:
         file.write((json.dumps(header) + "\n").encode())
-        eqx.tree_serialise_leaves(file, arrays)
+        eqx.tree_serialise_leaves(file, fit)
 
 
 def load_reverse(path: str | Path) -> ReverseFit:
@@ -38,19 +38,13 @@ def load_reverse(path: str | Path) -> ReverseFit:
                 raise ValueError
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path} does not hold a fit written by ReverseFit.save.") from None
-        num_fields = len(JointMixture.__dataclass_fields__)
         blank: Any = np.zeros(())
-        models = tuple(JointMixture(*[blank] * num_fields) for _ in range(header["num_models"]))
-        skeleton = ReverseFit(models, *[blank] * 4)
+        models = tuple(_blank(KINDS[name], blank) for name in header["models"])
+        skeleton = ReverseFit(models, blank, blank, blank, blank, header["held_out"])
         leaves = [np.zeros(shape, dtype) for shape, dtype in header["shapes"]]
         skeleton = jax.tree.unflatten(jax.tree.structure(skeleton), leaves)
-        fit = eqx.tree_deserialise_leaves(file, skeleton)
-    return ReverseFit(*_fields(fit)[:-1], held_out=header["held_out"])
+        return eqx.tree_deserialise_leaves(file, skeleton)
 
 
-def _without_scores(fit: ReverseFit) -> ReverseFit:
-    return ReverseFit(*_fields(fit)[:-1])
-
-
-def _fields(fit: ReverseFit) -> list[Any]:
-    return [getattr(fit, name) for name in ReverseFit.__dataclass_fields__]
+def _blank(kind: Any, leaf: Any) -> Any:
+    return kind(*[leaf] * len(kind.__dataclass_fields__))

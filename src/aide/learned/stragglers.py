@@ -11,7 +11,7 @@ FEWEST_STEPS = 20
 
 
 def describe_stragglers(
-    log_density: np.ndarray, moves: np.ndarray, size: int, num_steps: int
+    log_density: np.ndarray, moves: np.ndarray, size: int | None, num_steps: int
 ) -> tuple[str, ...]:
     r"""Sentences about pilots that ended too low or stopped moving; empty if there are none.
 
@@ -21,14 +21,15 @@ def describe_stragglers(
     Args:
         log_density: At the last state of every pilot.
         moves: Share of the last half of its transitions that changed the state.
-        size: Dimension of the state.
+        size: Dimension of the state; `None` for discrete states, of whose tails nothing is known.
         num_steps: Transitions per pilot.
     """
     from scipy import stats
 
     num = len(log_density)
     sentences = []
-    limit = MARGIN * stats.chi2.isf(FALSE_ALARMS / num, size) / 2
+    tail = np.inf if size is None else stats.chi2.isf(FALSE_ALARMS / num, size)
+    limit = MARGIN * tail / 2
     gap = log_density.max() - log_density
     low = gap > limit
     if low.any():

@@ -21,7 +21,8 @@ from aide._normal import normal_quantile
 from aide._numerics import log_mean_exp
 from aide._random import derive_keys
 from aide._types import Key
-from aide.learned.mixture import Scores, States, redirect
+from aide.learned.joint import Scores, States, redirect
+from aide.learned.transitions import Kept
 from aide.smc.policy import AbstractResampler
 
 
@@ -41,15 +42,6 @@ class Population(NamedTuple):
     retained: Int[Array, ""] | None
 
 
-class Kept(NamedTuple):
-    """One step of the true trace: the state before it, its log density, and the record."""
-
-    before: Any
-    log_density: Any
-    noise: Any
-    branch: Any
-
-
 def begin(
     key: Key, x: Float[Array, " d"], log_density: Any, model: Any, num: int, retain: bool
 ) -> Population:
@@ -66,18 +58,19 @@ def step_back(
     key: Key,
     kernel: Any,
     model: Any,
-    score_before: Callable[[States, Array], tuple[Scores, Array]],
+    score_before: Callable[[States, Array], tuple[Scores, Array, Array]],
     resampler: AbstractResampler,
     population: Population,
     kept: Kept | None,
-) -> Population:
-    r"""Resample, propose records, undo the step, weigh.
+) -> tuple[Population, Int[Array, " P"] | None]:
+    r"""Resample, propose records, undo the step, weigh. Also returns ancestors.
 
-    `score_before(states, log_density)` returns the scores of the model of the step before and
-    $\log\hat q_{t-1}$. With `kept`, the retained particle follows the true trace.
+    `score_before(states, log_density)` returns the scores of the model of the step before,
+    $\log\hat q_{t-1}$, and the log density that held there. With `kept`, the retained particle
+    follows the true trace.
     """
     key_resample, key_block, key_own = derive_keys(key, 3)
-    population = _resample(key_resample, resampler, population)
+    population, ancestors = _resample(key_resample, resampler, population)
     y, here, scores = population.states, population.log_density, population.scores
     # One block of random numbers for everything: small draws cost more, to compile and to run.
     block = jax.random.uniform(key_block, (2 + kernel.noise_size, here.shape[0]), y.dtype)
@@ -102,17 +95,12 @@ def step_back(
         x = _place(x, population.retained, kept.before)
         density = _place(density, population.retained, kept.log_density)
     log_joint = model.log_joint(scores, y, noise, branch, possible, log_own)
-    scores, log_before = score_before(x, density)
+    scores, log_before, density = score_before(x, density)
     # A record of density 0 under the chain has weight 0, even where its proposal underflowed too.
     log_w = jnp.where(log_forward == -jnp.inf, -jnp.inf, log_before + log_forward - log_joint)
-    return Population(
-        x,
-        density,
-        scores,
-        population.log_weights + log_w,
-        population.log_evidence,
-        population.retained,
-    )
+    log_weights = population.log_weights + log_w
+    evidence, retained = population.log_evidence, population.retained
+    return Population(x, density, scores, log_weights, evidence, retained), ancestors
 
 
 def log_estimate(population: Population) -> Float[Array, ""]:
@@ -131,7 +119,9 @@ def _own_branch(uniform: Float[Array, " P"], log_own: Float[Array, "B P"]) -> In
     return jnp.minimum(branch, num_branches - 1)
 
 
-def _resample(key: Key, resampler: AbstractResampler, population: Population) -> Population:
+def _resample(
+    key: Key, resampler: AbstractResampler, population: Population
+) -> tuple[Population, Int[Array, " P"] | None]:
     done = resampler(key, population.log_weights, population.retained)
     states, density, scores = population[:3]
     if done.ancestors is not None:
@@ -140,7 +130,8 @@ def _resample(key: Key, resampler: AbstractResampler, population: Population) ->
             part.at[..., index].get(mode="promise_in_bounds") for part in (states, density, scores)
         )
     log_evidence = population.log_evidence + done.log_evidence
-    return Population(states, density, scores, done.log_weights, log_evidence, done.retained)
+    resampled = Population(states, density, scores, done.log_weights, log_evidence, done.retained)
+    return resampled, done.ancestors
 
 
 def _place(stack: Array, slot: Any, value: Array) -> Array:

@@ -1,6 +1,5 @@
 """How many reverse particles does a chain need? Doubling until the bound is tight enough."""
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -11,6 +10,7 @@ from aide._validate import check_count, check_positive
 from aide.estimation.engine import program_session
 from aide.estimation.operations import Chunk, regenerate_runs, simulate_runs
 from aide.learned.chain import LearnedChain
+from aide.learned.refined import RefinedSmc
 
 FEWEST = 16
 """Reverse particles to begin with."""
@@ -27,7 +27,7 @@ class Trial(NamedTuple):
 class Tightened(NamedTuple):
     """A chain with enough reverse particles, and what was tried on the way."""
 
-    chain: LearnedChain
+    chain: LearnedChain | RefinedSmc
     trials: tuple[Trial, ...]
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class Tightened(NamedTuple):
 
 def tighten(
     key: Any,
-    chain: LearnedChain,
+    chain: LearnedChain | RefinedSmc,
     looseness: float = 0.05,
     *,
     num_runs: int = 200,
@@ -53,23 +53,25 @@ def tighten(
 
     Args:
         key: A JAX key; use another one for the estimate itself.
-        chain: From `aide.mcmc(..., meta=fit)`; its own number of particles does not matter.
+        chain: From `aide.mcmc(..., meta=fit)` or `aide.refine`; its own number of reverse particles
+            does not matter.
         looseness: The request.
         num_runs: Runs per try.
         most_particles: Raise an error rather than use more.
     """
-    if not isinstance(chain, LearnedChain):
+    if not isinstance(chain, LearnedChain | RefinedSmc):
         raise TypeError(
             f"chain must have learned meta-inference, got {type(chain).__name__}. Build it with "
-            "aide.mcmc(..., meta=aide.learn_reverse(...)); elsewhere raise num_meta_target."
+            "aide.mcmc(..., meta=aide.learn_reverse(...)) or aide.refine(...); elsewhere raise "
+            "num_meta_target."
         )
     check_positive("looseness", looseness)
     check_count("num_runs", num_runs, 2)
     check_count("most_particles", most_particles, FEWEST)
     key, trials, num = as_key(key), list[Trial](), FEWEST
     while True:
-        candidate = dataclasses.replace(chain, num_particles=num)
-        trials.append(_try(jax.random.fold_in(key, num), candidate, num_runs))
+        candidate = chain.with_reverse(num)
+        trials.append(_try(jax.random.fold_in(key, num), candidate, num, num_runs))
         _, gap, error = trials[-1]
         if gap + error <= looseness:
             return Tightened(candidate, tuple(trials))
@@ -83,7 +85,7 @@ def tighten(
         num = min(int(2 ** np.ceil(np.log2(num * growth))), most_particles)
 
 
-def _try(key: Any, chain: LearnedChain, num_runs: int) -> Trial:
+def _try(key: Any, chain: Any, num: int, num_runs: int) -> Trial:
     runs, chunk, report = np.arange(num_runs), Chunk(num_runs, None), lambda done: None
     with jax.enable_x64(True), program_session():
         values, own = simulate_runs(key, TARGET, chain, runs, chunk, report)
@@ -94,5 +96,5 @@ def _try(key: Any, chain: LearnedChain, num_runs: int) -> Trial:
     if np.isnan(gap).any():
         raise ValueError("log_xi is NaN in some runs: is the log density NaN somewhere?")
     if not np.isfinite(gap).all():
-        return Trial(chain.num_particles, np.inf, np.inf)
-    return Trial(chain.num_particles, float(gap.mean()), float(gap.std(ddof=1) / num_runs**0.5))
+        return Trial(num, np.inf, np.inf)
+    return Trial(num, float(gap.mean()), float(gap.std(ddof=1) / num_runs**0.5))

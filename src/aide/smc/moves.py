@@ -36,6 +36,25 @@ class WeightedMove(Protocol):
         ...
 
 
+@runtime_checkable
+class KernelMove(WeightedMove, Protocol):
+    r"""A kernel that leaves `log_density` invariant, then a weight that depends on $y$ alone."""
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel."""
+        ...
+
+    @property
+    def log_density(self) -> LogDensity:
+        r"""$\log\gamma$, which the kernel leaves invariant."""
+        ...
+
+    def log_weight(self, y: Value) -> LogProb:
+        r"""$\log w(y)$."""
+        ...
+
+
 class Reweight(eqx.Module):
     r"""Stay at $x$ and change the density: $w = \gamma'(x)/\gamma(x)$."""
 
@@ -67,6 +86,10 @@ class Mcmc(eqx.Module):
     def backward(self, key: Key, y: Value) -> tuple[Value, LogProb]:
         """See `WeightedMove`."""
         return reversal_of(self.kernel).step(key, self.log_density, y), jnp.zeros(())
+
+    def log_weight(self, y: Value) -> LogProb:
+        """See `KernelMove`: nothing is weighed."""
+        return jnp.zeros(())
 
 
 class Chain(eqx.Module):

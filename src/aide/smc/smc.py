@@ -8,14 +8,21 @@ import jax.numpy as jnp
 
 from aide._algorithm import Draw, Label
 from aide._distribution import SampleFrom, check_distribution, log_density_of
-from aide._numerics import log_mean_exp, log_ratio, scaled_exp
+from aide._numerics import log_ratio, scaled_exp
 from aide._random import derive, derive_keys
 from aide._search import draw_index
 from aide._types import Key, LogDensity, LogProb, Value
 from aide._validate import check_count, check_scalar, raise_if
 from aide.smc.moves import Steps, WeightedMove
 from aide.smc.policy import AbstractResampler, EveryStep
-from aide.smc.sweep import Population, Retained, run_segment, start, walk_back
+from aide.smc.sweep import (
+    Population,
+    Retained,
+    run_segment,
+    start,
+    total_log_evidence,
+    walk_back,
+)
 
 ALL_ZERO = (
     "all particle weights are zero: no particle has positive density, so the algorithm has no "
@@ -74,7 +81,7 @@ class Smc(eqx.Module):
         r"""Run SMC; return a particle drawn by weight and $\log\gamma_T(x) - \log\hat p$."""
         key_start, key_moves, key_output = derive_keys(key, 3)
         initial = SampleFrom(self.initial)
-        population = start(key_start, initial, self._log_weight, self.num_particles, None)
+        population = start(key_start, initial, self.log_first_weight, self.num_particles, None)
         for index, segment in enumerate(self.moves):
             subkey = derive(key_moves, index)
             population, _ = run_segment(subkey, segment, self.resampler, population, None)
@@ -94,13 +101,14 @@ class Smc(eqx.Module):
             x, retained = walk_back(derive(key_back, index), segment, x)
             path.insert(0, retained)
         initial = SampleFrom(self.initial)
-        population = start(key_start, initial, self._log_weight, self.num_particles, x)
+        population = start(key_start, initial, self.log_first_weight, self.num_particles, x)
         for index, (segment, retained) in enumerate(zip(self.moves, path, strict=True)):
             subkey = derive(key_moves, index)
             population, _ = run_segment(subkey, segment, self.resampler, population, retained)
         return log_xi_of(self.log_joint(value), population)
 
-    def _log_weight(self, x: Value) -> LogProb:
+    def log_first_weight(self, x: Value) -> LogProb:
+        r"""$\log\gamma_1(x)/k_1(x)$, the weight of a particle at the start."""
         log_first = self.log_first
         if log_first is None:
             if self.moves:
@@ -120,7 +128,7 @@ def choose(key: Key, population: Population) -> Any:
 
 def log_xi_of(log_joint: Any, population: Population) -> LogProb:
     r"""$\log\gamma_T(x) - \log\hat p$; $-\infty$ where the retained path is impossible."""
-    log_evidence = population.log_evidence + log_mean_exp(population.log_weights)
+    log_evidence = total_log_evidence(population)
     log_evidence = jnp.where(log_evidence == jnp.inf, jnp.nan, log_evidence)
     log_xi = jnp.asarray(log_joint, float) - log_evidence
     if population.retained is None:

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from aide._numerics import log_mean_exp
 from aide._random import derive, derive_keys
 from aide._types import Key, Value
 from aide.smc.moves import Steps, WeightedMove
@@ -132,6 +133,11 @@ def walk_back(key: Key, segment: WeightedMove | Steps, y: Value) -> tuple[Value,
 
     steps = (jnp.arange(segment.num_steps, dtype=jnp.uint32), segment.inputs)
     return jax.lax.scan(body, y, steps, length=segment.num_steps, reverse=True)
+
+
+def total_log_evidence(population: Population) -> Float[Array, ""]:
+    r"""$\log\hat p$ so far, the current weights included."""
+    return population.log_evidence + log_mean_exp(population.log_weights)
 
 
 def _alone(retained: Value, like: Value) -> Value:

@@ -1,0 +1,113 @@
+r"""The other particles of an SMC run, given the path of one: an SMC over whole populations.
+
+Given its path, the rest of an SMC run has the law of conditional SMC weighted by $1/\hat p$. $K$
+populations (islands) are run around the path and weighed after each step by $1/\bar w_t$, the
+inverse of the factor which that step pays into $\hat p$; islands with low evidence multiply. The
+estimate of the normalising constant is unbiased for
+$E[1/\hat p] = q(x_{0:T})/\Gamma(x_{0:T})$, where $q(x_{0:T})$ is the density with which SMC puts
+out the path and $\Gamma$ its extended target. One island is plain conditional SMC.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from aide._distribution import sample_from
+from aide._numerics import log_mean_exp
+from aide._random import derive, derive_keys
+from aide._types import Key, LogProb
+from aide.learned.flat import Layout
+from aide.learned.transitions import Transitions
+from aide.smc.policy import AbstractResampler
+from aide.smc.smc import Smc
+from aide.smc.sweep import Population, Retained, advance, start, total_log_evidence
+
+
+class FlatMove:
+    """One step of an SMC algorithm on flat states."""
+
+    def __init__(self, transitions: Transitions, inputs: Any, layout: Layout):
+        self.move, self.layout = transitions.move_at(inputs), layout
+
+    def forward(self, key: Key, x: Array) -> tuple[Array, LogProb]:
+        """See `WeightedMove`."""
+        y, log_w = self.move.forward(key, self.layout.unravel(x))
+        return self.layout.ravel(y), log_w
+
+    def backward(self, key: Key, y: Array) -> tuple[Array, LogProb]:
+        """See `WeightedMove`."""
+        x, log_w = self.move.backward(key, self.layout.unravel(y))
+        return self.layout.ravel(x), log_w
+
+
+class Path(NamedTuple):
+    """Flat states and log weights at the start and after each step, [T + 1, ...]."""
+
+    states: Float[Array, "T d"]
+    log_weights: Float[Array, " T"]
+
+
+def log_inverse_evidence(
+    key: Key,
+    smc: Smc,
+    transitions: Transitions,
+    layout: Layout,
+    path: Path,
+    num_islands: int,
+    resampler: AbstractResampler,
+    true: Population | None,
+) -> LogProb:
+    r"""$\log$ of an unbiased estimate of $E[1/\hat p]$ around a path.
+
+    `true` holds the populations of the run that put the path out, stacked over the start and all
+    steps, with the path's slots as `retained`; they are one island then (the conditional twin).
+    """
+    key_start, key_steps, key_slot = derive_keys(key, 3)
+    first = lambda key: layout.ravel(sample_from(smc.initial, key))
+    weigh = lambda x: smc.log_first_weight(layout.unravel(x))
+    begin = lambda key: start(key, first, weigh, smc.num_particles, path.states[0])
+    slot = None
+    islands = jax.vmap(begin)(derive_keys(key_start, num_islands))
+    if true is not None:
+        slot = jax.random.randint(key_slot, (), 0, num_islands, jnp.int32)
+        islands = _settle(islands, slot, jax.tree.map(lambda a: a[0], true))
+    totals = jax.vmap(total_log_evidence)(islands)
+
+    def step(carry: Any, inputs: Any) -> tuple[Any, None]:
+        islands, totals, log_weights, log_estimate, slot = carry
+        index, inputs, kept, now = inputs
+        key_islands, key_moves = derive_keys(derive(key_steps, index), 2)
+        done = resampler(key_islands, log_weights, slot)
+        if done.ancestors is not None:
+            pick = lambda a: a.at[done.ancestors].get(mode="promise_in_bounds")
+            islands, totals = jax.tree.map(pick, (islands, totals))
+        move = FlatMove(transitions, inputs, layout)
+        moved = lambda key, island: advance(key, move, smc.resampler, island, kept)[0]
+        islands = jax.vmap(moved)(derive_keys(key_moves, num_islands), islands)
+        if now is not None:
+            islands = _settle(islands, done.retained, now)
+        after = jax.vmap(total_log_evidence)(islands)
+        log_weights = done.log_weights + totals - after
+        log_estimate = log_estimate + done.log_evidence
+        return (islands, after, log_weights, log_estimate, done.retained), None
+
+    times = jnp.arange(transitions.num_steps, dtype=jnp.uint32)
+    kept = Retained(path.states[1:], path.log_weights[1:])
+    later = None if true is None else jax.tree.map(lambda a: a[1:], true)
+    carry = (islands, totals, -totals, jnp.zeros((), totals.dtype), slot)
+    steps = (times, transitions.inputs, kept, later)
+    (_, _, log_weights, log_estimate, _), _ = jax.lax.scan(step, carry, steps)
+    return log_estimate + log_mean_exp(log_weights)
+
+
+def _settle(islands: Population, slot: Any, population: Population) -> Population:
+    """Put one population in the place of an island."""
+
+    def place(stack: Array, new: Any) -> Array:
+        here = jnp.arange(stack.shape[0]) == slot
+        here = here.reshape((-1,) + (1,) * (stack.ndim - 1))
+        return jnp.where(here, jnp.asarray(new, stack.dtype)[None], stack)
+
+    return jax.tree.map(place, islands, population)

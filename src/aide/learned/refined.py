@@ -1,0 +1,149 @@
+r"""SMC and AIS with learned meta-inference.
+
+The path $x_{0:T}$ that led to the output $x$ is hidden, and so are the other particles.
+Meta-inference guesses the path by SMC backwards in time (`aide.learned.backward`) for
+
+$$f(x_{0:T}) = q_0(x_0)\,c_0(x_0) \prod_t k_t(x_t \mid x_{t-1})\,c_t(x_t), \qquad
+c_t(x) = \frac{w_t(x)}{m_t(w_t(x))},$$
+
+which is nearly the law of the path that survives (`aide.learned.survival`; with $P = 1$, $m = w$
+and it is exactly that of the chain), and then the other particles by SMC over whole populations
+(`aide.learned.islands`). With $\hat Z$ the estimate of $\int f$ given $x$ and $\hat C$ that of
+$E[1/\hat p]$ around the path,
+
+$$\xi = \hat Z\,\hat C \prod_t m_t(w_t(x_t)), \qquad E_r[\xi] = q(x).$$
+
+`simulate` runs SMC, then the conditional twins of both around what really happened.
+"""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from aide._algorithm import Draw, Label
+from aide._random import derive, derive_keys
+from aide._types import Key, LogProb, Value
+from aide._validate import check_count, raise_if
+from aide.learned.backward import Backward, choose_path
+from aide.learned.fit import ReverseFit
+from aide.learned.flat import Layout
+from aide.learned.islands import Path, log_inverse_evidence
+from aide.learned.selected import SmcRun
+from aide.learned.survival import MeanWeights
+from aide.learned.sweep import log_estimate
+from aide.smc.policy import AbstractResampler, EssBelow
+from aide.smc.resampling import Systematic
+from aide.smc.smc import ALL_ZERO, Smc
+
+
+class RefinedSmc(eqx.Module):
+    r"""An SMC algorithm, with the same outputs for the same key and tighter meta-inference.
+
+    Built by `aide.refine`.
+
+    Args:
+        smc: The algorithm; one `Steps` of moves that are kernels with weights.
+        fit: What was learned.
+        num_reverse: Reverse particles, for the path.
+        num_islands: Populations, for the other particles.
+        resampler: When and how reverse particles and populations are resampled.
+        label: A name for tables.
+    """
+
+    smc: Smc
+    fit: ReverseFit
+    num_reverse: int = eqx.field(static=True)
+    num_islands: int = eqx.field(static=True, default=1)
+    resampler: AbstractResampler = EssBelow(0.8, Systematic())
+    label: str = eqx.field(converter=Label, default="")
+
+    def __check_init__(self) -> None:
+        check_count("num_reverse", self.num_reverse)
+        check_count("num_islands", self.num_islands)
+
+    @property
+    def log_z(self) -> float:
+        r"""$\log Z = 0$: $\xi$ is an unbiased estimate of $q(x)$ itself."""
+        return 0.0
+
+    def with_reverse(self, num_reverse: int) -> "RefinedSmc":
+        """The same algorithm with another number of reverse particles."""
+        return dataclasses.replace(self, num_reverse=num_reverse)
+
+    def simulate(self, key: Key) -> Draw:
+        r"""Run SMC, then walk back around the path of its output."""
+        run = SmcRun(self.smc)
+        layout, x, trace, totals, _, populations = run.traced(key)
+        # Keys 0 to 2 are those of the run.
+        key_back, key_islands = derive(key, 3), derive(key, 4)
+        population, _ = self._walk_back(key_back, run, layout, x, trace)
+        log_xi = log_estimate(population)
+        if self.smc.num_particles > 1:
+            states = jnp.concatenate([trace[0].before, x[None]])
+            log_xi = log_xi + self._log_others(key_islands, run, layout, states, populations)
+        return Draw(layout.unravel(x), raise_if(log_xi, totals[-1] == -jnp.inf, ALL_ZERO))
+
+    def regenerate(self, key: Key, value: Value) -> LogProb:
+        r"""Walk back from $x$, choose a path, guess the other particles."""
+        key_back, key_path, key_islands = derive_keys(key, 3)
+        run, layout = SmcRun(self.smc), Layout(value)
+        x = layout.flat
+        population, history = self._walk_back(key_back, run, layout, x, None)
+        log_xi = log_estimate(population)
+        if self.smc.num_particles == 1:
+            return log_xi
+        states = jnp.concatenate([choose_path(key_path, population, history), x[None]])
+        log_others = self._log_others(key_islands, run, layout, states, None)
+        return jnp.where(log_xi == -jnp.inf, -jnp.inf, log_xi + log_others)
+
+    def _log_others(
+        self, key: Key, run: SmcRun, layout: Layout, states: Array, true: Any
+    ) -> LogProb:
+        r"""$\log\hat C \prod_t m_t(w_t)$."""
+        transitions = run.transitions
+        log_w = run.log_weights(layout, states)
+        path = Path(states, log_w)
+        options = (self.num_islands, self.resampler, true)
+        log_c = log_inverse_evidence(key, self.smc, transitions, layout, path, *options)
+        log_means = jax.vmap(lambda mean, w: mean(w))(self.fit.mean_weights, log_w)
+        return jnp.where(jnp.any(log_w == -jnp.inf), -jnp.inf, log_c + jnp.sum(log_means))
+
+    def _walk_back(self, key: Key, run: SmcRun, layout: Layout, x: Array, trace: Any) -> Any:
+        transitions, means = run.transitions, self.fit.mean_weights
+        backward = Backward(self.fit.models, self.fit.index, self.num_reverse, self.resampler)
+        # A step's inputs travel with the mean weights after it.
+        pick = lambda part: jax.tree.map(lambda a: jnp.asarray(a)[part], means)
+        inputs = (transitions.inputs, pick(slice(1, None)))
+        move_at = _First(transitions.move_at)
+        timed = dataclasses.replace(transitions, move_at=move_at, inputs=inputs)
+
+        def log_start(states: Array) -> Array:
+            weigh = lambda x: self.smc.log_first_weight(layout.unravel(x))
+            return transitions.log_start(layout, states) + self._log_survival(
+                jax.vmap(weigh, -1)(states), pick(0)
+            )
+
+        def log_factor(inputs: Any, states: Array) -> Array:
+            weigh = lambda x: transitions.move_at(inputs[0]).log_weight(layout.unravel(x))
+            return self._log_survival(jax.vmap(weigh, -1)(states), inputs[1])
+
+        return backward.run(key, timed, layout, x, trace, log_start, log_factor)
+
+    def _log_survival(self, log_w: Array, mean: MeanWeights) -> Array:
+        r"""$\log c = \log w - \log m(w)$."""
+        if self.smc.num_particles == 1:
+            return jnp.zeros_like(log_w)
+        return jnp.where(log_w == -jnp.inf, -jnp.inf, log_w - mean(log_w))
+
+
+class _First(eqx.Module):
+    """Builds a move from the first of a pair of inputs."""
+
+    move_at: Any
+
+    def __call__(self, inputs: Any) -> Any:
+        return self.move_at(inputs[0])

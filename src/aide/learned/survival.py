@@ -1,0 +1,64 @@
+r"""How a particle's weight bears on its survival among the others.
+
+SMC puts out the path $x_{0:T}$ with density $\Gamma(x_{0:T})\,E[\prod_t 1/\bar w_t]$, where
+$\bar w_t$ is the mean weight of a population around it. Under the law of runs that did put it out,
+$E[\bar w_t] = 1/E[1/\bar w_t]$ for each step, so $m_t(w) = E[\bar w_t \mid w_t = w]$, learned from
+pilots, stands for the others. A low weight that survived had poor company ($P = 1$: $m = w$); among
+many particles it had luck ($m$ does not depend on $w$).
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from aide.learned.joint import Stored
+
+EDGES = (0.0, 0.01, 0.03, 0.08, 0.2, 0.4, 0.6, 0.8, 0.92, 0.97, 0.99, 1.0)
+"""Pilots are binned by quantiles of their weights; tails matter most."""
+OUTER = 3
+"""So many bins at an end tell how to go on beyond it."""
+
+
+class MeanWeights(eqx.Module):
+    r"""$\log m_t$ as a piecewise linear function of $\log w_t$.
+
+    One function, or several stacked along a leading axis.
+
+    Attributes:
+        log_own: Knots.
+        log_mean: Values there.
+        slopes: Below and above all knots.
+    """
+
+    log_own: Stored
+    log_mean: Stored
+    slopes: Stored
+
+    def __call__(self, log_w: Array) -> Array:
+        r"""$\log m(w)$."""
+        knots, slopes = jnp.asarray(self.log_own), jnp.asarray(self.slopes)
+        inside = jnp.clip(log_w, knots[0], knots[-1])
+        beyond = jnp.where(log_w == inside, 0.0, log_w - inside)
+        slope = jnp.where(beyond < 0.0, slopes[0], slopes[1])
+        beyond = jnp.where(slope == 0.0, 0.0, beyond)  # 0 times infinity is 0 here
+        return jnp.interp(inside, knots, jnp.asarray(self.log_mean)) + slope * beyond
+
+    @staticmethod
+    def learn(log_own: np.ndarray, log_mean: np.ndarray) -> "MeanWeights":
+        """From pilots: weights of the surviving path and of the population, [n, T + 1]."""
+        fits = [_regress(*columns) for columns in zip(log_own.T, log_mean.T, strict=True)]
+        return MeanWeights(*(np.stack(parts) for parts in zip(*fits, strict=True)))
+
+
+def _regress(log_own: np.ndarray, log_mean: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Means within bins, and slopes between 0 and 1 at the ends."""
+    order = np.argsort(log_own, kind="stable")
+    cuts = np.round(np.array(EDGES) * len(order)).astype(int)
+    bins = [order[a:b] for a, b in zip(cuts, cuts[1:], strict=False) if b > a]
+    knots = np.array([log_own[chosen].mean() for chosen in bins])
+    knots = knots + 1e-9 * np.arange(len(bins))
+    means = np.array([np.logaddexp.reduce(log_mean[c]) - np.log(len(c)) for c in bins])
+    ends = (slice(OUTER), slice(-OUTER, None))
+    slopes = [np.polyfit(knots[end], means[end], 1)[0] for end in ends]
+    return knots, means, np.clip(slopes, 0.0, 1.0)

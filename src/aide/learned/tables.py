@@ -1,0 +1,84 @@
+r"""Fitting tables to pilots with discrete states (NumPy).
+
+The table is the pilots' relative frequencies, drawn towards the table of the time before; the
+weights of the three components are those that best predict pilots the table has not seen.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from aide.learned.em import FEWEST
+from aide.learned.pilots import PartRecords
+from aide.learned.table import JointTable, states_of, strides_of
+
+LARGEST = 200_000
+"""States times branches; larger tables are not learned from thousands of pilots."""
+PRIOR_COUNTS = 20.0
+"""Counts of the table of the time before (at first: of equal chances)."""
+ITERATIONS = 200
+
+
+def box_of(parts: tuple[PartRecords, ...], num_branches: int) -> tuple[np.ndarray, np.ndarray]:
+    """The lowest and highest value of every coordinate; an error if the table were too large."""
+    low = np.min([part.state.min(axis=(0, 1)) for part in parts], axis=0)
+    high = np.max([part.state.max(axis=(0, 1)) for part in parts], axis=0)
+    entries = np.prod(high - low + 1) * num_branches
+    if entries > LARGEST:
+        raise ValueError(
+            f"a table over these discrete states would have {entries:.3g} entries "
+            f"({len(low)} variables, {num_branches} branches); at most {LARGEST} can be learned. "
+            "Use canonical meta-inference (meta='canonical') and raise num_meta_target."
+        )
+    return low, high
+
+
+def fit_tables(
+    part: PartRecords, num_branches: int, low: np.ndarray, high: np.ndarray, log_z: np.ndarray
+) -> JointTable:
+    r"""The models of one part of the kernel, stacked over the grid's times.
+
+    `log_z` holds $\log\hat Z$ for every time.
+    """
+    num, num_times = part.branch.shape
+    size = int(np.prod(high - low + 1))
+    number = ((part.state - low) * strides_of(low, high)).sum(axis=2).astype(int)
+    entry = number * num_branches + part.branch
+    halves = np.arange(num) % 2
+    tables = np.full((3, size * num_branches), 1 / (size * num_branches))
+    weights, models = np.full(3, 1 / 3), []
+    for t in range(num_times):
+        for which, chosen in enumerate((halves == 0, halves == 1, slice(None))):
+            counts = np.bincount(entry[chosen, t], minlength=size * num_branches)
+            total = counts.sum() + PRIOR_COUNTS
+            tables[which] = (counts + PRIOR_COUNTS * tables[which]) / total
+        own = part.log_own[:, t]
+        unseen = np.where(halves, tables[0][entry[:, t]], tables[1][entry[:, t]])
+        marginals = tables[:2].reshape(2, size, num_branches).sum(axis=2)
+        lagging = np.where(halves, marginals[0][number[:, t]], marginals[1][number[:, t]])
+        log_gamma = part.log_density[:, t] - log_z[t]
+        with np.errstate(divide="ignore"):
+            terms = np.stack([log_gamma + own, np.log(lagging) + own, np.log(unseen)])
+        weights = _best_weights(terms, weights)
+        table = tables[2].reshape(size, num_branches)
+        models.append(JointTable.from_table(weights, table, low, high, float(log_z[t])))
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *models)
+
+
+def log_sum(log_density: Any, low: np.ndarray, high: np.ndarray) -> float:
+    r"""$\log\sum_y\gamma(y)$ over the box."""
+    values = log_density(states_of(low, high))
+    return float(np.logaddexp.reduce(values))
+
+
+def _best_weights(log_terms: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """EM for the weights of a mixture of three given densities, none below a fraction of a run."""
+    for _ in range(ITERATIONS):
+        with np.errstate(divide="ignore"):
+            joint = np.log(weights)[:, None] + log_terms
+        total = np.logaddexp.reduce(joint, axis=0)
+        counts = np.exp(joint - total).sum(axis=1)
+        weights = np.maximum(counts, FEWEST)
+        weights = weights / weights.sum()
+    return weights

@@ -1,0 +1,272 @@
+r"""SMC and AIS with learned meta-inference: an exact identity, enumeration, laws, controls.
+
+Models are stated by hand, badly; any model must obey the laws.
+"""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from reference.annealing import GAMMA, PRIOR, STATES, enumerate_smc
+from reference.resampling import LAWS, TWINS
+from support import Z_MAX, laws, toys, z_score
+from support.registry import LINE, Entry
+
+import aide
+from aide.estimation.engine import QUICK_OPTIONS as QUICK
+from aide.estimation.engine import compile_quickly
+from aide.learned.fit import ReverseFit
+from aide.learned.mixture import JointMixture
+from aide.learned.refined import RefinedSmc
+from aide.learned.survival import MeanWeights
+from aide.learned.table import JointTable
+from aide.problems.distributions import Normal
+
+TEMPERATURES = np.array([0.2, 0.5, 1.0])
+KERNELS = {
+    "walk": aide.RandomWalk(0.8),
+    "mala": aide.mala(0.7),
+    "cycle": aide.Cycle(aide.RandomWalk(0.8), aide.Independence(Normal(0.5, 1.5))),
+}
+
+
+def tempered(kernel, num_particles, resampler=None):
+    parts = {"kernel": KERNELS[kernel], "temperatures": TEMPERATURES}
+    return aide.tempered_smc(
+        toys.PRIOR, toys.log_joint, num_particles=num_particles, resampler=resampler, **parts
+    )
+
+
+def stack(*trees):
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
+
+
+def wide(seed, share):
+    """Two Gaussians per branch and two lagging ones, badly placed; `share` is the kernel's."""
+    rng = np.random.default_rng(seed)
+    weights = np.append(share, rng.dirichlet(np.ones(6)) * (1 - share))
+    roots = rng.normal(0.0, 0.3, (4, 2, 2)) + 1.5 * np.eye(2)
+    moments = (weights, rng.normal(0.3, 0.4, (4, 2)), roots @ roots.mT)
+    lagging = (rng.normal(0.3, 0.4, (2, 1)), np.array([[[1.5]], [[2.5]]]))
+    with np.errstate(divide="ignore"):
+        return JointMixture.from_moments(*moments, [0, 0, 1, 1], 1, 0.4, lagging)
+
+
+def made_up_means(num):
+    knots = np.array([-1.0, -0.2, 0.5]) + 0.1 * np.arange(num)[:, None]
+    values = np.array([-0.6, -0.3, 0.4]) - 0.1 * np.arange(num)[:, None]
+    return MeanWeights(knots, values, np.tile([0.3, 0.9], (num, 1)))
+
+
+def refined(smc, num_reverse, num_islands, share=0.3):
+    num_parts = 2 if isinstance(smc.moves[0].move_at.kernel, aide.Cycle) else 1
+    models = tuple(stack(wide(2 * i, share), wide(2 * i + 1, share)) for i in range(num_parts))
+    blank = np.zeros(2)
+    index = np.arange(2, dtype=np.int32)
+    fit = ReverseFit(models, index, blank, blank, blank, {}, made_up_means(3))
+    return RefinedSmc(smc, fit, num_reverse, num_islands)
+
+
+RESAMPLERS = [None, aide.EssBelow(0.9, aide.Systematic()), aide.Never()]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("num_particles", [1, 2, 3])
+def test_with_the_kernel_alone_it_is_canonical(kernel, num_particles, x64):
+    r"""One reverse particle, one island, $w_0 = 1$: the same outputs and $\xi$, run by run."""
+    keys = jax.vmap(jax.random.key)(jnp.arange(20))
+    for resampler in RESAMPLERS[: 3 if kernel == "walk" else 1]:
+        smc = tempered(kernel, num_particles, resampler)
+        same = refined(smc, 1, 1, share=1.0)
+        one, two = (
+            jax.jit(jax.vmap(algorithm.simulate), compiler_options=QUICK)(keys)
+            for algorithm in (smc, same)
+        )
+        np.testing.assert_allclose(one.value, two.value, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(one.log_xi, two.log_xi, rtol=0, atol=1e-9)
+
+
+def scores(algorithm, seed=0):
+    entry = Entry(algorithm, *LINE, num_runs=20_000)
+    draws = laws.law_draws(entry, seed)
+    log_ratio = laws.log_ratios(draws)
+    assert laws.swap_information(log_ratio) > 200
+    return {
+        "1, mass": laws.mass_z(draws),
+        "1, probe": laws.probe_z(draws),
+        "2, binned": laws.swap_z(log_ratio),
+        "2, exchange": laws.exchange_z(log_ratio),
+        "5": laws.density_z(draws, entry.log_h),
+    }
+
+
+CORE = {("walk", 1, 2, 1), ("walk", 2, 1, 1), ("walk", 2, 2, 3)}
+SIZES = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (2, 1, 1), (2, 2, 3), (2, 3, 2), (3, 1, 3), (3, 3, 1)]
+CASES = [
+    pytest.param(kernel, *sizes, marks=() if (kernel, *sizes) in CORE else pytest.mark.full)
+    for kernel in KERNELS
+    for sizes in SIZES
+]
+
+
+@pytest.mark.parametrize(("kernel", "num_particles", "num_reverse", "num_islands"), CASES)
+def test_laws(kernel, num_particles, num_reverse, num_islands):
+    algorithm = refined(tempered(kernel, num_particles), num_reverse, num_islands)
+    broken = {k: z for k, z in scores(algorithm).items() if not abs(z) < Z_MAX}
+    assert not broken
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("resampler", RESAMPLERS[1:])
+def test_laws_with_other_resamplers(resampler):
+    algorithm = refined(tempered("walk", 3, resampler), 2, 2)
+    broken = {k: z for k, z in scores(algorithm).items() if not abs(z) < Z_MAX}
+    assert not broken
+
+
+class ForgetsTheRun(RefinedSmc):
+    """The mistake: no island holds the run that really took place."""
+
+    def _log_others(self, key, run, layout, states, true):
+        return super()._log_others(key, run, layout, states, None)
+
+
+class LeavesOutTheOthers(RefinedSmc):
+    r"""The mistake: $f$ is taken for the law of the surviving path."""
+
+    def _log_others(self, key, run, layout, states, true):
+        return jnp.zeros(())
+
+
+@pytest.mark.parametrize("wrong", [ForgetsTheRun, LeavesOutTheOthers])
+def test_mistakes_are_rejected(wrong):
+    """One island and several reverse particles show them best."""
+    right = refined(tempered("walk", 2), 3, 1)
+    fields = [getattr(right, field.name) for field in dataclasses.fields(right)]
+    found = {law for law, z in scores(wrong(*fields)).items() if abs(z) > 2 * Z_MAX}
+    assert found
+
+
+def test_a_wrong_model_density_is_rejected():
+    right = refined(tempered("walk", 1), 1, 1)
+    where = lambda algorithm: algorithm.fit.models[0].log_scale_v
+    wrong = eqx.tree_at(where, right, np.zeros_like(where(right)))
+    assert abs(scores(wrong)["1, mass"]) > 2 * Z_MAX
+
+
+def log_joint(x):
+    return jnp.log(jnp.asarray(GAMMA)[3 * x[0] + x[1]])
+
+
+def discrete_smc(temperature=0.4):
+    states = jnp.asarray(STATES, jnp.int32)
+    prior = aide.Tractable(
+        lambda key: states[jax.random.choice(key, 9, p=jnp.asarray(PRIOR))],
+        lambda x: jnp.log(jnp.asarray(PRIOR)[3 * x[0] + x[1]]),
+    )
+    return aide.tempered_smc(
+        prior,
+        log_joint,
+        kernel=aide.GibbsSites([0, 1], 3),
+        num_particles=2,
+        temperatures=[temperature, 1.0],
+    )
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (2, 3)])
+def test_tempered_smc_on_nine_states(sizes, x64):
+    r"""$E_r[\xi] = q(x)$ and $E_q[1\{x\}/\xi] = 1$, with $q$ enumerated over all traces."""
+    smc, rng = discrete_smc(), np.random.default_rng(0)
+    model = lambda: JointTable.from_table(
+        np.array([0.3, 0.3, 0.4]),
+        rng.dirichlet(np.full(27, 0.5)).reshape(9, 3),
+        np.zeros(2),
+        np.full(2, 2.0),
+        0.2,
+    )
+    blank = np.zeros(1)
+    models = tuple(stack(model()) for _ in range(2))
+    fit = ReverseFit(models, np.zeros(1, np.int32), blank, blank, blank, {}, made_up_means(2))
+    algorithm = RefinedSmc(smc, fit, *sizes)
+    sites = (0, 1)
+    traces = enumerate_smc(0.4, LAWS["multinomial"], TWINS["multinomial"], sites, sites[::-1])
+    q = np.bincount(traces.last.ravel(), weights=traces.q.ravel(), minlength=9)
+    keys = jax.vmap(jax.random.key)(jnp.arange(20_000))
+    draws = jax.jit(jax.vmap(algorithm.simulate), compiler_options=QUICK)(keys)
+    number = np.asarray(draws.value @ jnp.array([3, 1]))
+    inverse = np.exp(-np.asarray(draws.log_xi))
+    regenerate = jax.jit(jax.vmap(algorithm.regenerate, (0, None)), compiler_options=QUICK)
+    for i, state in enumerate(jnp.asarray(STATES, jnp.int32)):
+        assert abs(z_score((number == i) * 1.0 - q[i])) < Z_MAX
+        assert abs(z_score((number == i) * inverse - 1.0)) < Z_MAX
+        assert abs(z_score(np.exp(np.asarray(regenerate(keys, state))) - q[i])) < Z_MAX
+
+
+def test_mean_weights_are_learned():
+    """Alone, the mean is the weight itself; among many it hardly depends on it."""
+    rng = np.random.default_rng(0)
+    own = rng.normal(0.0, 2.0, (4000, 2))
+    alone = MeanWeights.learn(own, own)
+    many = MeanWeights.learn(own, np.log(np.exp(own) / 1000 + 1.3))
+    pick = lambda means: jax.tree.map(lambda a: a[1], means)
+    points = jnp.array([-9.0, -1.0, 0.5, 8.0])
+    np.testing.assert_allclose(pick(alone)(points), points, atol=0.5)
+    np.testing.assert_allclose(pick(many)(points[:3]), np.log(1.3), atol=0.05)
+
+
+def test_refining_tightens_and_keeps_the_outputs():
+    """A coarse schedule and two particles; the fit is reused and stored."""
+    smc = tempered("walk", 2)
+    gold = aide.Tractable.of(Normal(0.3, 1.5))
+    key = jax.random.key(1)
+    with compile_quickly():
+        tight = aide.refine(key, smc, num_pilots=1000, num_components=2, num_reverse=40)
+        assert tight.num_islands == 20
+        assert tight.label.endswith("refined")
+        results = [
+            aide.estimate(
+                jax.random.key(2), gold, algorithm, num_gold=400, num_target=400, keep_values=True
+            )
+            for algorithm in (smc, tight)
+        ]
+    one, two = (result.draws.target.values for result in results)
+    np.testing.assert_allclose(one, two, rtol=0, atol=1e-12)
+    loose, tighter = (result.looseness.target for result in results)
+    assert loose is not None
+    assert tighter is not None
+    assert tighter.value < 0.3 * loose.value
+    assert results[1].value < results[0].value
+    again = aide.refine(key, smc, fit=tight.fit, num_reverse=5, num_islands=1)
+    assert again.fit is tight.fit
+
+
+def test_fits_are_stored(tmp_path):
+    algorithm = refined(tempered("cycle", 2), 1, 1)
+    algorithm.fit.save(tmp_path / "fit.eqx")
+    again = aide.load_reverse(tmp_path / "fit.eqx")
+    for one, two in zip(jax.tree.leaves(algorithm.fit), jax.tree.leaves(again), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_messages():
+    key = jax.random.key(0)
+    smc = tempered("walk", 2)
+    with pytest.raises(TypeError, match="refine needs an algorithm built by aide.ais"):
+        aide.refine(key, aide.sir(toys.PRIOR, toys.log_joint, num_particles=3))
+    opaque = aide.Kernel(aide.RandomWalk(0.3).step, reversible=True)
+    parts = {"num_particles": 2, "num_temperatures": 3}
+    with pytest.raises(TypeError, match="keeps no record"):
+        aide.refine(key, aide.tempered_smc(toys.PRIOR, toys.log_joint, kernel=opaque, **parts))
+    fit = refined(smc, 1, 1).fit
+    four = aide.tempered_smc(
+        toys.PRIOR, toys.log_joint, kernel=KERNELS["walk"], num_particles=2, num_temperatures=4
+    )
+    with pytest.raises(ValueError, match="this fit is for 2 moves of an SMC algorithm, got one w"):
+        aide.refine(key, four, fit=fit)
+    with pytest.raises(ValueError, match="models for 1 kernels"):
+        aide.refine(key, tempered("cycle", 2), fit=fit)
+    with pytest.raises(ValueError, match="num_reverse"):
+        aide.refine(key, smc, fit=fit, num_reverse=0)

@@ -1,0 +1,197 @@
+r"""Discrete states: reverse models by table, against enumeration.
+
+The nine states of `reference.annealing`; a Gibbs sweep over the sites 0, 1, 0 and a Metropolis walk
+around the first site. Tables are made up, and bad.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from reference.annealing import GAMMA, PRIOR, STATES, gibbs_sweep, metropolis
+from support import Z_MAX, z_score
+
+import aide
+from aide.estimation.engine import QUICK_OPTIONS as QUICK
+from aide.estimation.engine import compile_quickly
+from aide.learned.chain import LearnedChain
+from aide.learned.joint import redirect
+from aide.learned.table import JointTable, states_of, strides_of
+
+LOW, HIGH = np.zeros(2), np.full(2, 2.0)
+NUM_RUNS = 20_000
+
+
+def log_joint(x):
+    return jnp.log(jnp.asarray(GAMMA)[3 * x[0] + x[1]])
+
+
+def start():
+    choose = lambda key: jax.random.choice(key, 9, p=jnp.asarray(PRIOR))
+    log_start = lambda x: jnp.log(jnp.asarray(PRIOR)[3 * x[0] + x[1]])
+    return aide.Tractable(lambda key: jnp.asarray(STATES, jnp.int32)[choose(key)], log_start)
+
+
+class Hop(aide.AbstractMetropolis):
+    """Move the first site up or down, around the clock; up with chance 0.7."""
+
+    def noise(self, key, x):
+        return jnp.where(jax.random.bernoulli(key, 0.7), 1, 2).astype(jnp.int32)
+
+    def log_noise(self, x, v):
+        return jnp.where(v == 1, jnp.log(0.7), jnp.log(0.3))
+
+    def involution(self, log_density, x, v):
+        return x.at[0].set((x[0] + v) % 3), (3 - v).astype(v.dtype)
+
+
+def hop_matrix():
+    target = lambda step: 3 * ((STATES[:, 0] + step) % 3) + STATES[:, 1]
+    proposal = np.zeros((9, 9))
+    for step, chance in ((1, 0.7), (2, 0.3)):
+        proposal[np.arange(9), target(step)] += chance
+    return metropolis(GAMMA, proposal)
+
+
+CHAINS = {
+    "sweep": (aide.GibbsSites([0, 1, 0], 3), gibbs_sweep(GAMMA, (0, 1, 0))),
+    "hop": (aide.FiniteNoise(Hop(), np.array([1, 2], np.int32)), hop_matrix()),
+}
+
+
+def made_up(rng, num_branches):
+    """Wrong everywhere; one entry is 0, but the kernel's own guess covers it."""
+    table = rng.dirichlet(np.full(9 * num_branches, 0.5)).reshape(9, num_branches)
+    table[4, 1] = 0.0
+    return JointTable.from_table(np.array([0.2, 0.3, 0.5]), table, LOW, HIGH, 0.4)
+
+
+def chain(name, num_particles, num_steps=2):
+    kernel, _ = CHAINS[name]
+    rng = np.random.default_rng(3)
+    stack = lambda *leaves: np.stack(leaves)
+    branches = [3, 3, 3] if name == "sweep" else [4]
+    models = tuple(jax.tree.map(stack, made_up(rng, b), made_up(rng, b)) for b in branches)
+    index = np.arange(num_steps, dtype=np.int32)
+    return LearnedChain(start(), log_joint, kernel, models, index, num_particles)
+
+
+def test_states_are_numbered():
+    states = states_of(np.array([-1.0, 2.0]), np.array([1.0, 3.0]))
+    assert states.tolist() == [[-1, 2], [-1, 3], [0, 2], [0, 3], [1, 2], [1, 3]]
+    strides = strides_of(np.array([-1.0, 2.0]), np.array([1.0, 3.0]))
+    np.testing.assert_array_equal((states - [-1.0, 2.0]) @ strides, np.arange(6))
+
+
+def test_the_joint_sums_to_the_marginal_and_is_proposed(x64):
+    """Also where a branch is impossible; outside the box only the kernel's component is left."""
+    model = jax.tree.map(jnp.asarray, made_up(np.random.default_rng(0), 3))
+    y = jnp.asarray(STATES.T, float)
+    scores, log_q = model.score(y, jnp.log(jnp.asarray(GAMMA)))
+    own = jnp.asarray(np.random.default_rng(1).dirichlet(np.ones(3), 9).T)
+    possible = jnp.asarray([[True] * 9, [True, False, True] * 3, [True] * 9])
+    own = jnp.where(possible, own, 0.0) / jnp.sum(jnp.where(possible, own, 0.0), axis=0)
+    branches = [jnp.full(9, b) for b in range(3)]
+    joint = [
+        model.log_joint(scores, y, jnp.zeros((0, 9)), b, possible, jnp.log(own)[int(b[0])])
+        for b in branches
+    ]
+    joint = np.exp(np.stack(joint))
+    np.testing.assert_allclose(joint.sum(axis=0), np.exp(log_q), rtol=1e-12)
+    num = 20_000
+    point = (np.arange(num) + 0.5) / num
+    for state in range(9):
+        many = jnp.repeat(y[:, state : state + 1], num, axis=1)
+        wide = jnp.repeat(scores[:, state : state + 1], num, axis=1)
+        guess = model.propose(jnp.asarray(point), jnp.zeros((0, num)), wide, many)
+        here = jnp.repeat(possible[:, state : state + 1], num, axis=1)
+        branch = redirect(guess.branch, here)
+        found = np.bincount(branch[~np.asarray(guess.own)], minlength=3) / num
+        found = found + np.mean(guess.own) * np.asarray(own[:, state])
+        np.testing.assert_allclose(found, joint[:, state] / joint[:, state].sum(), atol=5e-4)
+    outside, _ = model.score(jnp.full((2, 1), 5.0), jnp.zeros(1))
+    assert outside[0, 0] == model.log_kernel
+    assert np.all(np.asarray(outside[1:]) == -np.inf)
+
+
+CASES = [
+    pytest.param(name, num, marks=() if name == "hop" or num == 2 else pytest.mark.full)
+    for name in CHAINS
+    for num in (1, 2, 3)
+]
+
+
+@pytest.mark.parametrize(("name", "num_particles"), CASES)
+def test_xi_averages_to_the_output_density(name, num_particles, x64):
+    """Also around true runs: E[1/xi; x] = 1 for every state."""
+    algorithm = chain(name, num_particles)
+    _, matrix = CHAINS[name]
+    q = PRIOR @ matrix @ matrix
+    runs = jnp.arange(NUM_RUNS)
+    keys = jax.vmap(jax.random.key)(runs)
+    states = jnp.asarray(STATES, jnp.int32)
+    regenerate = jax.jit(jax.vmap(algorithm.regenerate, (0, None)), compiler_options=QUICK)
+    for number, state in enumerate(states):
+        xi = np.exp(np.asarray(regenerate(keys, state)))
+        assert abs(z_score(xi - q[number])) < Z_MAX
+    draws = jax.jit(jax.vmap(algorithm.simulate), compiler_options=QUICK)(keys)
+    number = np.asarray(draws.value @ jnp.array([3, 1]))
+    inverse = np.exp(-np.asarray(draws.log_xi))
+    for state in range(9):
+        assert abs(z_score((number == state) * inverse - 1.0)) < Z_MAX
+        assert abs(z_score((number == state) * 1.0 - q[state])) < Z_MAX
+
+
+def test_a_wrong_table_is_rejected(x64):
+    """The claimed density is that of another table than the one that proposes."""
+    right = chain("hop", 1)
+
+    class Wrong(JointTable):
+        def log_joint(self, scores, y, noise, branch, possible, log_own):
+            honest = super().log_joint(scores, y, noise, branch, possible, log_own)
+            return honest + jnp.where(branch == 1, 0.3, 0.0)
+
+    names = JointTable.__dataclass_fields__
+    wrong = Wrong(*(getattr(right.models[0], name) for name in names))
+    algorithm = LearnedChain(start(), log_joint, right.kernel, (wrong,), right.index, 1)
+    keys = jax.vmap(jax.random.key)(jnp.arange(NUM_RUNS))
+    states = jnp.asarray(STATES, jnp.int32)
+    run = jax.jit(jax.vmap(algorithm.regenerate, (0, None)), compiler_options=QUICK)
+    q = PRIOR @ hop_matrix() @ hop_matrix()
+    scores = [z_score(np.exp(np.asarray(run(keys, s))) - q[i]) for i, s in enumerate(states)]
+    assert max(map(abs, scores)) > 2 * Z_MAX
+
+
+def test_learned_tables_are_tight():
+    kernel, matrix = CHAINS["sweep"]
+    gold = np.array(GAMMA) / np.sum(GAMMA)
+    cumulative = jnp.asarray(np.cumsum(gold), jnp.float32)
+    exact = aide.Tractable(
+        lambda key: jnp.asarray(STATES, jnp.int32)[
+            jnp.searchsorted(cumulative, jax.random.uniform(key, dtype=jnp.float32))
+        ],
+        lambda x: log_joint(x) - float(np.log(np.sum(GAMMA))),
+    )
+    options = {"kernel": aide.GibbsSites([0, 1], 3), "num_steps": 2}
+    sweep = gibbs_sweep(GAMMA, (0, 1))
+    q = PRIOR @ sweep @ sweep
+    divergence = np.sum((q - gold) * np.log(q / gold))
+    with compile_quickly():
+        fit = aide.learn_reverse(jax.random.key(1), start(), log_joint, num_pilots=500, **options)
+        learned = aide.mcmc(start(), log_joint, meta=fit, num_reverse=30, **options)
+        result = aide.estimate(jax.random.key(2), exact, learned, num_gold=500, num_target=500)
+    assert abs(fit.log_z[0] - np.log(np.sum(GAMMA))) < 1e-9
+    assert abs(result.value - divergence) < Z_MAX * result.std_error + 0.02
+    loose = result.looseness.target
+    assert loose is not None
+    assert abs(loose.value) < 0.02
+    assert fit.cautions == ()
+
+
+def test_a_table_that_is_too_large_is_refused():
+    large = aide.Tractable(
+        lambda key: jax.random.randint(key, (20,), 0, 2, jnp.int32), lambda x: -20 * np.log(2)
+    )
+    options = {"kernel": aide.GibbsSites([0], 2), "num_steps": 1, "num_pilots": 60}
+    with pytest.raises(ValueError, match=r"would have 2.1e\+06 entries"):
+        aide.learn_reverse(jax.random.key(0), large, lambda x: 0.0 * jnp.sum(x), **options)
