@@ -9,74 +9,101 @@ from aide._types import LogDensity
 from aide._validate import check_count
 from aide.algorithms.mcmc import mcmc
 from aide.estimation.draw import draw
+from aide.estimation.interval import check_level, confidence_limit, total_variation_bound
+from aide.estimation.quantities import mean_of
+from aide.estimation.sandwich.balance import calm_terms
+from aide.estimation.sandwich.sandwich import what_is_missing
 from aide.estimation.summary import Estimate
+from aide.learned.diagnostics import Diagnostics, diagnose, import_arviz, run_chains
+from aide.learned.pilots import Chain
+
+LEVEL = 0.95
+"""Probability with which each limit holds, taken alone."""
 
 
 class Convergence(NamedTuple):
-    """The bound after each number of steps.
+    """What is known about the chain after each number of steps.
 
     Attributes:
         steps: Numbers of steps, increasing.
         estimates: One `Estimate` each; the gold standard's runs are the same in all.
+        lower: Lower 95% limits of the divergence from samples (`Estimate.sandwich`); NaN without.
+        rhat: R-hat of `num_chains` ordinary chains, the largest of all coordinates.
+        ess: Their bulk effective sample size, the smallest of all coordinates.
+        num_chains: How many there were.
+        note: Why there are no lower limits, if so.
     """
 
     steps: tuple[int, ...]
     estimates: tuple[Estimate, ...]
+    lower: tuple[float, ...]
+    rhat: tuple[float, ...]
+    ess: tuple[float, ...]
+    num_chains: int
+    note: str = ""
 
-    def steps_within(self, nats: float, level: float = 0.95) -> int | None:
-        """The first number of steps from which on every upper confidence limit is below `nats`."""
-        limits = [estimate.interval(2 * level - 1)[1] for estimate in self.estimates]
-        first = len(limits)
+    def upper(self, level: float = LEVEL) -> tuple[float, ...]:
+        """Upper confidence limits of the bound: each is too low with probability 1 - `level`."""
+        check_level(level)
+        terms = (calm_terms(estimate.draws) for estimate in self.estimates)
+        return tuple(max(confidence_limit(pair, level), 0.0) for pair in terms)
+
+    def steps_within(self, nats: float, level: float = LEVEL) -> int | None:
+        """The first number of steps from which on every upper confidence limit is below `nats`.
+
+        Law: with probability `level`, no length from there on is farther away than `nats`. For if
+        one were, the limit of the longest of those would be too low: one limit, not many, decides.
+        """
+        limits, first = self.upper(level), len(self.steps)
         while first and limits[first - 1] <= nats:
             first -= 1
         return self.steps[first] if first < len(limits) else None
 
+    def steps_beyond(self, nats: float) -> int | None:
+        """The last number of steps up to which every lower limit is above `nats`.
+
+        Law: with probability 95%, every length up to there is farther away than `nats`.
+        """
+        num = 0
+        while num < len(self.steps) and self.lower[num] > nats:
+            num += 1
+        return self.steps[num - 1] if num else None
+
     def rows(self) -> list[dict[str, Any]]:
-        """One dictionary per number of steps, for tables."""
+        r"""One dictionary per number of steps, for tables.
+
+        `value` estimates the same bound as `Estimate.value`, with less noise if $Z$ is known on both
+        sides (`calm_terms`); `upper`, `lower` and `total_variation` are 95% limits.
+        """
         rows = []
-        for steps, estimate in zip(self.steps, self.estimates, strict=True):
+        for index, upper in enumerate(self.upper()):
+            estimate = self.estimates[index]
+            gold, target = (mean_of(terms) for terms in calm_terms(estimate.draws))
             loose = estimate.looseness.target
             row = {
-                "steps": steps,
-                "value": estimate.value,
-                "std_error": estimate.std_error,
+                "steps": self.steps[index],
+                "value": gold.value + target.value,
+                "std_error": float(np.hypot(gold.std_error, target.std_error)),
+                "upper": upper,
+                "lower": self.lower[index],
                 "looseness": None if loose is None else loose.value,
-                "total_variation": estimate.total_variation(),
+                "total_variation": total_variation_bound(upper),
+                "rhat": self.rhat[index],
+                "ess": self.ess[index],
             }
             rows.append(row)
         return rows
 
     def __str__(self) -> str:
-        lines = ["steps     bound    ±        looseness  total variation"]
-        for row in self.rows():
-            loose = "" if row["looseness"] is None else f"{row['looseness']:.3f}"
-            lines.append(
-                f"{row['steps']:<9d} {row['value']:<8.3f} {row['std_error']:<8.3f} {loose:<10} "
-                f"{row['total_variation']:.3f}"
-            )
-        for nats in (1.0, 0.1):
-            steps = self.steps_within(nats)
-            if steps is not None:
-                lines.append(f"From {steps} steps on the chain is within {nats} nats (95%).")
-        return "\n".join(lines)
+        from aide.learned.convergence_text import convergence_text
+
+        return convergence_text(self)
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw bound and looseness against steps; return the figure."""
-        import matplotlib.pyplot as plt
+        """Draw bounds and looseness, R-hat and ESS against steps; return the figure."""
+        from aide.learned.convergence_plot import plot_convergence
 
-        if axes is None:
-            _, axes = plt.subplots(figsize=(5.0, 3.4), layout="constrained")
-        rows = self.rows()
-        value, error = (np.array([row[name] for row in rows]) for name in ("value", "std_error"))
-        axes.plot(self.steps, value, "o-", ms=3, label="AIDE: upper bound")
-        axes.fill_between(self.steps, value - 2 * error, value + 2 * error, alpha=0.25, lw=0)
-        loose = [np.nan if row["looseness"] is None else row["looseness"] for row in rows]
-        axes.plot(self.steps, loose, "--", lw=1, label="of which looseness, at most")
-        axes.set(xlabel="steps of the chain", ylabel="nats", xscale="log")
-        axes.set_yscale("symlog", linthresh=0.1)
-        axes.axhline(0.0, color="0.6", lw=0.5)
-        axes.legend(frameon=False)
-        return axes.figure
+        return plot_convergence(self, axes)
 
 
 def convergence(
@@ -91,9 +118,13 @@ def convergence(
     num_reverse: int | None = None,
     num_gold: int = 200,
     num_target: int = 200,
+    num_chains: int = 4,
     **options: Any,
 ) -> Convergence:
     """Measure a chain after several numbers of steps against the same gold standard.
+
+    Beside AIDE's bound from above stand a bound from below from the same outputs, and what ordinary
+    chains of that many steps show: R-hat and ESS of all their draws, by ArviZ.
 
     Args:
         key: A JAX key.
@@ -104,25 +135,28 @@ def convergence(
         steps: Numbers of steps.
         meta: What `aide.learn_reverse` returned for the longest of them, or "canonical".
         num_reverse: Reverse particles.
-        num_gold: Runs of the gold standard.
-        num_target: Runs of the chain, per number of steps.
+        num_gold: Runs of the gold standard; a lower bound takes 50.
+        num_target: Runs of the chain, per number of steps; a lower bound takes 50.
+        num_chains: Ordinary chains for R-hat and ESS; 0 does without ArviZ.
         **options: Anything else `aide.draw` takes, such as `num_meta_target`.
     """
     if not steps:
         raise ValueError("steps must name at least one number of steps, got none.")
     for number in steps:
         check_count("steps", number, 0)
-    estimates, share = [], None
-    for number in sorted(set(steps)):
-        chain = mcmc(
-            initial,
-            log_joint,
-            kernel=kernel,
-            num_steps=number,
-            meta=meta,
-            num_reverse=num_reverse,
-        )
-        counts = {"num_gold": num_gold, "num_target": num_target}
-        share = draw(key, gold, chain, share=share, **counts, **options)
+    arviz = import_arviz(num_chains)
+    numbers = tuple(sorted(set(steps)))
+    parts = {"kernel": kernel, "meta": meta, "num_reverse": num_reverse}
+    chains = [mcmc(initial, log_joint, num_steps=number, **parts) for number in numbers]
+    found = Diagnostics((np.nan,) * len(numbers), (np.nan,) * len(numbers))
+    if num_chains:
+        ordinary = Chain(initial, log_joint, kernel)
+        found = diagnose(arviz, run_chains(key, ordinary, numbers[-1], num_chains), numbers)
+    options = {"keep_values": True, "num_gold": num_gold, "num_target": num_target, **options}
+    estimates, share = list[Estimate](), None
+    for chain in chains:
+        share = draw(key, gold, chain, share=share, **options)
         estimates.append(share.summarise())
-    return Convergence(tuple(sorted(set(steps))), tuple(estimates))
+    note = what_is_missing(estimates[-1].draws)
+    lower = [np.nan if note else one.sandwich(2 * LEVEL - 1).lower for one in estimates]
+    return Convergence(numbers, tuple(estimates), tuple(lower), *found, num_chains, note)
