@@ -1,7 +1,7 @@
 """AIDE of a chain against its number of steps: when is it close enough?"""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -9,101 +9,11 @@ from aide._types import LogDensity
 from aide._validate import check_count
 from aide.algorithms.mcmc import mcmc
 from aide.estimation.draw import draw
-from aide.estimation.interval import check_level, confidence_limit, total_variation_bound
-from aide.estimation.quantities import mean_of
-from aide.estimation.sandwich.balance import calm_terms
 from aide.estimation.sandwich.sandwich import what_is_missing
 from aide.estimation.summary import Estimate
+from aide.learned.curve import LEVEL, Convergence
 from aide.learned.diagnostics import Diagnostics, diagnose, import_arviz, run_chains
 from aide.learned.pilots import Chain
-
-LEVEL = 0.95
-"""Probability with which each limit holds, taken alone."""
-
-
-class Convergence(NamedTuple):
-    """What is known about the chain after each number of steps.
-
-    Attributes:
-        steps: Numbers of steps, increasing.
-        estimates: One `Estimate` each; the gold standard's runs are the same in all.
-        lower: Lower 95% limits of the divergence from samples (`Estimate.sandwich`); NaN without.
-        rhat: R-hat of `num_chains` ordinary chains, the largest of all coordinates.
-        ess: Their bulk effective sample size, the smallest of all coordinates.
-        num_chains: How many there were.
-        note: Why there are no lower limits, if so.
-    """
-
-    steps: tuple[int, ...]
-    estimates: tuple[Estimate, ...]
-    lower: tuple[float, ...]
-    rhat: tuple[float, ...]
-    ess: tuple[float, ...]
-    num_chains: int
-    note: str = ""
-
-    def upper(self, level: float = LEVEL) -> tuple[float, ...]:
-        """Upper confidence limits of the bound: each is too low with probability 1 - `level`."""
-        check_level(level)
-        terms = (calm_terms(estimate.draws) for estimate in self.estimates)
-        return tuple(max(confidence_limit(pair, level), 0.0) for pair in terms)
-
-    def steps_within(self, nats: float, level: float = LEVEL) -> int | None:
-        """The first number of steps from which on every upper confidence limit is below `nats`.
-
-        Law: with probability `level`, no length from there on is farther away than `nats`. For if
-        one were, the limit of the longest of those would be too low: one limit, not many, decides.
-        """
-        limits, first = self.upper(level), len(self.steps)
-        while first and limits[first - 1] <= nats:
-            first -= 1
-        return self.steps[first] if first < len(limits) else None
-
-    def steps_beyond(self, nats: float) -> int | None:
-        """The last number of steps up to which every lower limit is above `nats`.
-
-        Law: with probability 95%, every length up to there is farther away than `nats`.
-        """
-        num = 0
-        while num < len(self.steps) and self.lower[num] > nats:
-            num += 1
-        return self.steps[num - 1] if num else None
-
-    def rows(self) -> list[dict[str, Any]]:
-        r"""One dictionary per number of steps, for tables.
-
-        `value` estimates the same bound as `Estimate.value`, with less noise if $Z$ is known on both
-        sides (`calm_terms`); `upper`, `lower` and `total_variation` are 95% limits.
-        """
-        rows = []
-        for index, upper in enumerate(self.upper()):
-            estimate = self.estimates[index]
-            gold, target = (mean_of(terms) for terms in calm_terms(estimate.draws))
-            loose = estimate.looseness.target
-            row = {
-                "steps": self.steps[index],
-                "value": gold.value + target.value,
-                "std_error": float(np.hypot(gold.std_error, target.std_error)),
-                "upper": upper,
-                "lower": self.lower[index],
-                "looseness": None if loose is None else loose.value,
-                "total_variation": total_variation_bound(upper),
-                "rhat": self.rhat[index],
-                "ess": self.ess[index],
-            }
-            rows.append(row)
-        return rows
-
-    def __str__(self) -> str:
-        from aide.learned.convergence_text import convergence_text
-
-        return convergence_text(self)
-
-    def plot(self, axes: Any = None) -> Any:
-        """Draw bounds and looseness, R-hat and ESS against steps; return the figure."""
-        from aide.learned.convergence_plot import plot_convergence
-
-        return plot_convergence(self, axes)
 
 
 def convergence(
@@ -118,10 +28,11 @@ def convergence(
     num_reverse: int | None = None,
     num_gold: int = 200,
     num_target: int = 200,
+    num_meta_target: int = 2,
     num_chains: int = 4,
     **options: Any,
 ) -> Convergence:
-    """Measure a chain after several numbers of steps against the same gold standard.
+    r"""Measure a chain after several numbers of steps against the same gold standard.
 
     Beside AIDE's bound from above stand a bound from below from the same outputs, and what ordinary
     chains of that many steps show: R-hat and ESS of all their draws, by ArviZ.
@@ -137,8 +48,10 @@ def convergence(
         num_reverse: Reverse particles.
         num_gold: Runs of the gold standard; a lower bound takes 50.
         num_target: Runs of the chain, per number of steps; a lower bound takes 50.
+        num_meta_target: Meta-inference runs per output. Two make the lower bound far sharper than
+            one, if $Z$ is known on both sides.
         num_chains: Ordinary chains for R-hat and ESS; 0 does without ArviZ.
-        **options: Anything else `aide.draw` takes, such as `num_meta_target`.
+        **options: Anything else `aide.draw` takes, such as `num_meta_gold` and `progress`.
     """
     if not steps:
         raise ValueError("steps must name at least one number of steps, got none.")
@@ -152,7 +65,8 @@ def convergence(
     if num_chains:
         ordinary = Chain(initial, log_joint, kernel)
         found = diagnose(arviz, run_chains(key, ordinary, numbers[-1], num_chains), numbers)
-    options = {"keep_values": True, "num_gold": num_gold, "num_target": num_target, **options}
+    options = {"keep_values": True, "num_meta_target": num_meta_target, **options}
+    options |= {"num_gold": num_gold, "num_target": num_target}
     estimates, share = list[Estimate](), None
     for chain in chains:
         share = draw(key, gold, chain, share=share, **options)

@@ -7,7 +7,7 @@ import numpy as np
 from aide.learned.convergence_text import GOOD_RHAT, headline
 
 if TYPE_CHECKING:
-    from aide.learned.convergence import Convergence
+    from aide.learned.curve import Convergence
 
 BOUND, LOOSE, RHAT, ESS = "#1f6fb4", "#c8a200", "#b3392f", "#5a8f3c"
 LINEAR_BELOW = 0.01
@@ -54,7 +54,10 @@ def plot_bounds(axis: Any, curve: "Convergence") -> None:
     axis.plot(curve.steps, value, "o-", color=BOUND, ms=3, label="AIDE: upper bound")
     if not np.isnan(lower).all():
         axis.plot(curve.steps, lower, "v-", color="0.3", ms=3, lw=0.8, label="lower limit, 95%")
-    axis.plot(curve.steps, loose, "--", color=LOOSE, lw=1.2, label="looseness, at most")
+    # The looseness itself is never negative, only its estimate.
+    axis.plot(
+        curve.steps, np.maximum(loose, 0.0), "--", color=LOOSE, lw=1.2, label="looseness, at most"
+    )
     axis.axhline(0.0, color="0.6", lw=0.5)
     axis.set_yscale("symlog", linthresh=LINEAR_BELOW, linscale=0.5)
     axis.set_ylim(bottom=-0.5 * LINEAR_BELOW)

@@ -7,7 +7,7 @@ import numpy as np
 from aide.estimation.quantities import is_tractable
 
 if TYPE_CHECKING:
-    from aide.learned.convergence import Convergence
+    from aide.learned.curve import Convergence
 
 NATS = (1.0, 0.1, 0.05, 0.01)
 """Distances about which there is a sentence."""
@@ -21,7 +21,7 @@ COLUMNS = {
     "std_error": ("±", ".3f"),
     "upper": ("at most", ".3f"),
     "lower": ("at least", ".3f"),
-    "looseness": ("looseness", ".3f"),
+    "looseness": ("looseness", "z.3f"),
     "total_variation": ("total variation", ".3f"),
     "rhat": ("R-hat", ".3f"),
     "ess": ("ESS", ".0f"),

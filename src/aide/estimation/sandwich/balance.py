@@ -73,9 +73,9 @@ def log_ratio(draws: Draws, num_gold: int, num_target: int) -> LogRatio | None:
 def calm_terms(draws: Draws) -> tuple[np.ndarray, np.ndarray]:
     r"""Terms at gold and at target draws whose means add up to $E[\hat D]$, with little noise.
 
-    $\ell\tanh(\ell/2)$ at both if $Z$ is known on both sides: never negative, and, unlike with a
-    fitted coefficient, never noisier than AIDE's own terms $\ell$ and $-\ell$ by more than a little.
-    Otherwise AIDE's own.
+    $\ell\tanh(\ell/2)$ at both if $Z$ is known on both sides. It lies between 0 and $|\ell|$: tails
+    are no heavier than those of AIDE's own terms $\ell$ and $-\ell$, as they can be with a fitted
+    coefficient. Otherwise AIDE's own.
     """
     metas = draws.num_meta_gold, draws.num_meta_target
     ratio = log_ratio(draws, *metas)
