@@ -1,11 +1,20 @@
 """Choosing reverse particles, and the bound against the number of steps."""
 
+import sys
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 import aide
+from aide._random import derive, derive_keys
+from aide.estimation.draws import Draws, Side
 from aide.estimation.engine import compile_quickly
+from aide.learned.convergence_text import sentences
+from aide.learned.curve import Convergence
+from aide.learned.diagnostics import Chain, diagnose, import_arviz, run_chains
 from aide.problems.distributions import Normal
 
 START, POSTERIOR, KERNEL = Normal(0.5, 2.0), Normal(0.0, 1.0), aide.RandomWalk(1.5)
@@ -32,30 +41,167 @@ def test_tighten_reaches_the_request_or_says_why_not(fit):
         aide.tighten(jax.random.key(2), aide.mcmc(*PARTS, kernel=KERNEL, num_steps=6))
 
 
-def test_convergence(fit):
+def measure(fit, steps, log_joint=POSTERIOR.log_prob, **options):
     with compile_quickly():
-        curve = aide.convergence(
+        return aide.convergence(
             jax.random.key(3),
             aide.Tractable.of(POSTERIOR),
-            *PARTS,
+            START,
+            log_joint,
             kernel=KERNEL,
-            steps=[6, 0],
+            steps=steps,
             meta=fit,
-            num_reverse=50,
-            num_gold=300,
-            num_target=300,
+            num_reverse=30,
+            **options,
         )
-    assert curve.steps == (0, 6)
-    values = [estimate.value for estimate in curve.estimates]
-    exact = 0.5 * (4.25 + 1.25 / 4) - 1  # two Gaussians; without steps the bound is exact
-    assert abs(values[0] - exact) < 5 * curve.estimates[0].std_error
-    assert values[0] > values[1]
-    assert curve.steps_within(100.0) == 0
-    assert curve.steps_within(-5.0) is None
+
+
+@pytest.fixture(scope="module")
+def curve(fit):
+    return measure(fit, [4, 0], num_gold=300, num_target=300)
+
+
+def true_divergence(num_steps):
+    """By quadrature: the start density times the transition matrix of the random walk."""
+    grid = np.linspace(-12.0, 13.0, 1501)
+    log_p, width = stats.norm.logpdf(grid), grid[1] - grid[0]
+    accept = np.exp(np.minimum(log_p[None, :] - log_p[:, None], 0.0))
+    moves = stats.norm.pdf(grid[None, :] - grid[:, None], scale=1.5) * accept * width
+    moves[np.diag_indices(grid.size)] += 1 - moves.sum(axis=1)
+    q = stats.norm.pdf(grid, 0.5, 2.0)
+    for _ in range(num_steps):
+        q = q @ moves
+    return np.sum((np.exp(log_p) - q) * (log_p - np.log(q))) * width
+
+
+def test_convergence_brackets_the_truth(curve):
+    assert curve.steps == (0, 4)
+    for row in curve.rows():
+        truth = true_divergence(row["steps"])
+        assert row["lower"] <= row["upper"]
+        # Limits lie 1.6 standard errors away; 3.4 more make 5.
+        margin = 3.4 * row["std_error"]
+        assert row["lower"] - margin <= truth <= row["upper"] + margin
+        # Same expectation as AIDE's own estimate; a lost sign or side would be off by half of it.
+        estimate = curve.estimates[curve.steps.index(row["steps"])]
+        assert abs(row["value"] - estimate.value) < 5 * (row["std_error"] + estimate.std_error)
+    assert curve.lower[0] > 1.0
+    assert np.isnan(curve.rhat[0])
+    assert curve.rhat[1] > 1.0
     shared = [estimate.draws.gold.own[:, 0] for estimate in curve.estimates]
     np.testing.assert_array_equal(shared[0], shared[1])
-    assert str(curve).startswith("steps")
-    axes = curve.plot().axes[0]
-    assert axes.get_xlabel() == "steps of the chain"
+
+
+def test_a_chain_for_another_density_is_found_out(fit):
+    """R-hat cannot see that the chain settles in the wrong place; the lower bound does."""
+    wrong = measure(fit, [4], Normal(1.5, 1.0).log_prob, num_gold=300, num_target=300)
+    assert wrong.steps_beyond(0.5) == 4
+    assert wrong.steps_within(0.5) is None
+    assert wrong.lower[0] < 1.5**2
+
+
+def test_convergence_is_plotted(curve):
+    figure = curve.plot()
+    assert [axis.get_ylabel() for axis in figure.axes] == [
+        "divergence (nats)",
+        "R-hat − 1",
+        "bulk ESS, 4 chains",
+    ]
+    assert figure.axes[1].get_xlabel() == "steps of the chain"
+    assert curve._replace(rhat=(np.nan,) * 2, num_chains=0).plot().axes[0].get_xlabel()
+    alone = figure.__class__().subplots()
+    assert curve.plot(alone).axes == [alone]
+
+
+def test_few_runs_have_no_lower_bound_and_say_so(fit):
+    few = measure(fit, [0], num_gold=20, num_target=20, num_chains=0)
+    assert np.isnan(few.lower).all()
+    assert few.steps_beyond(0.0) is None
+    assert "No lower bounds: a lower bound needs at least 50 runs on both sides, got 20" in str(few)
+    assert str(few).splitlines()[1].split()[4] == "–"
+
+
+def test_what_cannot_be_done_is_said_at_once(fit, monkeypatch):
     with pytest.raises(ValueError, match="at least one number of steps"):
-        aide.convergence(jax.random.key(3), None, *PARTS, kernel=KERNEL, steps=[], meta=fit)
+        measure(fit, [])
+    with pytest.raises(ValueError, match="num_chains must be 0 or at least 2, got 1"):
+        measure(fit, [1], num_chains=1)
+    monkeypatch.setitem(sys.modules, "arviz", None)
+    with pytest.raises(ImportError, match=r"aide-inference\[arviz\]', or pass num_chains=0"):
+        measure(fit, [1])
+
+
+class Start:
+    """Independent normals in a dictionary."""
+
+    def sample(self, key):
+        return {"a": 3 * jax.random.normal(key), "b": jax.random.normal(key, (2,))}
+
+    def log_prob(self, x):
+        return -(x["a"] ** 2) / 18 - jnp.sum(x["b"] ** 2) / 2
+
+
+def test_rhat_and_ess_are_those_of_arviz():
+    """Against a plain loop over the same keys, coordinate by coordinate."""
+    chain, key = Chain(Start(), lambda x: -jnp.sum(x["b"] ** 2) - x["a"] ** 2, KERNEL), 5
+    with compile_quickly():
+        states = run_chains(jax.random.key(key), chain, 30, 4)
+    arviz = import_arviz(4)
+    found = diagnose(arviz, states, (3, 10, 30))
+    assert np.isnan(found.rhat[0])
+    assert np.isnan(found.ess[0])
+    paths = np.empty((4, 30, 3))
+    with jax.enable_x64(True):
+        step = jax.jit(lambda key, x: KERNEL.step(key, chain.log_density, x))
+        for run in range(4):
+            stream = jax.random.fold_in(jax.random.key(key), 2)
+            key_start, key_steps = derive_keys(jax.random.fold_in(stream, run), 2)
+            x = chain.initial.sample(key_start)
+            for time in range(30):
+                x = step(derive(key_steps, time), x)
+                paths[run, time] = [x["a"], *x["b"]]
+    np.testing.assert_allclose(states, paths, rtol=1e-10)
+    for index, number in ((1, 10), (2, 30)):
+        parts = [paths[:, :number, coordinate] for coordinate in range(3)]
+        assert found.rhat[index] == pytest.approx(max(arviz.rhat(part) for part in parts))
+        assert found.ess[index] == pytest.approx(min(arviz.ess(part) for part in parts))
+    still = diagnose(arviz, np.ones((4, 10, 1)), (10,))
+    assert np.isnan(still.rhat[0])
+
+
+def made_up(bounds, lower, rhat):
+    """A curve whose upper limits are known: all terms of a length are equal."""
+    estimates = []
+    for bound in bounds:
+        side = Side(np.zeros((60, 2)), np.full((60, 1), -bound / 2))
+        estimates.append(Draws(side, side, 1, 1, log_z=(0.0, None)).summarise())
+    steps = tuple(10 * 2**index for index in range(len(bounds)))
+    return Convergence(steps, tuple(estimates), lower, rhat, rhat, 4)
+
+
+def test_sentences():
+    curve = made_up((3.0, 0.5, 0.04, 0.03), (2.0, 0.2, 0.0, 0.2), (1.5, 1.005, 1.02, 1.009))
+    assert curve.steps_within(0.5) == 20
+    assert curve.steps_within(0.035) == 80
+    assert curve.steps_within(0.01) is None
+    assert (curve.steps_beyond(0.1), curve.steps_beyond(1.0), curve.steps_beyond(9.0)) == (
+        20,
+        10,
+        None,
+    )
+    assert [text for text in sentences(curve) if "Notes" not in text] == [
+        "From 20 steps on this chain is within 1 nats of the posterior (95%); up to 10 steps it is "
+        "not (95%).",
+        "From 40 steps on this chain is within 0.05 nats of the posterior (95%); up to 20 steps it "
+        "is not (95%).",
+        "R-hat of 4 chains stays below 1.01 from 80 steps on.",
+        "60 runs may miss what happens in fewer than 5.0% of them.",
+    ]
+    far = made_up((3.0, 1.2), (0.0, 0.0), (1.5, 1.3))
+    assert sentences(far)[:2] == [
+        "After 20 steps the bound is still 1.2 nats (at most 1.2 at 95%).",
+        "R-hat of 4 chains is still 1.300 after 20 steps.",
+    ]
+    back = made_up((0.02, 3.0), (0.0, 0.5), (np.nan, np.nan))
+    assert back.steps_within(1.0) is None
+    assert sentences(back)[0].endswith("and the chain is at least 0.5 nats away (95%).")

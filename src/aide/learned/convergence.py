@@ -1,7 +1,7 @@
 """AIDE of a chain against its number of steps: when is it close enough?"""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -9,74 +9,10 @@ from aide._types import LogDensity
 from aide._validate import check_count
 from aide.algorithms.mcmc import mcmc
 from aide.estimation.draw import draw
+from aide.estimation.sandwich.sandwich import what_is_missing
 from aide.estimation.summary import Estimate
-
-
-class Convergence(NamedTuple):
-    """The bound after each number of steps.
-
-    Attributes:
-        steps: Numbers of steps, increasing.
-        estimates: One `Estimate` each; the gold standard's runs are the same in all.
-    """
-
-    steps: tuple[int, ...]
-    estimates: tuple[Estimate, ...]
-
-    def steps_within(self, nats: float, level: float = 0.95) -> int | None:
-        """The first number of steps from which on every upper confidence limit is below `nats`."""
-        limits = [estimate.interval(2 * level - 1)[1] for estimate in self.estimates]
-        first = len(limits)
-        while first and limits[first - 1] <= nats:
-            first -= 1
-        return self.steps[first] if first < len(limits) else None
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One dictionary per number of steps, for tables."""
-        rows = []
-        for steps, estimate in zip(self.steps, self.estimates, strict=True):
-            loose = estimate.looseness.target
-            row = {
-                "steps": steps,
-                "value": estimate.value,
-                "std_error": estimate.std_error,
-                "looseness": None if loose is None else loose.value,
-                "total_variation": estimate.total_variation(),
-            }
-            rows.append(row)
-        return rows
-
-    def __str__(self) -> str:
-        lines = ["steps     bound    ±        looseness  total variation"]
-        for row in self.rows():
-            loose = "" if row["looseness"] is None else f"{row['looseness']:.3f}"
-            lines.append(
-                f"{row['steps']:<9d} {row['value']:<8.3f} {row['std_error']:<8.3f} {loose:<10} "
-                f"{row['total_variation']:.3f}"
-            )
-        for nats in (1.0, 0.1):
-            steps = self.steps_within(nats)
-            if steps is not None:
-                lines.append(f"From {steps} steps on the chain is within {nats} nats (95%).")
-        return "\n".join(lines)
-
-    def plot(self, axes: Any = None) -> Any:
-        """Draw bound and looseness against steps; return the figure."""
-        import matplotlib.pyplot as plt
-
-        if axes is None:
-            _, axes = plt.subplots(figsize=(5.0, 3.4), layout="constrained")
-        rows = self.rows()
-        value, error = (np.array([row[name] for row in rows]) for name in ("value", "std_error"))
-        axes.plot(self.steps, value, "o-", ms=3, label="AIDE: upper bound")
-        axes.fill_between(self.steps, value - 2 * error, value + 2 * error, alpha=0.25, lw=0)
-        loose = [np.nan if row["looseness"] is None else row["looseness"] for row in rows]
-        axes.plot(self.steps, loose, "--", lw=1, label="of which looseness, at most")
-        axes.set(xlabel="steps of the chain", ylabel="nats", xscale="log")
-        axes.set_yscale("symlog", linthresh=0.1)
-        axes.axhline(0.0, color="0.6", lw=0.5)
-        axes.legend(frameon=False)
-        return axes.figure
+from aide.learned.curve import LEVEL, Convergence
+from aide.learned.diagnostics import Chain, Diagnostics, diagnose, import_arviz, run_chains
 
 
 def convergence(
@@ -91,9 +27,14 @@ def convergence(
     num_reverse: int | None = None,
     num_gold: int = 200,
     num_target: int = 200,
+    num_meta_target: int = 2,
+    num_chains: int = 4,
     **options: Any,
 ) -> Convergence:
-    """Measure a chain after several numbers of steps against the same gold standard.
+    r"""Measure a chain after several numbers of steps against the same gold standard.
+
+    Beside AIDE's bound from above stand a bound from below from the same outputs, and what ordinary
+    chains of that many steps show: R-hat and ESS of all their draws, by ArviZ.
 
     Args:
         key: A JAX key.
@@ -104,25 +45,32 @@ def convergence(
         steps: Numbers of steps.
         meta: What `aide.learn_reverse` returned for the longest of them, or "canonical".
         num_reverse: Reverse particles.
-        num_gold: Runs of the gold standard.
-        num_target: Runs of the chain, per number of steps.
-        **options: Anything else `aide.draw` takes, such as `num_meta_target`.
+        num_gold: Runs of the gold standard; a lower bound takes 50.
+        num_target: Runs of the chain, per number of steps; a lower bound takes 50.
+        num_meta_target: Meta-inference runs per output. Two make the lower bound far sharper than
+            one, if $Z$ is known on both sides.
+        num_chains: Ordinary chains for R-hat and ESS; 0 does without ArviZ.
+        **options: Anything else `aide.draw` takes, such as `num_meta_gold` and `progress`.
     """
     if not steps:
         raise ValueError("steps must name at least one number of steps, got none.")
     for number in steps:
         check_count("steps", number, 0)
-    estimates, share = [], None
-    for number in sorted(set(steps)):
-        chain = mcmc(
-            initial,
-            log_joint,
-            kernel=kernel,
-            num_steps=number,
-            meta=meta,
-            num_reverse=num_reverse,
-        )
-        counts = {"num_gold": num_gold, "num_target": num_target}
-        share = draw(key, gold, chain, share=share, **counts, **options)
+    arviz = import_arviz(num_chains)
+    numbers = tuple(sorted(set(steps)))
+    parts = {"kernel": kernel, "meta": meta, "num_reverse": num_reverse}
+    chains = [mcmc(initial, log_joint, num_steps=number, **parts) for number in numbers]
+    found = Diagnostics((np.nan,) * len(numbers), (np.nan,) * len(numbers))
+    if num_chains:
+        ordinary = Chain(initial, log_joint, kernel)
+        found = diagnose(arviz, run_chains(key, ordinary, numbers[-1], num_chains), numbers)
+    options = {"keep_values": True, "num_meta_target": num_meta_target, **options}
+    options |= {"num_gold": num_gold, "num_target": num_target}
+    estimates, share = list[Estimate](), None
+    for chain in chains:
+        share = draw(key, gold, chain, share=share, **options)
         estimates.append(share.summarise())
-    return Convergence(tuple(sorted(set(steps))), tuple(estimates))
+    note = what_is_missing(estimates[-1].draws)
+    lower = [np.nan if note else one.sandwich(2 * LEVEL - 1).lower for one in estimates]
+    cautions = tuple(getattr(meta, "cautions", ()))
+    return Convergence(numbers, tuple(estimates), tuple(lower), *found, num_chains, note, cautions)

@@ -70,6 +70,21 @@ def log_ratio(draws: Draws, num_gold: int, num_target: int) -> LogRatio | None:
     )
 
 
+def calm_terms(draws: Draws) -> tuple[np.ndarray, np.ndarray]:
+    r"""Terms at gold and at target draws whose means add up to $E[\hat D]$, with little noise.
+
+    $\ell\tanh(\ell/2)$ at both if $Z$ is known on both sides. It lies between 0 and $|\ell|$: tails
+    are no heavier than those of AIDE's own terms $\ell$ and $-\ell$, as they can be with a fitted
+    coefficient. Otherwise AIDE's own.
+    """
+    metas = draws.num_meta_gold, draws.num_meta_target
+    ratio = log_ratio(draws, *metas)
+    if ratio is None:
+        own = draws.gold.kept(metas[0]), draws.target.kept(metas[1])
+        return own[0] - draws.gold.scored(metas[1]), own[1] - draws.target.scored(metas[0])
+    return ratio.gold * np.tanh(ratio.gold / 2), ratio.target * np.tanh(ratio.target / 2)
+
+
 def overlap(ratio: LogRatio) -> float:
     r"""Draws' worth of overlap that the samples show: $\sum\sigma(-\ell) + \sum\sigma(\ell)$."""
     return float(special.expit(-ratio.gold).sum() + special.expit(ratio.target).sum())

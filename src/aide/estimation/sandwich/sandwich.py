@@ -44,20 +44,24 @@ def find_sandwich(draws: Draws, level: float) -> Sandwich:
     if is_tractable(draws, "gold") and is_tractable(draws, "target"):
         lower = max(confidence_limit((gold, target), miss), 0.0)
         return Sandwich(lower, upper, level, True, False)
-    _check(draws)
+    reason = what_is_missing(draws)
+    if reason:
+        raise ValueError(reason)
     found = lower_terms(find_recipes(draws), 1 - miss)
     lower = max(found.limit(1 - miss), 0.0)
     return Sandwich(lower, upper, level, False, found.saturated)
 
 
-def _check(draws: Draws) -> None:
+def what_is_missing(draws: Draws) -> str:
+    """What a lower bound from samples lacks, in words; empty if nothing."""
     if draws.gold.values is None or draws.target.values is None:
-        raise ValueError(
+        return (
             "a lower bound needs the outputs, which were not kept: estimate with keep_values=True."
         )
     fewest = min(draws.gold.num_runs, draws.target.num_runs)
     if fewest < MIN_RUNS:
-        raise ValueError(
+        return (
             f"a lower bound needs at least {MIN_RUNS} runs on both sides, got {fewest}: raise "
             "num_gold and num_target."
         )
+    return ""

@@ -1,0 +1,85 @@
+r"""How often the upper limits of `aide.convergence` hold, beside those of `Estimate.interval`.
+
+    .venv/bin/python benchmarks/convergence.py          # under a minute
+
+Tractable pairs with known divergence, N = 200 + 200 runs, one-sided 95% limits: of the means of
+AIDE's own terms, and of $\ell\tanh(\ell/2)$ (`aide.estimation.sandwich.balance.calm_terms`). In the
+last three pairs a share of the target's runs sits at 6, as chains do that have not arrived.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import norm
+
+from aide.estimation.interval import confidence_limit
+
+NUM_RUNS, NUM_REPLICATIONS, LEVEL = 200, 2000, 0.95
+GRID = np.linspace(-40.0, 40.0, 160_001)
+
+
+class Target(NamedTuple):
+    """(1 - share) N(mean, scale²) + share N(6, 1), against N(0, 1)."""
+
+    name: str
+    mean: float
+    scale: float
+    share: float = 0.0
+
+    def sample(self, rng: np.random.Generator) -> np.ndarray:
+        """All runs of one replication."""
+        body = rng.normal(self.mean, self.scale, NUM_RUNS)
+        stuck = rng.normal(6.0, 1.0, NUM_RUNS)
+        return np.where(rng.random(NUM_RUNS) < self.share, stuck, body)
+
+    def log_ratio(self, x: np.ndarray) -> np.ndarray:
+        """Log of N(0, 1) over the target."""
+        body = norm.logpdf(x, self.mean, self.scale) + np.log1p(-self.share)
+        if self.share:
+            body = np.logaddexp(body, norm.logpdf(x, 6.0, 1.0) + np.log(self.share))
+        return norm.logpdf(x) - body
+
+
+TARGETS = (
+    Target("N(0.1, 1)", 0.1, 1.0),
+    Target("N(1, 1)", 1.0, 1.0),
+    Target("N(3, 1)", 3.0, 1.0),
+    Target("N(0, 1.5²)", 0.0, 1.5),
+    Target("N(0, 3²)", 0.0, 3.0),
+    Target("N(0, 0.5²)", 0.0, 0.5),
+    Target("5% not arrived", 0.0, 1.0, 0.05),
+    Target("1% not arrived", 0.0, 1.0, 0.01),
+    Target("0.3% not arrived", 0.0, 1.0, 0.003),
+)
+
+
+def measure(target: Target, rng: np.random.Generator) -> str:
+    """One row of the table."""
+    log_gold, ratio = norm.logpdf(GRID), target.log_ratio(GRID)
+    difference = np.exp(log_gold) - np.exp(log_gold - ratio)
+    truth = float(np.sum(difference * ratio) * (GRID[1] - GRID[0]))
+    limits = np.empty((NUM_REPLICATIONS, 2))
+    for index in range(NUM_REPLICATIONS):
+        at_gold = target.log_ratio(rng.normal(size=NUM_RUNS))
+        at_target = target.log_ratio(target.sample(rng))
+        calm = at_gold * np.tanh(at_gold / 2), at_target * np.tanh(at_target / 2)
+        limits[index, 0] = confidence_limit((at_gold, -at_target), LEVEL)
+        limits[index, 1] = confidence_limit(calm, LEVEL)
+    own, calmer = (limits >= truth).mean(axis=0)
+    mean = limits.mean(axis=0)
+    return (
+        f"| {target.name} | {truth:.3g} | {own:.1%}, {mean[0]:.3g} | {calmer:.1%}, {mean[1]:.3g} |"
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    print("| target | D | AIDE's own terms: holds, mean limit | calm terms: holds, mean limit |")
+    print("|---|---|---|---|")
+    rng = np.random.default_rng(0)
+    for target in TARGETS:
+        print(measure(target, rng), flush=True)
+
+
+if __name__ == "__main__":
+    main()
