@@ -45,8 +45,9 @@ def walks(runs: int) -> Iterator[Row]:
         else:
             truth = radial_truth([steps], dimension, 3.0, 0.3, 1.0, (1.0, scale))[steps]
         fit = fitted(problem, dimension, steps)
-        for num in (100, 1000):
-            row = problem.measure(steps, runs // 2, truth, meta=fit, num_reverse=num)
+        for num in (100, 1000, 20_000) if dimension == 20 else (100, 1000):
+            few = runs // 5 if num > 1000 else runs // 2
+            row = problem.measure(steps, few, truth, meta=fit, num_reverse=num)
             yield {"d": dimension, **row}
 
 
