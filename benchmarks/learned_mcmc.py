@@ -10,7 +10,7 @@ and adds them to benchmarks/results/learned_mcmc.json; `--table` prints the file
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from aide.problems.distributions import Normal
 
 RESULTS = Path(__file__).parent / "results" / "learned_mcmc.json"
 Row = dict[str, Any]
+Sections = Mapping[str, Callable[[int], Iterator[Row]]]
 
 
 class Shifted(eqx.Module):
@@ -62,43 +63,61 @@ class Problem(eqx.Module):
         options.update(kernel=self.kernel, num_steps=num_steps)
         return aide.learn_reverse(key, self.start, self.log_joint, **options)
 
-    def measure(self, num_steps: int, num_runs: int, truth: Truth | None, **meta: Any) -> Row:
-        """One row: AIDE of the chain against its exact posterior."""
+    def run(self, num_steps: int, num_runs: int, **meta: Any) -> tuple[Row, aide.Estimate]:
+        """AIDE of the chain, as a row and with its draws."""
         begun = time.perf_counter()
-        num_meta = meta.pop("num_meta", 1)
+        options = {
+            name: meta.pop(name)
+            for name in ("num_meta_target", "num_meta_gold", "share")
+            if name in meta
+        }
         chain = aide.mcmc(
             self.start, self.log_joint, kernel=self.kernel, num_steps=num_steps, **meta
         )
-        key = jax.random.key(2)
         result = aide.estimate(
-            key,
+            jax.random.key(2),
             self.posterior,
             chain,
             num_gold=num_runs,
             num_target=num_runs,
-            num_meta_target=num_meta,
             keep_values=True,
+            **options,
         )
         loose = result.looseness.target
         row = {
             "T": num_steps,
             "P": meta.get("num_reverse"),
-            "M": num_meta,
+            "M": result.draws.num_meta_target,
             "N": num_runs,
             "value": result.value,
             "std_error": result.std_error,
             "looseness": None if loose is None else loose.value,
             "seconds": time.perf_counter() - begun,
         }
-        if truth is not None:
-            draws = result.draws
-            gold, target = (np.asarray(side.values) for side in (draws.gold, draws.target))
-            missing = truth.log_q(gold) - draws.gold.scored(num_meta)
-            excess = draws.target.kept(num_meta) - truth.log_q(target)
-            row["truth"] = truth.divergence
-            row["bias"] = float(missing.mean() + excess.mean())
-            row["bias_error"] = float(np.hypot(missing.std(), excess.std()) / np.sqrt(num_runs))
-        return row
+        return row, result
+
+    def measure(self, num_steps: int, num_runs: int, truth: Truth, **meta: Any) -> Row:
+        """One row: AIDE of the chain against its exact posterior."""
+        row, result = self.run(num_steps, num_runs, **meta)
+        gold, target = outputs(result)
+        bias = meta_bias(result, truth.log_q(gold), truth.log_q(target))
+        return {**row, "truth": truth.divergence, **bias}
+
+
+def outputs(result: aide.Estimate) -> tuple[np.ndarray, np.ndarray]:
+    """What the gold standard and the chain returned."""
+    draws = result.draws
+    return np.asarray(draws.gold.values), np.asarray(draws.target.values)
+
+
+def meta_bias(result: aide.Estimate, log_q_gold: np.ndarray, log_q_target: np.ndarray) -> Row:
+    """What the target's meta-inference adds, given its true log density at all outputs."""
+    draws = result.draws
+    num_meta = draws.num_meta_target
+    missing = log_q_gold - draws.gold.scored(num_meta)
+    excess = draws.target.kept(num_meta) - log_q_target
+    error = np.hypot(missing.std() / len(missing) ** 0.5, excess.std() / len(excess) ** 0.5)
+    return {"bias": float(missing.mean() + excess.mean()), "bias_error": float(error)}
 
 
 def gaussian_problem(dimension: int, kernel: Any, start_mean: float = 1.0) -> Problem:
@@ -118,7 +137,7 @@ def walk1d(runs: int) -> Iterator[Row]:
     for steps, particles in ((20, 100), (50, 100), (50, 1000), (100, 100), (1000, 100)):
         fit = problem.learn(steps)
         yield problem.measure(steps, runs, truths[steps], meta=fit, num_reverse=particles)
-    yield problem.measure(50, min(runs, 200), truths[50], num_meta=100)
+    yield problem.measure(50, min(runs, 200), truths[50], num_meta_target=100)
 
 
 def walk5d(runs: int) -> Iterator[Row]:
@@ -250,68 +269,11 @@ def coupling(runs: int) -> Iterator[Row]:
         }
 
 
-class EightSchools(eqx.Module):
-    """Non-centred eight schools (Rubin 1981): mean / 5, log scale, eight standard normals."""
-
-    effects: Any = (28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0)
-    errors: Any = (15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0)
-
-    def __call__(self, x: Any) -> Any:
-        """The log joint density."""
-        mean, log_scale, normals = 5.0 * x[0], x[1], x[2:]
-        scale = jnp.exp(log_scale)
-        prior = Normal(0.0, 1.0).log_prob(x[0]) + jnp.sum(-0.5 * normals**2)
-        prior += log_scale - jnp.log1p((scale / 5.0) ** 2)
-        errors = (jnp.asarray(self.effects) - mean - scale * normals) / jnp.asarray(self.errors)
-        return prior - 0.5 * jnp.sum(errors**2)
-
-
-def schools(runs: int) -> Iterator[Row]:
-    """HMC on eight schools against tempered SMC with 500 particles and 20 temperatures.
-
-    From a start with a wide log scale some chains are stuck for ever where leapfrog is unstable;
-    learning says so. Rows without P are canonical, with as many meta-runs as the others have
-    reverse particles.
-    """
-    centre = np.array([0.0, 1.0] + [0.0] * 8)
-    options: Any = {"num_particles": 500, "num_temperatures": 20, "kernel": aide.Hmc(0.3, 5)}
-    prior = Normal(centre, np.array([1.0, 2.0] + [1.0] * 8))
-    gold = aide.tempered_smc(prior, EightSchools(), **options)
-    for spread in (1.5, 0.5):
-        start = Normal(centre, np.array([1.0, spread] + [1.0] * 8))
-        problem = Problem(start, gold, EightSchools(), aide.Hmc(0.3, 5))
-        fit = problem.learn(20)
-        print("schools:", *fit.cautions, flush=True)
-        for num_steps in (1, 5, 20):
-            row = problem.measure(num_steps, runs, None, meta=fit, num_reverse=200)
-            yield {"start": f"log scale N(1, {spread}²)", **row}
-            row = problem.measure(num_steps, runs, None, num_meta=200)
-            yield {"start": f"log scale N(1, {spread}²)", **row}
-
-
-def correlated(runs: int) -> Iterator[Row]:
-    """MALA on a ten-dimensional Gaussian with all correlations 0.8, start N(0, 2^2).
-
-    After 100 steps the chain has nearly arrived: what is left is mostly bias.
-    """
-    root = np.linalg.cholesky(0.2 * np.eye(10) + 0.8)
-    white = np.linalg.inv(root)
-    constant = float(np.log(np.diag(white)).sum() - 5 * np.log(2 * np.pi))
-    log_density = lambda x: -0.5 * jnp.sum((jnp.asarray(white) @ x) ** 2) + constant
-    sample = lambda key: jnp.asarray(root) @ jax.random.normal(key, (10,), float)
-    posterior = aide.Tractable(sample, log_density)
-    problem = Problem(Normal(np.zeros(10), 2.0), posterior, log_density, aide.mala(0.5))
-    fit = problem.learn(100)
-    for num_steps in (10, 30, 100):
-        yield problem.measure(num_steps, runs, None, meta=fit, num_reverse=500)
-        yield problem.measure(num_steps, min(runs, 200), None, num_meta=500)
-
-
 def _log_modes(x: np.ndarray) -> np.ndarray:
     return np.logaddexp(stats.norm.logpdf(x, -8.0), stats.norm.logpdf(x, 8.0)) - np.log(2.0)
 
 
-SECTIONS: dict[str, Callable[[int], Iterator[Row]]] = {
+SECTIONS: Sections = {
     "independence": independence,
     "walk1d": walk1d,
     "walk5d": walk5d,
@@ -320,15 +282,13 @@ SECTIONS: dict[str, Callable[[int], Iterator[Row]]] = {
     "ula": ula,
     "bimodal": bimodal,
     "coupling": coupling,
-    "schools": schools,
-    "correlated": correlated,
 }
 
 
 def show(name: str, rows: list[Row]) -> None:
     """Rows as a Markdown table."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
-    print(f"\n{name}: {SECTIONS[name].__doc__}\n")
+    print(f"\n{name}\n")
     print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
     for row in rows:
         cells = [row.get(column, "") for column in columns]
@@ -336,22 +296,21 @@ def show(name: str, rows: list[Row]) -> None:
         print("| " + " | ".join(text) + " |")
 
 
-def main() -> None:
+def main(sections: Sections, description: str | None) -> None:
     """Run sections or print what they left."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=SECTIONS, action="append")
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--only", choices=sections, action="append")
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    if options.table:
-        for name, rows in known.items():
-            show(name, rows)
-        return
-    for name in options.only or SECTIONS:
+    for name in options.only or sections:
+        if options.table:
+            show(name, known.get(name, []))
+            continue
         begun = time.perf_counter()
         rows = []
-        for row in SECTIONS[name](options.runs):
+        for row in sections[name](options.runs):
             rows.append(row)
             print(name, json.dumps(row), flush=True)
         print(f"{name}: {time.perf_counter() - begun:.0f} s with learning, on {jax.devices()[0]}")
@@ -361,4 +320,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(SECTIONS, __doc__)

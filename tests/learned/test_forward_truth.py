@@ -1,0 +1,42 @@
+"""The truths of `benchmarks/forward_truth.py` against exact ones."""
+
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from chain_truth import leapfrog_map, radial_truth  # noqa: E402
+from forward_truth import Langevin, forward_density, sgld_cumulants, sgld_truth  # noqa: E402
+
+
+def test_sgld_on_a_grid_has_the_right_cumulants():
+    pulls, slope, h = np.array([1.0, 2.0, 6.0]), 4.0, 0.4
+    logs = [lambda x, s=s: stats.norm.logpdf(x, 0.0, s) for s in (1.0, 0.5)]
+    grid = np.arange(-8.0, 8.0, 0.02)
+    drifts = lambda x: pulls[:, None] - slope * x
+    truth = sgld_truth([7], logs[0], logs[1], drifts, h, grid)[7]
+    q = np.exp(truth.log_q(grid)) * 0.02
+    mean = grid @ q
+    found = [mean, *(((grid - mean) ** k) @ q for k in (2, 3))]
+    assert found == pytest.approx(sgld_cumulants(7, (0.0, 1.0), pulls, slope, h), rel=1e-6)
+
+
+def test_chains_run_forwards_give_the_density_of_mala():
+    """Within 5 jackknife errors of the exact radial density; rejections must be among the steps."""
+    normal = lambda s: lambda x: -0.5 * jnp.sum((x / s) ** 2) - 2 * jnp.log(s * (2 * jnp.pi) ** 0.5)
+    chain = Langevin(
+        lambda key: 1.5 * jax.random.normal(key, (2,), float), normal(1.5), normal(0.5), 0.6
+    )
+    points = np.array([[0.1, 0.2], [0.6, -0.5], [-1.2, 0.3]])
+    exact = radial_truth([3], 2, 1.5, 0.5, 0.0, leapfrog_map(0.6, 1, 0.5), 400)[3]
+    found = forward_density(jax.random.key(1), chain, 3, points, 8, 2000)
+    errors = [found.spread(row)[0] for row in np.eye(3)]
+    gaps = found.log_q - exact.log_q(points)
+    assert np.max(errors) < 0.1
+    assert np.max(np.abs(gaps) / errors) < 5
