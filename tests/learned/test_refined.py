@@ -4,77 +4,48 @@ Models are stated by hand, badly; any model must obey the laws.
 """
 
 import dataclasses
+import itertools
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from reference.annealing import GAMMA, PRIOR, STATES, enumerate_smc
+from reference.annealing import STATES, enumerate_smc
 from reference.resampling import LAWS, TWINS
 from support import Z_MAX, laws, toys, z_score
+from support.learned import (
+    ANNEALED_KERNELS,
+    made_up_means,
+    refined,
+    smc_on_nine,
+    stack,
+    tempered,
+)
 from support.registry import LINE, Entry
 
 import aide
 from aide.estimation.engine import QUICK_OPTIONS as QUICK
 from aide.estimation.engine import compile_quickly
 from aide.learned.fit import ReverseFit
-from aide.learned.mixture import JointMixture
 from aide.learned.refined import RefinedSmc
 from aide.learned.survival import MeanWeights
 from aide.learned.table import JointTable
 from aide.problems.distributions import Normal
 
-TEMPERATURES = np.array([0.2, 0.5, 1.0])
-KERNELS = {
-    "walk": aide.RandomWalk(0.8),
-    "mala": aide.mala(0.7),
-    "cycle": aide.Cycle(aide.RandomWalk(0.8), aide.Independence(Normal(0.5, 1.5))),
-}
-
-
-def tempered(kernel, num_particles, resampler=None):
-    parts = {"kernel": KERNELS[kernel], "temperatures": TEMPERATURES}
-    return aide.tempered_smc(
-        toys.PRIOR, toys.log_joint, num_particles=num_particles, resampler=resampler, **parts
-    )
-
-
-def stack(*trees):
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
-
-
-def wide(seed, share):
-    """Two Gaussians per branch and two lagging ones, badly placed; `share` is the kernel's."""
-    rng = np.random.default_rng(seed)
-    weights = np.append(share, rng.dirichlet(np.ones(6)) * (1 - share))
-    roots = rng.normal(0.0, 0.3, (4, 2, 2)) + 1.5 * np.eye(2)
-    moments = (weights, rng.normal(0.3, 0.4, (4, 2)), roots @ roots.mT)
-    lagging = (rng.normal(0.3, 0.4, (2, 1)), np.array([[[1.5]], [[2.5]]]))
-    with np.errstate(divide="ignore"):
-        return JointMixture.from_moments(*moments, [0, 0, 1, 1], 1, 0.4, lagging)
-
-
-def made_up_means(num):
-    knots = np.array([-1.0, -0.2, 0.5]) + 0.1 * np.arange(num)[:, None]
-    values = np.array([-0.6, -0.3, 0.4]) - 0.1 * np.arange(num)[:, None]
-    return MeanWeights(knots, values, np.tile([0.3, 0.9], (num, 1)))
-
-
-def refined(smc, num_reverse, num_islands, share=0.3):
-    num_parts = 2 if isinstance(smc.moves[0].move_at.kernel, aide.Cycle) else 1
-    models = tuple(stack(wide(2 * i, share), wide(2 * i + 1, share)) for i in range(num_parts))
-    blank = np.zeros(2)
-    index = np.arange(2, dtype=np.int32)
-    fit = ReverseFit(models, index, blank, blank, blank, {}, made_up_means(3))
-    return RefinedSmc(smc, fit, num_reverse, num_islands)
-
-
 RESAMPLERS = [None, aide.EssBelow(0.9, aide.Systematic()), aide.Never()]
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("num_particles", [1, 2, 3])
+def cases(values, quick):
+    return [pytest.param(*v, marks=() if v in quick else pytest.mark.full) for v in values]
+
+
+SAME = cases(
+    list(itertools.product(ANNEALED_KERNELS, (1, 2, 3))), {("mala", 1), ("walk", 2), ("cycle", 3)}
+)
+
+
+@pytest.mark.parametrize(("kernel", "num_particles"), SAME)
 def test_with_the_kernel_alone_it_is_canonical(kernel, num_particles, x64):
     r"""One reverse particle, one island, $w_0 = 1$: the same outputs and $\xi$, run by run."""
     keys = jax.vmap(jax.random.key)(jnp.arange(20))
@@ -103,13 +74,11 @@ def scores(algorithm, seed=0):
     }
 
 
-CORE = {("walk", 1, 2, 1), ("walk", 2, 1, 1), ("walk", 2, 2, 3)}
 SIZES = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (2, 1, 1), (2, 2, 3), (2, 3, 2), (3, 1, 3), (3, 3, 1)]
-CASES = [
-    pytest.param(kernel, *sizes, marks=() if (kernel, *sizes) in CORE else pytest.mark.full)
-    for kernel in KERNELS
-    for sizes in SIZES
-]
+CASES = cases(
+    [(kernel, *sizes) for kernel in ANNEALED_KERNELS for sizes in SIZES],
+    {("walk", 1, 2, 1), ("walk", 2, 2, 3)},
+)
 
 
 @pytest.mark.parametrize(("kernel", "num_particles", "num_reverse", "num_islands"), CASES)
@@ -157,29 +126,10 @@ def test_a_wrong_model_density_is_rejected():
     assert abs(scores(wrong)["1, mass"]) > 2 * Z_MAX
 
 
-def log_joint(x):
-    return jnp.log(jnp.asarray(GAMMA)[3 * x[0] + x[1]])
-
-
-def discrete_smc(temperature=0.4):
-    states = jnp.asarray(STATES, jnp.int32)
-    prior = aide.Tractable(
-        lambda key: states[jax.random.choice(key, 9, p=jnp.asarray(PRIOR))],
-        lambda x: jnp.log(jnp.asarray(PRIOR)[3 * x[0] + x[1]]),
-    )
-    return aide.tempered_smc(
-        prior,
-        log_joint,
-        kernel=aide.GibbsSites([0, 1], 3),
-        num_particles=2,
-        temperatures=[temperature, 1.0],
-    )
-
-
-@pytest.mark.parametrize("sizes", [(1, 1), (2, 3)])
-def test_tempered_smc_on_nine_states(sizes, x64):
+@pytest.mark.parametrize(("num_reverse", "num_islands"), cases([(1, 1), (2, 3)], {(2, 3)}))
+def test_tempered_smc_on_nine_states(num_reverse, num_islands, x64):
     r"""$E_r[\xi] = q(x)$ and $E_q[1\{x\}/\xi] = 1$, with $q$ enumerated over all traces."""
-    smc, rng = discrete_smc(), np.random.default_rng(0)
+    smc, rng = smc_on_nine(), np.random.default_rng(0)
     model = lambda: JointTable.from_table(
         np.array([0.3, 0.3, 0.4]),
         rng.dirichlet(np.full(27, 0.5)).reshape(9, 3),
@@ -190,7 +140,7 @@ def test_tempered_smc_on_nine_states(sizes, x64):
     blank = np.zeros(1)
     models = tuple(stack(model()) for _ in range(2))
     fit = ReverseFit(models, np.zeros(1, np.int32), blank, blank, blank, {}, made_up_means(2))
-    algorithm = RefinedSmc(smc, fit, *sizes)
+    algorithm = RefinedSmc(smc, fit, num_reverse, num_islands)
     sites = (0, 1)
     traces = enumerate_smc(0.4, LAWS["multinomial"], TWINS["multinomial"], sites, sites[::-1])
     q = np.bincount(traces.last.ravel(), weights=traces.q.ravel(), minlength=9)
@@ -262,7 +212,11 @@ def test_messages():
         aide.refine(key, aide.tempered_smc(toys.PRIOR, toys.log_joint, kernel=opaque, **parts))
     fit = refined(smc, 1, 1).fit
     four = aide.tempered_smc(
-        toys.PRIOR, toys.log_joint, kernel=KERNELS["walk"], num_particles=2, num_temperatures=4
+        toys.PRIOR,
+        toys.log_joint,
+        kernel=ANNEALED_KERNELS["walk"],
+        num_particles=2,
+        num_temperatures=4,
     )
     with pytest.raises(ValueError, match="this fit is for 2 moves of an SMC algorithm, got one w"):
         aide.refine(key, four, fit=fit)

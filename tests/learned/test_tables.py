@@ -8,8 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from reference.annealing import GAMMA, PRIOR, STATES, gibbs_sweep, metropolis
+from reference.annealing import GAMMA, PRIOR, STATES, gibbs_sweep
 from support import Z_MAX, z_score
+from support.learned import (
+    TABLE_CHAINS,
+    hop_matrix,
+    log_nine,
+    made_up_table,
+    start_on_nine,
+    table_chain,
+)
 
 import aide
 from aide.estimation.engine import QUICK_OPTIONS as QUICK
@@ -18,62 +26,7 @@ from aide.learned.chain import LearnedChain
 from aide.learned.joint import redirect
 from aide.learned.table import JointTable, states_of, strides_of
 
-LOW, HIGH = np.zeros(2), np.full(2, 2.0)
 NUM_RUNS = 20_000
-
-
-def log_joint(x):
-    return jnp.log(jnp.asarray(GAMMA)[3 * x[0] + x[1]])
-
-
-def start():
-    choose = lambda key: jax.random.choice(key, 9, p=jnp.asarray(PRIOR))
-    log_start = lambda x: jnp.log(jnp.asarray(PRIOR)[3 * x[0] + x[1]])
-    return aide.Tractable(lambda key: jnp.asarray(STATES, jnp.int32)[choose(key)], log_start)
-
-
-class Hop(aide.AbstractMetropolis):
-    """Move the first site up or down, around the clock; up with chance 0.7."""
-
-    def noise(self, key, x):
-        return jnp.where(jax.random.bernoulli(key, 0.7), 1, 2).astype(jnp.int32)
-
-    def log_noise(self, x, v):
-        return jnp.where(v == 1, jnp.log(0.7), jnp.log(0.3))
-
-    def involution(self, log_density, x, v):
-        return x.at[0].set((x[0] + v) % 3), (3 - v).astype(v.dtype)
-
-
-def hop_matrix():
-    target = lambda step: 3 * ((STATES[:, 0] + step) % 3) + STATES[:, 1]
-    proposal = np.zeros((9, 9))
-    for step, chance in ((1, 0.7), (2, 0.3)):
-        proposal[np.arange(9), target(step)] += chance
-    return metropolis(GAMMA, proposal)
-
-
-CHAINS = {
-    "sweep": (aide.GibbsSites([0, 1, 0], 3), gibbs_sweep(GAMMA, (0, 1, 0))),
-    "hop": (aide.FiniteNoise(Hop(), np.array([1, 2], np.int32)), hop_matrix()),
-}
-
-
-def made_up(rng, num_branches):
-    """Wrong everywhere; one entry is 0, but the kernel's own guess covers it."""
-    table = rng.dirichlet(np.full(9 * num_branches, 0.5)).reshape(9, num_branches)
-    table[4, 1] = 0.0
-    return JointTable.from_table(np.array([0.2, 0.3, 0.5]), table, LOW, HIGH, 0.4)
-
-
-def chain(name, num_particles, num_steps=2):
-    kernel, _ = CHAINS[name]
-    rng = np.random.default_rng(3)
-    stack = lambda *leaves: np.stack(leaves)
-    branches = [3, 3, 3] if name == "sweep" else [4]
-    models = tuple(jax.tree.map(stack, made_up(rng, b), made_up(rng, b)) for b in branches)
-    index = np.arange(num_steps, dtype=np.int32)
-    return LearnedChain(start(), log_joint, kernel, models, index, num_particles)
 
 
 def test_states_are_numbered():
@@ -85,7 +38,7 @@ def test_states_are_numbered():
 
 def test_the_joint_sums_to_the_marginal_and_is_proposed(x64):
     """Also where a branch is impossible; outside the box only the kernel's component is left."""
-    model = jax.tree.map(jnp.asarray, made_up(np.random.default_rng(0), 3))
+    model = jax.tree.map(jnp.asarray, made_up_table(np.random.default_rng(0), 3))
     y = jnp.asarray(STATES.T, float)
     scores, log_q = model.score(y, jnp.log(jnp.asarray(GAMMA)))
     own = jnp.asarray(np.random.default_rng(1).dirichlet(np.ones(3), 9).T)
@@ -116,7 +69,7 @@ def test_the_joint_sums_to_the_marginal_and_is_proposed(x64):
 
 CASES = [
     pytest.param(name, num, marks=() if name == "hop" or num == 2 else pytest.mark.full)
-    for name in CHAINS
+    for name in TABLE_CHAINS
     for num in (1, 2, 3)
 ]
 
@@ -124,8 +77,8 @@ CASES = [
 @pytest.mark.parametrize(("name", "num_particles"), CASES)
 def test_xi_averages_to_the_output_density(name, num_particles, x64):
     """Also around true runs: E[1/xi; x] = 1 for every state."""
-    algorithm = chain(name, num_particles)
-    _, matrix = CHAINS[name]
+    algorithm = table_chain(name, num_particles)
+    _, matrix = TABLE_CHAINS[name]
     q = PRIOR @ matrix @ matrix
     runs = jnp.arange(NUM_RUNS)
     keys = jax.vmap(jax.random.key)(runs)
@@ -144,7 +97,7 @@ def test_xi_averages_to_the_output_density(name, num_particles, x64):
 
 def test_a_wrong_table_is_rejected(x64):
     """The claimed density is that of another table than the one that proposes."""
-    right = chain("hop", 1)
+    right = table_chain("hop", 1)
 
     class Wrong(JointTable):
         def log_joint(self, scores, y, noise, branch, possible, log_own):
@@ -153,7 +106,7 @@ def test_a_wrong_table_is_rejected(x64):
 
     names = JointTable.__dataclass_fields__
     wrong = Wrong(*(getattr(right.models[0], name) for name in names))
-    algorithm = LearnedChain(start(), log_joint, right.kernel, (wrong,), right.index, 1)
+    algorithm = LearnedChain(start_on_nine(), log_nine, right.kernel, (wrong,), right.index, 1)
     keys = jax.vmap(jax.random.key)(jnp.arange(NUM_RUNS))
     states = jnp.asarray(STATES, jnp.int32)
     run = jax.jit(jax.vmap(algorithm.regenerate, (0, None)), compiler_options=QUICK)
@@ -163,22 +116,23 @@ def test_a_wrong_table_is_rejected(x64):
 
 
 def test_learned_tables_are_tight():
-    kernel, matrix = CHAINS["sweep"]
+    kernel, matrix = TABLE_CHAINS["sweep"]
     gold = np.array(GAMMA) / np.sum(GAMMA)
     cumulative = jnp.asarray(np.cumsum(gold), jnp.float32)
     exact = aide.Tractable(
         lambda key: jnp.asarray(STATES, jnp.int32)[
             jnp.searchsorted(cumulative, jax.random.uniform(key, dtype=jnp.float32))
         ],
-        lambda x: log_joint(x) - float(np.log(np.sum(GAMMA))),
+        lambda x: log_nine(x) - float(np.log(np.sum(GAMMA))),
     )
     options = {"kernel": aide.GibbsSites([0, 1], 3), "num_steps": 2}
     sweep = gibbs_sweep(GAMMA, (0, 1))
     q = PRIOR @ sweep @ sweep
     divergence = np.sum((q - gold) * np.log(q / gold))
+    key = jax.random.key(1)
     with compile_quickly():
-        fit = aide.learn_reverse(jax.random.key(1), start(), log_joint, num_pilots=500, **options)
-        learned = aide.mcmc(start(), log_joint, meta=fit, num_reverse=30, **options)
+        fit = aide.learn_reverse(key, start_on_nine(), log_nine, num_pilots=500, **options)
+        learned = aide.mcmc(start_on_nine(), log_nine, meta=fit, num_reverse=30, **options)
         result = aide.estimate(jax.random.key(2), exact, learned, num_gold=500, num_target=500)
     assert abs(fit.log_z[0] - np.log(np.sum(GAMMA))) < 1e-9
     assert abs(result.value - divergence) < Z_MAX * result.std_error + 0.02

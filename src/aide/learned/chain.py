@@ -18,6 +18,9 @@ from aide.learned.transitions import Same, Transitions, run_chain
 from aide.smc.policy import AbstractResampler, EssBelow
 from aide.smc.resampling import Systematic
 
+MOST_STEPS = 3
+"""Steps that a version for `aide.check` keeps."""
+
 
 class LearnedChain(eqx.Module):
     r"""Start at $x_0 \sim q_0$, make `num_steps` transitions, output the last state.
@@ -58,6 +61,13 @@ class LearnedChain(eqx.Module):
     def with_reverse(self, num_reverse: int) -> "LearnedChain":
         """The same chain with another number of reverse particles."""
         return dataclasses.replace(self, num_particles=num_reverse)
+
+    def shrunk(self) -> dict[str, "LearnedChain"]:
+        """Versions for `aide.check`: few steps and reverse particles show errors best."""
+        short = dataclasses.replace(self, index=self.index[:MOST_STEPS])
+        steps = f", {MOST_STEPS} steps" if len(self.index) > MOST_STEPS else ""
+        numbers = [num for num in (1, 2, 3) if num <= self.num_particles]
+        return {f"{num} reverse{steps}": short.with_reverse(num) for num in numbers}
 
     def simulate(self, key: Key) -> Draw:
         r"""Run the chain, then conditional SMC around its trace."""

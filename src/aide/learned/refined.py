@@ -74,6 +74,19 @@ class RefinedSmc(eqx.Module):
         """The same algorithm with another number of reverse particles."""
         return dataclasses.replace(self, num_reverse=num_reverse)
 
+    def shrunk(self) -> dict[str, "RefinedSmc"]:
+        """Versions for `aide.check`: few particles of all kinds show errors best."""
+        versions = dict[str, RefinedSmc]()
+        for num in (1, 2, 3):
+            particles = min(num, self.smc.num_particles)
+            reverse, islands = min(num, self.num_reverse), min(num, self.num_islands)
+            smc = dataclasses.replace(self.smc, num_particles=particles)
+            name = f"{particles} particles, {reverse} reverse, {islands} islands"
+            versions[name] = dataclasses.replace(
+                self, smc=smc, num_reverse=reverse, num_islands=islands
+            )
+        return versions
+
     def simulate(self, key: Key) -> Draw:
         r"""Run SMC, then walk back around the path of its output."""
         run = SmcRun(self.smc)

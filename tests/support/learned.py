@@ -1,0 +1,161 @@
+"""Learned meta-inference with models made up by hand, badly: any model must obey the laws."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from reference.annealing import GAMMA, PRIOR, STATES, gibbs_sweep, metropolis
+
+import aide
+from aide.learned.chain import LearnedChain
+from aide.learned.fit import ReverseFit
+from aide.learned.mixture import JointMixture
+from aide.learned.refined import RefinedSmc
+from aide.learned.survival import MeanWeights
+from aide.learned.table import JointTable
+from aide.problems.distributions import Normal
+from support import toys
+
+CHAIN_KERNELS = {
+    "walk": aide.RandomWalk(0.8),
+    "independence": aide.Independence(Normal(0.5, 1.5)),
+    "mala": aide.mala(0.7),
+    "hmc": aide.Hmc(0.4, 3),
+    "ula": aide.Ula(0.7),
+    "sgld": aide.Sgld(0.7, lambda i, x: jax.grad(toys.log_joint)(x) + 0.9 * (2 * i - 1), 2),
+    "cycle": aide.Cycle(aide.RandomWalk(0.8), aide.Ula(0.5)),
+}
+
+
+def wide_model(kernel, seed):
+    """Two Gaussians per branch, in the wrong places, and too much weight on the kernel."""
+    rng = np.random.default_rng(seed)
+    branch = np.repeat(np.arange(kernel.num_branches), 2)
+    weights = np.append(0.3, rng.dirichlet(np.ones(branch.size)) * 0.7)
+    means = rng.normal(0.3, 0.4, (branch.size, 2))
+    roots = rng.normal(0.0, 0.3, (branch.size, 2, 2)) + 1.5 * np.eye(2)
+    moments = (weights, means, roots @ roots.transpose(0, 2, 1))
+    return JointMixture.from_moments(*moments, branch, 1, 0.4)
+
+
+def learned_chain(name, num_particles, num_steps=3):
+    kernel = CHAIN_KERNELS[name]
+    parts = kernel.parts if isinstance(kernel, aide.Cycle) else (kernel,)
+    models = tuple(
+        stack(wide_model(part, 2 * i), wide_model(part, 2 * i + 1)) for i, part in enumerate(parts)
+    )
+    index = np.array([0, 1, 0])[:num_steps].astype(np.int32)
+    return LearnedChain(toys.PRIOR, toys.log_joint, kernel, models, index, num_particles)
+
+
+LOW, HIGH = np.zeros(2), np.full(2, 2.0)
+
+
+def log_nine(x):
+    return jnp.log(jnp.asarray(GAMMA)[3 * x[0] + x[1]])
+
+
+def start_on_nine():
+    choose = lambda key: jax.random.choice(key, 9, p=jnp.asarray(PRIOR))
+    log_start = lambda x: jnp.log(jnp.asarray(PRIOR)[3 * x[0] + x[1]])
+    return aide.Tractable(lambda key: jnp.asarray(STATES, jnp.int32)[choose(key)], log_start)
+
+
+class Hop(aide.AbstractMetropolis):
+    """Move the first site up or down, around the clock; up with chance 0.7."""
+
+    def noise(self, key, x):
+        return jnp.where(jax.random.bernoulli(key, 0.7), 1, 2).astype(jnp.int32)
+
+    def log_noise(self, x, v):
+        return jnp.where(v == 1, jnp.log(0.7), jnp.log(0.3))
+
+    def involution(self, log_density, x, v):
+        return x.at[0].set((x[0] + v) % 3), (3 - v).astype(v.dtype)
+
+
+def hop_matrix():
+    target = lambda step: 3 * ((STATES[:, 0] + step) % 3) + STATES[:, 1]
+    proposal = np.zeros((9, 9))
+    for step, chance in ((1, 0.7), (2, 0.3)):
+        proposal[np.arange(9), target(step)] += chance
+    return metropolis(GAMMA, proposal)
+
+
+TABLE_CHAINS = {
+    "sweep": (aide.GibbsSites([0, 1, 0], 3), gibbs_sweep(GAMMA, (0, 1, 0))),
+    "hop": (aide.FiniteNoise(Hop(), np.array([1, 2], np.int32)), hop_matrix()),
+}
+
+
+def made_up_table(rng, num_branches):
+    """Wrong everywhere; one entry is 0, but the kernel's own guess covers it."""
+    table = rng.dirichlet(np.full(9 * num_branches, 0.5)).reshape(9, num_branches)
+    table[4, 1] = 0.0
+    return JointTable.from_table(np.array([0.2, 0.3, 0.5]), table, LOW, HIGH, 0.4)
+
+
+def table_chain(name, num_particles, num_steps=2):
+    kernel, _ = TABLE_CHAINS[name]
+    rng = np.random.default_rng(3)
+    branches = [3, 3, 3] if name == "sweep" else [4]
+    models = tuple(stack(made_up_table(rng, b), made_up_table(rng, b)) for b in branches)
+    index = np.arange(num_steps, dtype=np.int32)
+    return LearnedChain(start_on_nine(), log_nine, kernel, models, index, num_particles)
+
+
+TEMPERATURES = np.array([0.2, 0.5, 1.0])
+ANNEALED_KERNELS = {
+    "walk": aide.RandomWalk(0.8),
+    "mala": aide.mala(0.7),
+    "cycle": aide.Cycle(aide.RandomWalk(0.8), aide.Independence(Normal(0.5, 1.5))),
+}
+
+
+def tempered(kernel, num_particles, resampler=None):
+    parts = {"kernel": ANNEALED_KERNELS[kernel], "temperatures": TEMPERATURES}
+    return aide.tempered_smc(
+        toys.PRIOR, toys.log_joint, num_particles=num_particles, resampler=resampler, **parts
+    )
+
+
+def stack(*trees):
+    """Models of neighbouring times."""
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
+
+
+def wide_lagging(seed, share):
+    """Two Gaussians per branch and two lagging ones, badly placed; `share` is the kernel's."""
+    rng = np.random.default_rng(seed)
+    weights = np.append(share, rng.dirichlet(np.ones(6)) * (1 - share))
+    roots = rng.normal(0.0, 0.3, (4, 2, 2)) + 1.5 * np.eye(2)
+    moments = (weights, rng.normal(0.3, 0.4, (4, 2)), roots @ roots.mT)
+    lagging = (rng.normal(0.3, 0.4, (2, 1)), np.array([[[1.5]], [[2.5]]]))
+    with np.errstate(divide="ignore"):
+        return JointMixture.from_moments(*moments, [0, 0, 1, 1], 1, 0.4, lagging)
+
+
+def made_up_means(num):
+    knots = np.array([-1.0, -0.2, 0.5]) + 0.1 * np.arange(num)[:, None]
+    values = np.array([-0.6, -0.3, 0.4]) - 0.1 * np.arange(num)[:, None]
+    return MeanWeights(knots, values, np.tile([0.3, 0.9], (num, 1)))
+
+
+def refined(smc, num_reverse, num_islands, share=0.3):
+    num_parts = 2 if isinstance(smc.moves[0].move_at.kernel, aide.Cycle) else 1
+    models = tuple(
+        stack(wide_lagging(2 * i, share), wide_lagging(2 * i + 1, share)) for i in range(num_parts)
+    )
+    blank = np.zeros(2)
+    index = np.arange(2, dtype=np.int32)
+    fit = ReverseFit(models, index, blank, blank, blank, {}, made_up_means(3))
+    return RefinedSmc(smc, fit, num_reverse, num_islands)
+
+
+def smc_on_nine(temperature=0.4):
+    return aide.tempered_smc(
+        start_on_nine(),
+        log_nine,
+        kernel=aide.GibbsSites([0, 1], 3),
+        num_particles=2,
+        temperatures=[temperature, 1.0],
+    )
