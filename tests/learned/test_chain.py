@@ -1,5 +1,7 @@
 """Chains with learned meta-inference as algorithms: chunks, structures, messages, storage."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -90,7 +92,7 @@ def test_no_steps_is_the_start(x64):
 
 
 def quick_fit(num_steps=4, **options):
-    options = {"num_pilots": 60, "num_components": 2, **options}
+    options: Any = {"num_pilots": 60, "num_components": 2, **options}
     return aide.learn_reverse(
         jax.random.key(1),
         Normal(0.0, 2.0),

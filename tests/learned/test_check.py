@@ -1,46 +1,67 @@
 """`aide.check` on learned meta-inference: every kernel passes, wrong densities fail."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import numpy as np
 import pytest
+from support import toys
 from support.learned import (
+    ANNEALED_KERNELS,
     CHAIN_KERNELS,
     learned_chain,
     refined,
     table_chain,
     tempered,
+    with_wrong_table,
 )
 
 import aide
-
-RIGHT = {
-    **{name: lambda name=name: learned_chain(name, 3) for name in CHAIN_KERNELS},
-    "table, Gibbs": lambda: table_chain("sweep", 3),
-    "table, Metropolis": lambda: table_chain("hop", 3),
-    "AIS": lambda: refined(tempered("walk", 1), 3, 1),
-    "SMC": lambda: refined(tempered("walk", 3), 3, 2),
-}
-QUICK = {"ula"}
+from aide.estimation.engine import compile_quickly
 
 
 def marked(names, quick):
-    return [pytest.param(n, marks=() if n in quick else pytest.mark.full) for n in names]
+    return [pytest.param(name, marks=() if name in quick else pytest.mark.full) for name in names]
 
 
-@pytest.mark.parametrize("name", marked(RIGHT, QUICK))
-def test_passes(name):
-    report = aide.check(jax.random.key(7), RIGHT[name]())
+def raised(algorithm, where):
+    """The claimed density of proposed noise is too large by a constant."""
+    return eqx.tree_at(where, algorithm, where(algorithm) + 0.7)
+
+
+def assert_told_apart(right, wrong):
+    report = aide.check(jax.random.key(7), right, find=False)
     assert report.passed, str(report)
+    assert not aide.check(jax.random.key(7), wrong, find=False).passed
 
 
 @pytest.mark.parametrize("name", marked(CHAIN_KERNELS, {"ula"}))
-def test_a_reverse_kernel_with_a_wrong_density_fails(name):
-    """The claimed density of the proposed noise is too large by a constant."""
-    where = lambda algorithm: algorithm.models[0].log_scale_v
-    right = learned_chain(name, 3)
-    wrong = eqx.tree_at(where, right, where(right) + 0.7)
-    assert not aide.check(jax.random.key(7), wrong, find=False).passed
+def test_learned_chains(name):
+    parts: Any = {"kernel": CHAIN_KERNELS[name], "num_steps": 3}
+    few: Any = {"num_pilots": 500, "num_components": 2}
+    start = (toys.PRIOR, toys.log_joint)
+    with compile_quickly():
+        fit = aide.learn_reverse(jax.random.key(1), *start, **few, **parts)
+    chain = aide.mcmc(*start, meta=fit, num_reverse=3, **parts)
+    assert_told_apart(chain, raised(chain, lambda algorithm: algorithm.models[0].log_scale_v))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("num_particles", [1, 3])
+@pytest.mark.parametrize("kernel", ANNEALED_KERNELS)
+def test_refined_samplers(kernel, num_particles):
+    few: Any = {"num_pilots": 500, "num_components": 2}
+    with compile_quickly():
+        smc = aide.refine(jax.random.key(1), tempered(kernel, num_particles), num_reverse=3, **few)
+    assert_told_apart(smc, raised(smc, lambda algorithm: algorithm.fit.models[0].log_scale_v))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["sweep", "hop"])
+def test_tables(name):
+    chain = table_chain(name, 3)
+    assert_told_apart(chain, with_wrong_table(chain))
 
 
 def test_versions_are_small():

@@ -17,14 +17,14 @@ from support.learned import (
     made_up_table,
     start_on_nine,
     table_chain,
+    with_wrong_table,
 )
 
 import aide
 from aide.estimation.engine import QUICK_OPTIONS as QUICK
 from aide.estimation.engine import compile_quickly
-from aide.learned.chain import LearnedChain
 from aide.learned.joint import redirect
-from aide.learned.table import JointTable, states_of, strides_of
+from aide.learned.table import states_of, strides_of
 
 NUM_RUNS = 20_000
 
@@ -97,16 +97,7 @@ def test_xi_averages_to_the_output_density(name, num_particles, x64):
 
 def test_a_wrong_table_is_rejected(x64):
     """The claimed density is that of another table than the one that proposes."""
-    right = table_chain("hop", 1)
-
-    class Wrong(JointTable):
-        def log_joint(self, scores, y, noise, branch, possible, log_own):
-            honest = super().log_joint(scores, y, noise, branch, possible, log_own)
-            return honest + jnp.where(branch == 1, 0.3, 0.0)
-
-    names = JointTable.__dataclass_fields__
-    wrong = Wrong(*(getattr(right.models[0], name) for name in names))
-    algorithm = LearnedChain(start_on_nine(), log_nine, right.kernel, (wrong,), right.index, 1)
+    algorithm = with_wrong_table(table_chain("hop", 1))
     keys = jax.vmap(jax.random.key)(jnp.arange(NUM_RUNS))
     states = jnp.asarray(STATES, jnp.int32)
     run = jax.jit(jax.vmap(algorithm.regenerate, (0, None)), compiler_options=QUICK)

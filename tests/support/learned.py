@@ -1,11 +1,14 @@
 """Learned meta-inference with models made up by hand, badly: any model must obey the laws."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from reference.annealing import GAMMA, PRIOR, STATES, gibbs_sweep, metropolis
 
 import aide
+from aide.kernels.retrace import parts_of
 from aide.learned.chain import LearnedChain
 from aide.learned.fit import ReverseFit
 from aide.learned.mixture import JointMixture
@@ -26,15 +29,32 @@ CHAIN_KERNELS = {
 }
 
 
+def moments_of(rng, num, scale):
+    r"""Means and covariances of $(y, v)$, badly placed.
+
+    Given $y$, the noise has 0.9 to 1.25 times its true `scale`: between $\sqrt{1/2}$, below which
+    $\xi$ has no variance under `regenerate`, and $\sqrt 2$, above which $1/\xi$ has none under
+    `simulate`.
+    """
+    roots = np.zeros((num, 2, 2))
+    roots[:, 0, 0] = rng.uniform(1.2, 1.8, num)
+    roots[:, 1, 0] = rng.normal(0.0, 0.4, num)
+    roots[:, 1, 1] = rng.uniform(0.9, 1.25, num) * scale
+    return rng.normal(0.3, 0.4, (num, 2)), roots @ roots.mT
+
+
+def scale_of(kernel):
+    """Standard deviation of a kernel's noise."""
+    return 1.5 if isinstance(kernel, aide.Independence) else 1.0
+
+
 def wide_model(kernel, seed):
     """Two Gaussians per branch, in the wrong places, and too much weight on the kernel."""
     rng = np.random.default_rng(seed)
     branch = np.repeat(np.arange(kernel.num_branches), 2)
     weights = np.append(0.3, rng.dirichlet(np.ones(branch.size)) * 0.7)
-    means = rng.normal(0.3, 0.4, (branch.size, 2))
-    roots = rng.normal(0.0, 0.3, (branch.size, 2, 2)) + 1.5 * np.eye(2)
-    moments = (weights, means, roots @ roots.transpose(0, 2, 1))
-    return JointMixture.from_moments(*moments, branch, 1, 0.4)
+    moments = moments_of(rng, branch.size, scale_of(kernel))
+    return JointMixture.from_moments(weights, *moments, branch, 1, 0.4)
 
 
 def learned_chain(name, num_particles, num_steps=3):
@@ -94,6 +114,22 @@ def made_up_table(rng, num_branches):
     return JointTable.from_table(np.array([0.2, 0.3, 0.5]), table, LOW, HIGH, 0.4)
 
 
+class WrongTable(JointTable):
+    """Claims another density for one branch than it proposes with."""
+
+    def log_joint(self, scores, y, noise, branch, possible, log_own):
+        """The mistake."""
+        honest = super().log_joint(scores, y, noise, branch, possible, log_own)
+        return honest + jnp.where(branch == 1, 0.5, 0.0)
+
+
+def with_wrong_table(chain):
+    """The same chain, all tables wrong."""
+    fields = list(JointTable.__dataclass_fields__)
+    wrong = lambda model: WrongTable(*(getattr(model, name) for name in fields))
+    return dataclasses.replace(chain, models=tuple(wrong(model) for model in chain.models))
+
+
 def table_chain(name, num_particles, num_steps=2):
     kernel, _ = TABLE_CHAINS[name]
     rng = np.random.default_rng(3)
@@ -123,15 +159,14 @@ def stack(*trees):
     return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
 
 
-def wide_lagging(seed, share):
+def wide_lagging(kernel, seed, share):
     """Two Gaussians per branch and two lagging ones, badly placed; `share` is the kernel's."""
     rng = np.random.default_rng(seed)
     weights = np.append(share, rng.dirichlet(np.ones(6)) * (1 - share))
-    roots = rng.normal(0.0, 0.3, (4, 2, 2)) + 1.5 * np.eye(2)
-    moments = (weights, rng.normal(0.3, 0.4, (4, 2)), roots @ roots.mT)
+    moments = moments_of(rng, 4, scale_of(kernel))
     lagging = (rng.normal(0.3, 0.4, (2, 1)), np.array([[[1.5]], [[2.5]]]))
     with np.errstate(divide="ignore"):
-        return JointMixture.from_moments(*moments, [0, 0, 1, 1], 1, 0.4, lagging)
+        return JointMixture.from_moments(weights, *moments, [0, 0, 1, 1], 1, 0.4, lagging)
 
 
 def made_up_means(num):
@@ -141,9 +176,10 @@ def made_up_means(num):
 
 
 def refined(smc, num_reverse, num_islands, share=0.3):
-    num_parts = 2 if isinstance(smc.moves[0].move_at.kernel, aide.Cycle) else 1
+    parts = parts_of(smc.moves[0].move_at.kernel)
     models = tuple(
-        stack(wide_lagging(2 * i, share), wide_lagging(2 * i + 1, share)) for i in range(num_parts)
+        stack(*(wide_lagging(part, 2 * i + time, share) for time in range(2)))
+        for i, part in enumerate(parts)
     )
     blank = np.zeros(2)
     index = np.arange(2, dtype=np.int32)

@@ -87,7 +87,8 @@ def draw(
 
     last_saved = time.monotonic()
 
-    bars = Progress(plan.names, plan.work(known), progress)
+    names = [f"{role}  {name}" for role, name in zip(("gold  ", "target"), plan.names, strict=True)]
+    bars = Progress(names, plan.work(known), progress)
     with jax.enable_x64(True), program_session(), bars as bar:
         plan.prepare(known)
         if path is not None:  # an unwritable file, or outputs that cannot be saved, show now

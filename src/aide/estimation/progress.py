@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 PATIENCE = 1.0
@@ -10,17 +10,17 @@ PATIENCE = 1.0
 
 
 class Progress:
-    """Two bars, gold and target, on standard error; silent if `show` is false.
+    """Some bars on standard error; silent if `show` is false.
 
     With `show=None` the bars appear after a second if standard error is a terminal or a notebook
     is running.
     """
 
-    def __init__(self, names: tuple[str, str], totals: tuple[int, int], show: bool | None):
+    def __init__(self, names: Sequence[str], totals: Sequence[int], show: bool | None):
         self.names, self.totals = names, totals
         self.show = (sys.stderr.isatty() or "ipykernel" in sys.modules) if show is None else show
         self.patience = 0.0 if show else PATIENCE
-        self.done = [0, 0]
+        self.done = [0] * len(totals)
         self.begun = time.monotonic()
         self.bars: Any = None
         self.tasks: list[Any] = []
@@ -33,7 +33,7 @@ class Progress:
             self.bars.stop()
 
     def reporter(self, role: int) -> Callable[[int], None]:
-        """The function that counts finished runs of one role."""
+        """The function that counts what is finished, for one of the bars."""
 
         def report(num: int) -> None:
             self.done[role] += num
@@ -58,9 +58,7 @@ class Progress:
                 progress.TimeRemainingColumn(),
                 console=Console(stderr=True),
             )
-            for label, name, total in zip(
-                ("gold  ", "target"), self.names, self.totals, strict=True
-            ):
-                self.tasks.append(self.bars.add_task(f"{label}  {escape(name)}", total=total))
+            for name, total in zip(self.names, self.totals, strict=True):
+                self.tasks.append(self.bars.add_task(escape(name), total=total))
             self.bars.start()
         self.bars.update(self.tasks[role], completed=self.done[role])

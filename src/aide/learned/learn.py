@@ -9,10 +9,11 @@ from aide._distribution import check_distribution
 from aide._random import as_key
 from aide._types import LogDensity
 from aide._validate import check_count
+from aide.estimation.progress import Progress
 from aide.kernels.retrace import parts_of
 from aide.learned.constant import estimate_log_z
 from aide.learned.fit import ReverseFit, example_state, state_size, unroll
-from aide.learned.models import learn_mixtures, learn_tables
+from aide.learned.models import learn_mixtures, learn_tables, num_fits
 from aide.learned.pilots import (
     ChainRun,
     Pilots,
@@ -35,6 +36,7 @@ def learn_reverse(
     num_pilots: int | None = None,
     num_components: int | None = None,
     log_z: float | None = None,
+    progress: bool | None = None,
 ) -> ReverseFit:
     r"""Learn meta-inference for `aide.mcmc(initial, log_joint, kernel=..., num_steps=...)`.
 
@@ -53,6 +55,7 @@ def learn_reverse(
         num_components: Gaussians for accepted steps (half as many for rejected ones); by default
             chosen by the likelihood of held-out pilots.
         log_z: $\log\int\gamma$, if you know it; estimated otherwise. Affects looseness only.
+        progress: Show a progress bar; by default if it takes long and a person watches.
     """
     key = as_key(key)
     check_distribution("initial", initial)
@@ -63,26 +66,35 @@ def learn_reverse(
     if num_components is not None:
         check_count("num_components", num_components)
     runner = ChainRun(Transitions(initial, Same(kernel, log_joint), None, num_steps))
-    pilots = run_pilots(jax.random.fold_in(key, 0), runner, num_pilots)
-    check_pilots(pilots)
     seed = int(jax.random.bits(jax.random.fold_in(key, 1)))
     example, discrete = example_state(initial)
     branches = [part.num_branches for part in parts_of(kernel)]
-    if log_z is None:
-        evaluate = lambda states: evaluate_log_density(log_joint, example, states)
-        if discrete:
-            log_z = log_sum(evaluate, *box_of(pilots.parts, max(branches)))
-        else:
-            log_z = estimate_log_z(seed, pilots.last, pilots.log_density, evaluate)
+    evaluate = lambda states: evaluate_log_density(log_joint, example, states)
     grid, tried = time_grid(num_steps), {}
-    constants = np.full(grid.size, log_z)
-    if discrete:
-        models = learn_tables(pilots.parts, branches, constants)
-    else:
-        models, tried = learn_mixtures(seed, pilots.parts, branches, constants, num_components)
+    with learning_bars(num_pilots, len(branches), num_components, progress) as bars:
+        pilots = run_pilots(jax.random.fold_in(key, 0), runner, num_pilots, bars.reporter(0))
+        check_pilots(pilots)
+        if log_z is None and discrete:
+            log_z = log_sum(evaluate, *box_of(pilots.parts, max(branches)))
+        elif log_z is None:
+            log_z = estimate_log_z(seed, pilots.last, pilots.log_density, evaluate)
+        constants = np.full(grid.size, log_z)
+        if discrete:
+            models = learn_tables(pilots.parts, branches, constants)
+        else:
+            models, tried = learn_mixtures(
+                seed, pilots.parts, branches, constants, num_components, bars.reporter(1)
+            )
     return ReverseFit(
         models, nearest(grid, num_steps), constants, pilots.log_density, pilots.moves, tried
     )
+
+
+def learning_bars(
+    num_pilots: int, num_parts: int, num_components: int | None, show: bool | None
+) -> Progress:
+    """Progress of pilots and of fits."""
+    return Progress(("pilots", "fits"), (num_pilots, num_fits(num_parts, num_components)), show)
 
 
 def count_pilots(num_pilots: int | None, size: int) -> int:

@@ -1,5 +1,6 @@
 """From pilots to models of the reverse, one per part of the kernel: Gaussians or tables."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -32,6 +33,7 @@ def learn_mixtures(
     num_branches: list[int],
     log_z: np.ndarray,
     num_components: int | None,
+    report: Callable[[int], None],
     num_lagging: int = 0,
 ) -> tuple[tuple[Any, ...], dict[str, float]]:
     r"""A mixture per part, and the held-out scores where the number of Gaussians was chosen.
@@ -42,13 +44,20 @@ def learn_mixtures(
         num_branches: Per part.
         log_z: $\log\hat Z$ per grid time.
         num_components: Gaussians for accepted steps; chosen by held-out likelihood if `None`.
+        report: Counts fits, `num_fits` in all.
         num_lagging: Lagging components (`aide.learned.mixture`).
     """
     models, tried = [], {}
     for number, (part, branches) in enumerate(zip(parts, num_branches, strict=True)):
         choice, size = num_components, part.state.shape[-1]
         if choice is None:
-            scores = {c: _held_out(seed, part, branches, c, log_z, num_lagging) for c in CHOICES}
+            scores = dict[int, float]()
+            for candidate in CHOICES:
+                scores[candidate] = _held_out(seed, part, branches, candidate, log_z, num_lagging)
+                report(1)
+                if scores[candidate] < max(scores.values()):
+                    break  # more Gaussians only fit the noise
+            report(len(CHOICES) - len(scores))
             tried.update({f"part {number}, {c}": score for c, score in scores.items()})
             choice = max(scores, key=lambda c: scores[c])
         slots = gaussian_slots(branches, choice)
@@ -61,7 +70,13 @@ def learn_mixtures(
             )
             stacked.append(model)
         models.append(jax.tree.map(lambda *leaves: np.stack(leaves), *stacked))
+        report(1)
     return tuple(models), tried
+
+
+def num_fits(num_parts: int, num_components: int | None) -> int:
+    """How many fits `learn_mixtures` makes at most."""
+    return num_parts * (1 if num_components else 1 + len(CHOICES))
 
 
 def _records(part: PartRecords, pilots: slice, log_z: np.ndarray, every: int = 1) -> list[Records]:

@@ -1,5 +1,6 @@
 """Pilot chains: what a model of the reverse is learned from."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -89,10 +90,10 @@ def nearest(grid: np.ndarray, num_steps: int) -> np.ndarray:
     return np.abs(np.arange(num_steps)[:, None] - grid).argmin(axis=1).astype(np.int32)
 
 
-def run_pilots(key: Any, runner: Any, num_pilots: int) -> Pilots:
+def run_pilots(key: Any, runner: Any, num_pilots: int, report: Callable[[int], None]) -> Pilots:
     """Run all pilots; each contributes to a grid time one step from the window around it.
 
-    `runner` has `transitions` and `traced(key)`.
+    `runner` has `transitions` and `traced(key)`; `report` counts finished pilots.
     """
     num_steps = runner.transitions.num_steps
     grid = time_grid(num_steps)
@@ -106,7 +107,7 @@ def run_pilots(key: Any, runner: Any, num_pilots: int) -> Pilots:
         program, arrays = get_program(_pilot, runner, example)
         rows = (np.arange(num_pilots, dtype=np.uint32), times)
         size = program.chunk_size(num_pilots)
-        return run_chunks(program, arrays, stream, rows, size, lambda done: None)
+        return run_chunks(program, arrays, stream, rows, size, report)
 
 
 def _pilot(runner: Any, stream: Any, run: Any, times: Int[Array, " G"]) -> Pilots:

@@ -9,7 +9,7 @@ from aide._random import as_key
 from aide._validate import check_count
 from aide.kernels.retrace import parts_of
 from aide.learned.fit import ReverseFit, example_state, state_size
-from aide.learned.learn import check_pilots, count_pilots
+from aide.learned.learn import check_pilots, count_pilots, learning_bars
 from aide.learned.models import learn_mixtures, learn_tables
 from aide.learned.pilots import nearest, run_pilots, time_grid
 from aide.learned.refined import RefinedSmc
@@ -32,6 +32,7 @@ def refine(
     num_components: int | None = None,
     fit: ReverseFit | None = None,
     label: str = "",
+    progress: bool | None = None,
 ) -> RefinedSmc:
     r"""The same algorithm with learned meta-inference, where the canonical one is loose.
 
@@ -52,11 +53,13 @@ def refine(
         num_components: Gaussians for accepted steps; chosen by held-out likelihood unless stated.
         fit: Something learned before, `refined.fit` or from `aide.load_reverse`; no pilots are run.
         label: A name for tables.
+        progress: Show a progress bar; by default if it takes long and a person watches.
     """
     segment, move = _check(algorithm)
     label = label or f"{algorithm.label}, refined"
     if fit is None:
-        fit = _learn(as_key(key), algorithm, segment, move, num_pilots, num_components)
+        counts = (num_pilots, num_components)
+        fit = _learn(as_key(key), algorithm, segment, move, *counts, progress)
     elif (
         fit.num_steps != segment.num_steps or len(fit.mean_weights.log_own) != segment.num_steps + 1
     ):
@@ -93,23 +96,24 @@ def _learn(
     move: KernelMove,
     num_pilots: int | None,
     num_components: int | None,
+    progress: bool | None,
 ) -> ReverseFit:
     num_pilots = count_pilots(num_pilots, state_size(algorithm.initial))
     if num_components is not None:
         check_count("num_components", num_components)
     _, discrete = example_state(algorithm.initial)
-    pilots = run_pilots(jax.random.fold_in(key, 0), SmcRun(algorithm), num_pilots)
-    check_pilots(pilots)
     seed = int(jax.random.bits(jax.random.fold_in(key, 1)))
-    grid, tried = time_grid(segment.num_steps), {}
-    constants = _log_mean(pilots.log_evidence)[grid]
     branches = [part.num_branches for part in parts_of(move.kernel)]
-    if discrete:
-        models = learn_tables(pilots.parts, branches, constants)
-    else:
-        models, tried = learn_mixtures(
-            seed, pilots.parts, branches, constants, num_components, NUM_LAGGING
-        )
+    grid, tried, run = time_grid(segment.num_steps), {}, SmcRun(algorithm)
+    with learning_bars(num_pilots, len(branches), num_components, progress) as bars:
+        pilots = run_pilots(jax.random.fold_in(key, 0), run, num_pilots, bars.reporter(0))
+        check_pilots(pilots)
+        constants = _log_mean(pilots.log_evidence)[grid]
+        if discrete:
+            models = learn_tables(pilots.parts, branches, constants)
+        else:
+            counts = (num_components, bars.reporter(1), NUM_LAGGING)
+            models, tried = learn_mixtures(seed, pilots.parts, branches, constants, *counts)
     means = np.diff(pilots.log_evidence, prepend=0.0)
     mean_weights = MeanWeights.learn(pilots.log_weights, means)
     index = nearest(grid, segment.num_steps)
