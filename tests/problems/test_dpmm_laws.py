@@ -51,7 +51,7 @@ def log_h(value):
     return jnp.where(jnp.all(jnp.stack(inside)), log_prior + log_crp, -jnp.inf)
 
 
-@pytest.mark.parametrize("num", [1, pytest.param(2, marks=pytest.mark.full), 3])
+@pytest.mark.parametrize("num", [*(pytest.param(n, marks=pytest.mark.full) for n in (1, 2)), 3])
 def test_laws(num):
     """One test per number of particles: what differs otherwise compiles nothing."""
     for proposal in ("prior", "optimal"):
@@ -87,6 +87,7 @@ def frozen_z(num_sweeps, wrong):
     return laws.swap_z(laws.log_ratios(found))
 
 
+@pytest.mark.full
 def test_swap_symmetry_with_fixed_hyperparameters():
     for num_sweeps in (1, 2):
         assert abs(frozen_z(num_sweeps, wrong=False)) < Z_MAX

@@ -52,7 +52,7 @@ def test_noisy_gaussians(wanted, dimension, log_z):
     ("known", "meta", "count"),
     [
         (bimodal_modes(), 1, 60),
-        (bimodal_sir(5), 4, 4),
+        pytest.param(bimodal_sir(5), 4, 4, marks=pytest.mark.full),
         pytest.param(hidden_markov(1), 1, 60, marks=pytest.mark.full),
         (hidden_markov(2), 4, 5),
     ],
@@ -78,6 +78,7 @@ def test_coverage_can_fail():
     assert _too_many(*_misses(draws, 1.0))
 
 
+@pytest.mark.full
 def test_widths():
     """10 dimensions, 2,000 runs: a tenth of D = 5, classifier or not; near 0 if tractable."""
     for wanted, slope, meta, widest in (
