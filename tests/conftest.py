@@ -4,8 +4,12 @@
 Tests that do exact arithmetic with JAX use the fixture `x64`.
 """
 
+import gc
+
 import jax
 import pytest
+
+gc.set_threshold(200_000, 50, 1000)  # traced programs are many objects, and few are garbage
 
 
 @pytest.fixture

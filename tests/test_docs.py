@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from aide.estimation.engine import compile_quickly
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 
@@ -12,8 +14,10 @@ PAGES = sorted((ROOT / "docs").glob("*.md"))
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_run(page, capsys):
     namespace = {"__name__": "example"}
-    for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
-        exec(compile(block, page.name, "exec"), namespace)
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    with compile_quickly():
+        for block in blocks:
+            exec(compile(block, page.name, "exec"), namespace)
 
 
 def test_the_readme_shows_what_its_example_prints(capsys):

@@ -29,7 +29,7 @@ def scores(algorithm, seed=0, num_runs=20_000):
     }
 
 
-CORE = {("walk", 1), ("walk", 3), ("mala", 2)}
+CORE = {("walk", 3), ("mala", 2)}
 CASES = [
     pytest.param(name, num, marks=() if (name, num) in CORE else pytest.mark.full)
     for name in CHAIN_KERNELS

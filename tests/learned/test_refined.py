@@ -40,16 +40,14 @@ def cases(values, quick):
     return [pytest.param(*v, marks=() if v in quick else pytest.mark.full) for v in values]
 
 
-SAME = cases(
-    list(itertools.product(ANNEALED_KERNELS, (1, 2, 3))), {("mala", 1), ("walk", 2), ("cycle", 3)}
-)
+SAME = cases(list(itertools.product(ANNEALED_KERNELS, (1, 2, 3))), {("mala", 1), ("walk", 2)})
 
 
 @pytest.mark.parametrize(("kernel", "num_particles"), SAME)
 def test_with_the_kernel_alone_it_is_canonical(kernel, num_particles, x64):
     r"""One reverse particle, one island, $w_0 = 1$: the same outputs and $\xi$, run by run."""
     keys = jax.vmap(jax.random.key)(jnp.arange(20))
-    for resampler in RESAMPLERS[: 3 if kernel == "walk" else 1]:
+    for resampler in RESAMPLERS[: num_particles if kernel == "walk" else 1]:
         smc = tempered(kernel, num_particles, resampler)
         same = refined(smc, 1, 1, share=1.0)
         one, two = (
@@ -77,7 +75,7 @@ def scores(algorithm, seed=0):
 SIZES = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (2, 1, 1), (2, 2, 3), (2, 3, 2), (3, 1, 3), (3, 3, 1)]
 CASES = cases(
     [(kernel, *sizes) for kernel in ANNEALED_KERNELS for sizes in SIZES],
-    {("walk", 1, 2, 1), ("walk", 2, 2, 3)},
+    {("walk", 1, 2, 1)},
 )
 
 

@@ -16,6 +16,7 @@ import aide
 from aide.problems import HiddenMarkovModel, IsingModel, LocalLevelModel
 from aide.problems.distributions import Categorical, Normal
 from support import toys
+from support.learned import refined, tempered
 
 
 class Entry(NamedTuple):
@@ -227,6 +228,12 @@ def add_filters():
     add("filter-dict-2", aide.ParticleFilter(toys.DICT_MODEL, 2), mixed)
 
 
+def add_refined():
+    """Tempered SMC with a made-up walk back; two reverse particles, two populations."""
+    for num in PARTICLES:
+        add(f"refined-{num}", refined(tempered("walk", num), 2, 2), LINE, full=num != 2)
+
+
 add_tractable()
 add_importance()
 add_annealed()
@@ -234,3 +241,4 @@ add_ising()
 add_gibbs()
 add_smc()
 add_filters()
+add_refined()
