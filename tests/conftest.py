@@ -9,7 +9,19 @@ import gc
 import jax
 import pytest
 
+from aide.estimation.engine import compile_quickly
+
 gc.set_threshold(200_000, 50, 1000)  # traced programs are many objects, and few are garbage
+
+
+@pytest.fixture(autouse=True)
+def quick(request):
+    """Compile quickly, except where the compiled programs themselves are tested."""
+    if "estimation" in request.path.parts:
+        yield
+    else:
+        with compile_quickly():
+            yield
 
 
 @pytest.fixture

@@ -108,6 +108,7 @@ def test_tractable_algorithms_meet_the_truth(shift, stretch):
         assert abs(result.looseness.value) < 1e-12
 
 
+@pytest.mark.full
 def test_sir_is_bounded_from_above_and_the_bound_falls():
     """More particles and more meta-inference lower it; with enough of both it vanishes."""
     values = {}

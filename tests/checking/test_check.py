@@ -126,6 +126,7 @@ def test_the_wrong_move_is_named():
     assert "cannot see" in text
 
 
+@pytest.mark.full
 def test_between_particles_is_named_where_every_move_is_right():
     target = aide.ParticleFilter(
         toys.STICKY.state_space(), 3, None, aide.EveryStep(aide.Systematic())

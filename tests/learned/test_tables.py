@@ -53,7 +53,7 @@ def test_the_joint_sums_to_the_marginal_and_is_proposed(x64):
     np.testing.assert_allclose(joint.sum(axis=0), np.exp(log_q), rtol=1e-12)
     num = 20_000
     point = (np.arange(num) + 0.5) / num
-    for state in range(9):
+    for state in (0, 4, 7):
         many = jnp.repeat(y[:, state : state + 1], num, axis=1)
         wide = jnp.repeat(scores[:, state : state + 1], num, axis=1)
         guess = model.propose(jnp.asarray(point), jnp.zeros((0, num)), wide, many)

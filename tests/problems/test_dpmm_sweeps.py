@@ -11,6 +11,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from reference import dpmm as reference
 from scipy.special import gammaln
 from support import Z_MAX, z_score
@@ -148,6 +149,7 @@ def reversal_z(back):
     return max(abs(z_score(product)) for product in products)
 
 
+@pytest.mark.full
 def test_reversal_with_free_hyperparameters(x64):
     """The same sweep in place of the reversed one must be noticed."""
     assert reversal_z(True) < Z_MAX
