@@ -45,6 +45,7 @@ def _quick_compilation():
         yield
 
 
+@pytest.mark.full
 def test_a_good_gold_standard():
     gold = aide.sir(PRIOR, LogJoint(), num_particles=400)
     result = audit(KEY, gold, tolerance=0.2)

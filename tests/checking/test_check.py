@@ -116,6 +116,7 @@ def test_own_small_versions():
     assert {item.variant for item in report.evidence} == {"tiny"}
 
 
+@pytest.mark.full
 def test_the_wrong_move_is_named():
     report = aide.check(KEY, wrong.retained_weight(ising_filter("optimal", 1)), num_runs=4000)
     assert not report.passed

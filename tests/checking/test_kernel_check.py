@@ -95,6 +95,7 @@ def test_a_wrong_reversal_is_rejected(name):
     assert alone.reversal is None
 
 
+@pytest.mark.full
 def test_the_sweep_of_a_homogeneous_grid_is_seen():
     """Law 2 cannot tell this sweep from its reversal, by symmetry; pairs of functions can."""
     model = IsingModel(coupling=0.4, field=0.0, shape=(3, 3))
@@ -211,6 +212,7 @@ def test_unadjusted_samplers_of_libraries_are_rejected():
     assert known(check(kernel, log_pair, PAIR_START).p_value) < 1e-9
 
 
+@pytest.mark.full
 def test_hand_written_kernels():
     """With and without the density as an argument; with a reversal given by hand."""
     assert check(by_hand).passed

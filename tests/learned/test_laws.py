@@ -15,18 +15,8 @@ from support.registry import LINE, Entry
 import aide
 
 
-def scores(algorithm, seed=0, num_runs=20_000):
-    entry = Entry(algorithm, *LINE, num_runs=num_runs)
-    draws = laws.law_draws(entry, seed)
-    log_ratio = laws.log_ratios(draws)
-    assert laws.swap_information(log_ratio) > 200
-    return {
-        "1, mass": laws.mass_z(draws),
-        "1, probe": laws.probe_z(draws),
-        "2, binned": laws.swap_z(log_ratio),
-        "2, exchange": laws.exchange_z(log_ratio),
-        "5": laws.density_z(draws, entry.log_h),
-    }
+def scores(algorithm):
+    return laws.scores_of(Entry(algorithm, *LINE))
 
 
 CORE = {("walk", 3), ("mala", 2)}

@@ -58,18 +58,8 @@ def test_with_the_kernel_alone_it_is_canonical(kernel, num_particles, x64):
         np.testing.assert_allclose(one.log_xi, two.log_xi, rtol=0, atol=1e-9)
 
 
-def scores(algorithm, seed=0):
-    entry = Entry(algorithm, *LINE, num_runs=20_000)
-    draws = laws.law_draws(entry, seed)
-    log_ratio = laws.log_ratios(draws)
-    assert laws.swap_information(log_ratio) > 200
-    return {
-        "1, mass": laws.mass_z(draws),
-        "1, probe": laws.probe_z(draws),
-        "2, binned": laws.swap_z(log_ratio),
-        "2, exchange": laws.exchange_z(log_ratio),
-        "5": laws.density_z(draws, entry.log_h),
-    }
+def scores(algorithm):
+    return laws.scores_of(Entry(algorithm, *LINE))
 
 
 SIZES = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (2, 1, 1), (2, 2, 3), (2, 3, 2), (3, 1, 3), (3, 3, 1)]
@@ -124,7 +114,7 @@ def test_a_wrong_model_density_is_rejected():
     assert abs(scores(wrong)["1, mass"]) > 2 * Z_MAX
 
 
-@pytest.mark.parametrize(("num_reverse", "num_islands"), cases([(1, 1), (2, 3)], {(2, 3)}))
+@pytest.mark.parametrize(("num_reverse", "num_islands"), cases([(1, 1), (2, 3)], set()))
 def test_tempered_smc_on_nine_states(num_reverse, num_islands, x64):
     r"""$E_r[\xi] = q(x)$ and $E_q[1\{x\}/\xi] = 1$, with $q$ enumerated over all traces."""
     smc, rng = smc_on_nine(), np.random.default_rng(0)

@@ -68,7 +68,7 @@ def test_the_joint_sums_to_the_marginal_and_is_proposed(x64):
 
 
 CASES = [
-    pytest.param(name, num, marks=() if name == "hop" else pytest.mark.full)
+    pytest.param(name, num, marks=() if (name, num) == ("hop", 2) else pytest.mark.full)
     for name in TABLE_CHAINS
     for num in (1, 2, 3)
 ]

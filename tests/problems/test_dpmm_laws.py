@@ -60,6 +60,7 @@ def test_laws(num):
             check_laws(num, proposal, num_sweeps)
 
 
+@pytest.mark.full
 def test_laws_of_three_particles():
     check_laws(3, "optimal", 1)
 

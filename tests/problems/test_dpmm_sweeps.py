@@ -110,6 +110,7 @@ def invariance_z(seed, sweep, reverse):
     return max(abs(z_score(likelihood * (new - old))) for old, new in pairs)
 
 
+@pytest.mark.full
 def test_free_sweeps_leave_the_posterior_invariant(x64):
     assert invariance_z(3, compiled, False) < Z_MAX
     assert invariance_z(4, compiled, True) < Z_MAX

@@ -42,6 +42,7 @@ def test_writes_everything_and_continues(tmp_path):
     assert info["settings"]["particles"] == [1, 2]
 
 
+@pytest.mark.full
 def test_other_settings_do_not_mix(tmp_path):
     assert run(*small(tmp_path)).exit_code == 0
     result = run(*small(tmp_path), "--seed", 1)

@@ -54,7 +54,7 @@ def test_noisy_gaussians(wanted, dimension, log_z):
         (bimodal_modes(), 1, 60),
         pytest.param(bimodal_sir(5), 4, 4, marks=pytest.mark.full),
         pytest.param(hidden_markov(1), 1, 60, marks=pytest.mark.full),
-        (hidden_markov(2), 4, 5),
+        pytest.param(hidden_markov(2), 4, 5, marks=pytest.mark.full),
     ],
     ids=["one mode missed", "SIR", "filter P = 1", "filter P = 2"],
 )

@@ -128,3 +128,17 @@ def _probe(values):
     leaves = [np.reshape(leaf, (len(leaf), -1)) for leaf in jax.tree.leaves(values)]
     flat = np.concatenate(leaves, axis=1).astype(np.float64)
     return special.expit(1.3 * flat @ (-0.7) ** np.arange(flat.shape[1]) - 0.4)
+
+
+def scores_of(entry, seed=0):
+    """Laws 1, 2 and 5 as z-scores, by name; there must be enough for law 2 to look at."""
+    draws = law_draws(entry, seed)
+    log_ratio = log_ratios(draws)
+    assert swap_information(log_ratio) > 200
+    return {
+        "1, mass": mass_z(draws),
+        "1, probe": probe_z(draws),
+        "2, binned": swap_z(log_ratio),
+        "2, exchange": exchange_z(log_ratio),
+        "5": density_z(draws, entry.log_h),
+    }

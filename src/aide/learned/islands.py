@@ -22,7 +22,7 @@ from aide.learned.flat import Layout
 from aide.learned.transitions import Transitions
 from aide.smc.policy import AbstractResampler
 from aide.smc.smc import Smc
-from aide.smc.sweep import Population, Retained, advance, start, total_log_evidence
+from aide.smc.sweep import Population, Retained, advance, place, start, total_log_evidence
 
 
 class FlatMove:
@@ -32,14 +32,9 @@ class FlatMove:
         self.move, self.layout = transitions.move_at(inputs), layout
 
     def forward(self, key: Key, x: Array) -> tuple[Array, LogProb]:
-        """See `WeightedMove`."""
+        """See `ForwardMove`."""
         y, log_w = self.move.forward(key, self.layout.unravel(x))
         return self.layout.ravel(y), log_w
-
-    def backward(self, key: Key, y: Array) -> tuple[Array, LogProb]:
-        """See `WeightedMove`."""
-        x, log_w = self.move.backward(key, self.layout.unravel(y))
-        return self.layout.ravel(x), log_w
 
 
 class Path(NamedTuple):
@@ -72,7 +67,7 @@ def log_inverse_evidence(
     islands = jax.vmap(begin)(derive_keys(key_start, num_islands))
     if true is not None:
         slot = jax.random.randint(key_slot, (), 0, num_islands, jnp.int32)
-        islands = _settle(islands, slot, jax.tree.map(lambda a: a[0], true))
+        islands = place(islands, slot, jax.tree.map(lambda a: a[0], true))
     totals = jax.vmap(total_log_evidence)(islands)
 
     def step(carry: Any, inputs: Any) -> tuple[Any, None]:
@@ -86,8 +81,8 @@ def log_inverse_evidence(
         move = FlatMove(transitions, inputs, layout)
         moved = lambda key, island: advance(key, move, smc.resampler, island, kept)[0]
         islands = jax.vmap(moved)(derive_keys(key_moves, num_islands), islands)
-        if now is not None:
-            islands = _settle(islands, done.retained, now)
+        if done.retained is not None:
+            islands = place(islands, done.retained, now)
         after = jax.vmap(total_log_evidence)(islands)
         log_weights = done.log_weights + totals - after
         log_estimate = log_estimate + done.log_evidence
@@ -100,14 +95,3 @@ def log_inverse_evidence(
     steps = (times, transitions.inputs, kept, later)
     (_, _, log_weights, log_estimate, _), _ = jax.lax.scan(step, carry, steps)
     return log_estimate + log_mean_exp(log_weights)
-
-
-def _settle(islands: Population, slot: Any, population: Population) -> Population:
-    """Put one population in the place of an island."""
-
-    def place(stack: Array, new: Any) -> Array:
-        here = jnp.arange(stack.shape[0]) == slot
-        here = here.reshape((-1,) + (1,) * (stack.ndim - 1))
-        return jnp.where(here, jnp.asarray(new, stack.dtype)[None], stack)
-
-    return jax.tree.map(place, islands, population)

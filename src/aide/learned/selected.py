@@ -102,9 +102,6 @@ class _Recording:
         y, kept = record_step(keys, self.kernels, x[0])
         return (y, kept), self.move.log_weight(self.layout.unravel(y))
 
-    def backward(self, key: Key, y: Any) -> tuple[Any, LogProb]:
-        raise NotImplementedError("records are made forward only")
-
 
 def blank_state(initial: Any) -> Value:
     """A state of zeros."""

@@ -23,13 +23,17 @@ from aide._validate import check_count
 from aide.kernels.kernel import AbstractKernel, reversal_of
 
 
-@runtime_checkable
-class WeightedMove(Protocol):
-    r"""Both methods handle one particle and compute the same $w(x, y)$."""
+class ForwardMove(Protocol):
+    """What the forward pass needs of a move."""
 
     def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
         r"""Sample $y \sim k(\cdot; x)$; return $y$ and $\log w(x, y)$."""
         ...
+
+
+@runtime_checkable
+class WeightedMove(ForwardMove, Protocol):
+    r"""Both methods handle one particle and compute the same $w(x, y)$."""
 
     def backward(self, key: Key, y: Value) -> tuple[Value, LogProb]:
         r"""Sample $x \sim \ell(\cdot; y)$; return $x$ and $\log w(x, y)$."""

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 from aide._numerics import log_mean_exp
 from aide._random import derive, derive_keys
 from aide._types import Key, Value
-from aide.smc.moves import Steps, WeightedMove
+from aide.smc.moves import ForwardMove, Steps, WeightedMove
 from aide.smc.policy import AbstractResampler
 
 
@@ -53,7 +53,7 @@ def start(
         particles = jax.vmap(sample)(derive_keys(key_particles, num_particles))
     if retained is not None and num_particles > 1:
         slot = jax.random.randint(key_slot, (), 0, num_particles, jnp.int32)
-        particles = _place(particles, slot, retained)
+        particles = place(particles, slot, retained)
     log_weights = jnp.asarray(jax.vmap(log_weight)(particles), float)
     if slot is not None:
         log_weights, possible = _keep(log_weights, slot, log_weights[slot])
@@ -62,7 +62,7 @@ def start(
 
 def advance(
     key: Key,
-    move: WeightedMove,
+    move: ForwardMove,
     resampler: AbstractResampler,
     population: Population,
     retained: Retained | None,
@@ -83,7 +83,7 @@ def advance(
     log_w = jnp.asarray(log_w, float)
     if retained is not None:
         assert done.retained is not None
-        particles = _place(particles, done.retained, retained.value)
+        particles = place(particles, done.retained, retained.value)
         log_w, finite = _keep(log_w, done.retained, retained.log_weight)
         possible = possible & finite
     moved = Population(
@@ -148,18 +148,18 @@ def _alone(retained: Value, like: Value) -> Value:
 def _keep(log_weights: Array, slot: Int[Array, ""], own: Any) -> tuple[Array, Array]:
     """Set the retained weight; say whether it is possible. An infinite one counts as 0."""
     own = jnp.where(own == jnp.inf, -jnp.inf, own)
-    return _place(log_weights, slot, own), own != -jnp.inf
+    return place(log_weights, slot, own), own != -jnp.inf
 
 
-def _place(stack: Any, slot: Int[Array, ""], value: Any) -> Any:
+def place(stack: Any, slot: Int[Array, ""], value: Any) -> Any:
     """Overwrite one slot; a select fuses where a scatter would not."""
 
-    def place(array: Array, new: Array) -> Array:
+    def overwrite(array: Array, new: Array) -> Array:
         here = jnp.arange(array.shape[0]) == slot
         here = here.reshape((-1,) + (1,) * (array.ndim - 1))
         return jnp.where(here, jnp.asarray(new).astype(array.dtype)[None], array)
 
-    return jax.tree.map(place, stack, value)
+    return jax.tree.map(overwrite, stack, value)
 
 
 def _same_types(after: Any, before: Any) -> Any:
