@@ -2,6 +2,7 @@
 
 from aide import problems
 from aide._algorithm import Draw, InferenceAlgorithm
+from aide._version import __version__ as __version__
 from aide.algorithms.annealed import Tempered, ais, tempered_smc
 from aide.algorithms.forward_reverse import ForwardReverse
 from aide.algorithms.importance import sir
@@ -23,7 +24,7 @@ from aide.checking.report import CheckReport
 from aide.estimation.draw import draw
 from aide.estimation.draws import Draws, concatenate
 from aide.estimation.estimate import estimate
-from aide.estimation.storage import load_draws, save_draws
+from aide.estimation.storage.files import load_draws, save_draws
 from aide.estimation.summary import Estimate, total_variation_bound
 from aide.estimation.yardsticks import Comparison, compare_log_evidence, compare_probe
 from aide.kernels.finite import FiniteNoise
@@ -44,7 +45,6 @@ from aide.smc.policy import EssBelow, EveryStep, Never
 from aide.smc.resampling import Multinomial, Residual, Stratified, Systematic
 from aide.smc.smc import Smc
 
-__version__ = "0.1.0"
 __all__ = [
     "AbstractKernel",
     "AbstractMetropolis",

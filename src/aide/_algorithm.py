@@ -23,6 +23,7 @@ Laws of every correct pair:
 The laws are tests (`tests/laws`), run on every algorithm of the library.
 """
 
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -44,7 +45,8 @@ class InferenceAlgorithm(Protocol):
 
     Both methods handle *one* run; callers use `jax.vmap`. An optional attribute `log_z` states
     $\log Z$: 0.0 if $\xi$ is an unbiased estimate of the normalised $q(x)$ (SMC, AIS, MCMC,
-    variational fits), `None` (the same as leaving it out) if unknown.
+    variational fits), `None` (the same as leaving it out) if unknown. An optional class attribute
+    `determines_log_xi = True` states that $\xi$ is a function of the output alone.
     """
 
     def simulate(self, key: Key) -> Draw:
@@ -56,24 +58,26 @@ class InferenceAlgorithm(Protocol):
         ...
 
 
-@jax.tree_util.register_static
 class Label(str):
-    """The name of an algorithm, which never matters to what it computes.
+    """The name of an algorithm: a text that plays no part in what the algorithm computes.
 
-    It is part of the algorithm's pytree structure, and all labels count as equal there, so that a
-    new name compiles nothing.
+    As part of a pytree it has no leaves, and all labels have the same structure, so that a new name
+    compiles nothing. As a text it is like any other.
     """
 
     __slots__ = ()
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Label) or str.__eq__(self, other) is True
 
-    def __ne__(self, other: object) -> bool:  # str has one of its own
-        return not self == other
+@dataclass(frozen=True)
+class _AnyLabel:
+    """A label inside a pytree's structure, where all of them count as equal."""
 
-    def __hash__(self) -> int:
-        return 0
+    text: Label = field(compare=False)
+
+
+jax.tree_util.register_pytree_node(
+    Label, lambda label: ((), _AnyLabel(label)), lambda structure, _: structure.text
+)
 
 
 def log_z_of(algorithm: Any) -> float | None:

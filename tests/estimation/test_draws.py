@@ -99,7 +99,7 @@ def test_extend_runs_only_what_is_missing():
     assert metas == 20 + 30
     _draw(gold, target, 25, 30, keep_values=True, extend=small)
     assert 5 <= one.num_simulated - runs <= 6
-    assert one.num_regenerated - metas == 5
+    assert 5 <= one.num_regenerated - metas <= 5 + 2  # the first run is repeated to compare
     assert two.num_simulated <= 31 + 1
 
 

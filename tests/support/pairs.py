@@ -47,6 +47,7 @@ class NumpyGaussian:
     def __init__(self, mean=0.0, std=1.0, stop_after=math.inf):
         self.mean, self.std, self.stop_after = mean, std, stop_after
         self.num_simulated = self.num_regenerated = 0
+        self.aide_identity = f"normal, mean {mean}, std {std}"  # counters play no part
 
     def simulate(self, rng: np.random.Generator) -> tuple[float, float]:
         if self.num_simulated >= self.stop_after:

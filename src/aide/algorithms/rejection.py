@@ -1,6 +1,6 @@
 """Rejection sampling: exact draws from a density known up to a constant."""
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -34,6 +34,8 @@ class RejectionSampler(eqx.Module):
         max_tries: Proposals per output before giving up with an error.
         label: A name for tables.
     """
+
+    determines_log_xi: ClassVar[bool] = True
 
     proposal: Any
     log_joint: LogDensity

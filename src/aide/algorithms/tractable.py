@@ -1,7 +1,7 @@
 """Algorithms whose output density is known: exact posteriors, variational fits, flows."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -21,6 +21,8 @@ class Tractable(eqx.Module):
             to a constant only.
         label: A name for tables.
     """
+
+    determines_log_xi: ClassVar[bool] = True
 
     sample: Callable[[Key], Value]
     log_density: LogDensity
@@ -57,6 +59,8 @@ class Amortized(eqx.Module):
             recompile anything.
         observation: The data set at hand; `with_observation` changes it.
     """
+
+    determines_log_xi: ClassVar[bool] = True
 
     encoder: Callable[[Any], Any]
     observation: Any

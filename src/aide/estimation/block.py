@@ -27,22 +27,25 @@ def draw_block(
     cross = np.empty((len(runs), 0)) if known is None else known.cross[:, :num_cross]
     values = None if known is None else known.values
     complete = own.shape[1] == num_own and cross.shape[1] == num_cross
+    first = None if known is None else known.first
     if complete and (values is not None or not plan.keep_values):
-        return Side(own, cross, values)
+        return Side(own, cross, values, first)
 
     if values is None:
         chunk = plan.simulate_chunk(role)
-        values, first = simulate_runs(plan.key, role, algorithm, runs, chunk, report)
+        values, log_xi = simulate_runs(plan.key, role, algorithm, runs, chunk, report)
 
         def replay(row: int) -> None:
             replay_run(plan.key, role, algorithm, int(runs[row]))
 
-        check_log_xi(ROLES[role], algorithm, "simulate", first, values, replay)
+        check_log_xi(ROLES[role], algorithm, "simulate", log_xi, values, replay)
         if own.shape[1]:
-            _check_same(ROLES[role], own[:, 0], first)
+            _check_same(ROLES[role], own[:, 0], log_xi)
         else:
-            own = first[:, None]
+            own = log_xi[:, None]
     values = jax.tree.map(lambda a, like: np.asarray(a).astype(like.dtype), values, plan.output)
+    if begin == 0:
+        first = jax.tree.map(lambda a: a[0], values)
 
     def score(by: int, metas: np.ndarray) -> np.ndarray:
         which = plan.algorithms[by]
@@ -59,13 +62,13 @@ def draw_block(
     if cross.shape[1] < num_cross:
         metas = np.arange(cross.shape[1], num_cross)
         cross = np.concatenate([cross, score(1 - role, metas)], axis=1)
-    return Side(own, cross, values)
+    return Side(own, cross, values, first)
 
 
 def _check_same(role: str, stored: np.ndarray, again: np.ndarray) -> None:
     if not np.allclose(stored, again, rtol=1e-6, atol=1e-6):
         raise ValueError(
             f"the stored runs were not made by this {role} algorithm: run again with the same key, "
-            f"its first log_xi is {again[0]:.6g} instead of {stored[0]:.6g}. Were its data or "
-            "parameters changed? Then draw afresh, without share or extend."
+            f"its first log_xi is {again[0]:.6g} instead of {stored[0]:.6g}. Draw afresh, without "
+            "share, extend or the old checkpoint."
         )

@@ -1,6 +1,6 @@
 """The draw stage: run both algorithms, score every output with both."""
 
-import time
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,14 +9,12 @@ import jax
 
 from aide._random import GOLD, TARGET, as_key
 from aide.estimation.block import draw_block
-from aide.estimation.draws import Draws, Side
+from aide.estimation.draws import Draws, Side, join
 from aide.estimation.engine import program_session
-from aide.estimation.plan import Plan
+from aide.estimation.plan import ROLES, Plan
 from aide.estimation.progress import Progress
-from aide.estimation.storage import check_savable, load_draws, save_draws
-
-SAVE_EVERY = 30.0
-"""Seconds between two writes of a checkpoint; the end of a run, good or bad, writes one too."""
+from aide.estimation.storage.checkpoint import Checkpoint
+from aide.estimation.storage.dataset import check_savable
 
 
 def draw(
@@ -54,12 +52,13 @@ def draw(
         keep_values: Keep the outputs (needed for probes, evidence estimates and sharing without
             running the gold standard again).
         share: Draws of the same gold standard with another target and the same key: their gold
-            runs are used again.
+            runs are used again. A gold standard that changed since is an error.
         extend: Draws of the same pair and key with fewer runs or meta-runs: only what is missing
             is run.
         first_run: Index of the first run, to spread runs over machines: give each its own range,
             then `concatenate`.
-        checkpoint: A file that keeps finished blocks (netCDF); calling again continues there.
+        checkpoint: A file (netCDF, or a folder `.zarr`) that keeps finished blocks and only ever
+            grows; calling again continues there. Anything changed about the algorithms is refused.
         chunk_size: Runs computed at a time; chosen to fit the cache. Never changes the numbers
             beyond rounding.
         progress: Show a progress bar; by default if the run takes long and a person watches.
@@ -74,41 +73,33 @@ def draw(
         chunk_size=chunk_size,
         keep_values=keep_values,
     )
-    path = None if checkpoint is None else Path(checkpoint)
-    if path is not None and path.exists():
-        share, extend = None, load_draws(path)
+    file = None if checkpoint is None else Checkpoint(checkpoint)
     known = plan.known(share, extend)
-    sides: list[list[Side]] = [[], []]
+    if file is not None and file.header is not None:
+        plan.check_same(f"the checkpoint {file.path}", file.header, ROLES)
+        known = file.stored
+    sides: tuple[list[Side], list[Side]] = ([], [])
 
-    def finished() -> Draws:
-        gold_side, target_side = (plan.collect(role, sides[role], known[role]) for role in range(2))
-        draws = replace(plan.header(), gold=gold_side, target=target_side)
-        return draws if keep_values else draws.without_values()
-
-    last_saved = time.monotonic()
+    def save() -> None:
+        if file is not None:
+            gold_runs, target_runs = (
+                known[role].with_runs(sides[role], keep_values) for role in (GOLD, TARGET)
+            )
+            file.save(plan.header(), (gold_runs, target_runs))
 
     names = [f"{role}  {name}" for role, name in zip(("gold  ", "target"), plan.names, strict=True)]
     bars = Progress(names, plan.work(known), progress)
-    with jax.enable_x64(True), program_session(), bars as bar:
+    with jax.enable_x64(True), program_session(), bars as bar, ExitStack() as stack:
         plan.prepare(known)
-        if path is not None:  # an unwritable file, or outputs that cannot be saved, show now
+        if file is not None:  # an unwritable file, or outputs that cannot be saved, show now
             check_savable(plan.output if keep_values else None)
-            save_draws(finished(), path)
-        try:
-            for role in (GOLD, TARGET):
-                for begin, end in plan.blocks(role, known[role]):
-                    reuse = _slice(known[role], begin, end)
-                    sides[role].append(
-                        draw_block(plan, role, begin, end, reuse, bar.reporter(role))
-                    )
-                    if path is not None and time.monotonic() - last_saved > SAVE_EVERY:
-                        save_draws(finished(), path)
-                        last_saved = time.monotonic()
-        finally:
-            if path is not None:
-                save_draws(finished(), path)
-    return finished()
-
-
-def _slice(side: Side | None, begin: int, end: int) -> Side | None:
-    return None if side is None or begin >= side.num_runs else side.take(slice(begin, end))
+            save()
+            stack.enter_context(file.saved_at_the_end(save))
+        for role in (GOLD, TARGET):
+            for begin, end in plan.blocks(role, known[role]):
+                reuse = known[role].side(begin, end)
+                sides[role].append(draw_block(plan, role, begin, end, reuse, bar.reporter(role)))
+                if file is not None and file.is_due:
+                    save()
+    draws = replace(plan.header(), gold=join(sides[GOLD]), target=join(sides[TARGET]))
+    return draws if keep_values else draws.without_values()

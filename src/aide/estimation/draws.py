@@ -2,12 +2,13 @@ r"""What the draw stage leaves: every $\log\xi$, and the outputs if they were ke
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
+from aide._identity import Identity
 from aide._numerics import row_log_mean_exp
 
 
@@ -21,11 +22,13 @@ class Side:
             was not asked for.
         cross: $\log\xi$ of the other algorithm at the same outputs, shape (N, M_other).
         values: The outputs, stacked, or `None`.
+        first: The output of the first run, by which an algorithm is recognised, or `None`.
     """
 
     own: Float[np.ndarray, "N K"]
     cross: Float[np.ndarray, "N M"]
     values: Any = None
+    first: Any = None
 
     @property
     def num_runs(self) -> int:
@@ -49,7 +52,23 @@ class Side:
     def take(self, runs: slice) -> "Side":
         """Some of the runs."""
         values = None if self.values is None else jax.tree.map(lambda a: a[runs], self.values)
-        return Side(self.own[runs], self.cross[runs], values)
+        return Side(self.own[runs], self.cross[runs], values, self.first)
+
+
+class Range(NamedTuple):
+    """Runs that were drawn with one key: numbers `first_run` to `first_run + num_runs - 1`."""
+
+    key_data: tuple[int, ...]
+    first_run: int
+    num_runs: int
+
+    def overlaps(self, other: "Range") -> bool:
+        """Whether some runs are in both."""
+        return (
+            self.key_data == other.key_data
+            and self.first_run < other.first_run + other.num_runs
+            and other.first_run < self.first_run + self.num_runs
+        )
 
 
 @dataclass(frozen=True)
@@ -63,8 +82,11 @@ class Draws:
         num_meta_target: Meta-inference runs of the target per output.
         names: What the two algorithms are called.
         log_z: What they claim about $\log Z$ (`None`: nothing).
+        tractable: Whether each of them states that $\xi$ depends on its output alone.
         key_data: The words of the key that made them; empty if several did.
         first_run: Index of the first run.
+        identities: What the two algorithms are; see `aide._identity`.
+        pooled: Of concatenated draws, the runs that went into them.
     """
 
     gold: Side
@@ -73,8 +95,19 @@ class Draws:
     num_meta_target: int
     names: tuple[str, str] = ("gold", "target")
     log_z: tuple[float | None, float | None] = (None, None)
+    tractable: tuple[bool, bool] = (False, False)
     key_data: tuple[int, ...] = ()
     first_run: int = 0
+    identities: tuple[Identity | None, Identity | None] = (None, None)
+    pooled: tuple[Range, ...] = ()
+
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        """The runs these draws hold; empty if nothing is known about their keys."""
+        if self.pooled or not self.key_data:
+            return self.pooled
+        longest = max(self.gold.num_runs, self.target.num_runs)
+        return (Range(self.key_data, self.first_run, longest),)
 
     def summarise(self) -> Any:
         """Turn the draws into an `Estimate`."""
@@ -93,31 +126,41 @@ def concatenate(draws: Sequence[Draws]) -> Draws:
     if not draws:
         raise ValueError("concatenate needs at least one Draws, got an empty list.")
     first = draws[0]
-    for other in draws[1:]:
+    for index, other in enumerate(draws):
         for field in ("names", "num_meta_gold", "num_meta_target", "log_z"):
             if getattr(other, field) != getattr(first, field):
                 raise ValueError(
                     f"draws to concatenate must agree on {field}, got {getattr(first, field)} and "
                     f"{getattr(other, field)}."
                 )
-    for index, one in enumerate(draws):
-        for other in draws[:index]:
-            _check_different(one, other)
+        _check_same_algorithms(first, other)
+        for earlier in draws[:index]:
+            _check_different_runs(other, earlier)
     gold = join([d.gold for d in draws])
-    return replace(first, gold=gold, target=join([d.target for d in draws]), key_data=())
+    pooled = tuple(part for d in draws for part in d.ranges)
+    target = join([d.target for d in draws])
+    return replace(first, gold=gold, target=target, key_data=(), pooled=pooled)
 
 
-def _check_different(one: Draws, other: Draws) -> None:
-    same_key = one.key_data == other.key_data and one.key_data != ()
-    longest = [max(d.gold.num_runs, d.target.num_runs) for d in (one, other)]
-    apart = (
-        one.first_run >= other.first_run + longest[1]
-        or other.first_run >= one.first_run + longest[0]
-    )
-    if one is other or (same_key and not apart):
+def _check_same_algorithms(one: Draws, other: Draws) -> None:
+    for role, first, second in zip(
+        ("gold", "target"), one.identities, other.identities, strict=True
+    ):
+        changed = "" if first is None or second is None else first.differences(second)
+        if changed:
+            raise ValueError(
+                f"draws to concatenate must be of the same {role} algorithm, but these differ in "
+                f"{changed}. Draw both with the same algorithms and versions."
+            )
+
+
+def _check_different_runs(one: Draws, other: Draws) -> None:
+    same = [(a, b) for a in one.ranges for b in other.ranges if a.overlaps(b)]
+    if one is other or same:
+        a, b = same[0] if same else (Range((), 0, 0), Range((), 0, 0))
         raise ValueError(
-            f"these draws hold the same runs (key {one.key_data}, from runs {one.first_run} and "
-            f"{other.first_run} on): pooling them would count them twice. Use another key or "
+            f"these draws hold the same runs (key {a.key_data}, from runs {a.first_run} and "
+            f"{b.first_run} on): pooling them would count them twice. Use another key or "
             "another first_run."
         )
 
@@ -133,4 +176,5 @@ def join(sides: Sequence[Side]) -> Side:
         np.concatenate([side.own[:, :columns] for side in sides]),
         np.concatenate([side.cross for side in sides]),
         joined,
+        sides[0].first,
     )

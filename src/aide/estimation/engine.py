@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
-from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import jax
@@ -24,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
+from aide._identity import identity_of
 from aide._validate import deferred_errors
 from aide.estimation.footprint import largest_chunk
 from aide.estimation.structure import Structure, split_algorithm
@@ -37,6 +37,7 @@ QUICK_OPTIONS = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitte
 
 MOST_PROGRAMS = 256
 _kept: dict[Any, "Program"] = {}
+_seen: dict[Any, str] = {}
 _session: ContextVar[dict[Any, "Program"]] = ContextVar("session", default=_kept)
 _quick = ContextVar("quick", default=False)
 
@@ -124,19 +125,35 @@ def get_program(operation: Callable[..., Any], algorithm: Any, example: tuple[An
     """Trace `operation(algorithm, *arguments)` for one run, or fetch it from the cache.
 
     Returns the program and the algorithm's arrays, its first argument. Programs are kept for the
-    life of the process, except those of objects that JAX cannot look into: such an object may
-    change between two calls, so its programs live as long as one `program_session`.
+    life of the process under everything that is compiled into them: code, settings, and the data
+    that functions close over or read from their modules (`aide._identity`). What cannot be looked
+    into may change between two calls: such programs live as long as one `program_session`.
     """
     structure, arrays = split_algorithm(algorithm)
     leaves, tree = jax.tree.flatten((arrays, example))
     shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
-    cache = _kept if all(_is_constant(leaf) for leaf in structure.static) else _session.get()
-    name = (operation, structure.identity(), tree, shapes, default_device(), _quick.get())
+    identity = identity_of(algorithm, traced=True)
+    cache = _session.get() if identity.unseen else _kept
+    where = (operation, structure.identity(), tree, shapes, default_device(), _quick.get())
+    _forget_stale_traces(where, identity.digest)
+    name = (where, identity.digest)
     if name not in cache:
         if len(cache) >= MOST_PROGRAMS:
             cache.pop(next(iter(cache)))
         cache[name] = _trace(operation, structure, tree, shapes, _options(algorithm))
     return cache[name], arrays
+
+
+def _forget_stale_traces(where: Any, digest: str) -> None:
+    """Clear the caches of JAX if code or data behind the same functions has changed.
+
+    JAX keeps the traces of jitted functions and of loop bodies by the function alone.
+    """
+    if _seen.setdefault(where, digest) != digest:
+        jax.clear_caches()
+    _seen[where] = digest
+    while len(_seen) > MOST_PROGRAMS:
+        _seen.pop(next(iter(_seen)))
 
 
 @contextmanager
@@ -224,9 +241,3 @@ def _in_threads(run: Callable[[int], Any], begins: range, threads: int) -> Itera
 
 def _copy(constant: Any) -> Any:
     return jnp.array(constant) if isinstance(constant, np.ndarray | np.generic) else constant
-
-
-def _is_constant(leaf: Any) -> bool:
-    """Whether equality of two such leaves means that they compute the same."""
-    kinds = (str, bytes, int, bool, complex, type(None), type, FunctionType, BuiltinFunctionType)
-    return isinstance(leaf, kinds) or isinstance(leaf, type(jax.jit(_copy)))

@@ -113,28 +113,30 @@ class Probe(NamedTuple):
         output: Shapes and dtypes of one output.
         chunk_size: Runs per chunk, given how many there are.
         num_threads: Chunks at a time.
-        first_log_xi: Own-trace $\log\xi$ of the first run, given the chunks it would run in.
+        first_run: Output and own-trace $\log\xi$ of the first run, given the chunks it would run
+            in.
     """
 
     output: Any
     chunk_size: Callable[[int], int]
     num_threads: int
-    first_log_xi: Callable[[Chunk], float]
+    first_run: Callable[[Chunk], tuple[Any, float]]
 
 
 def probe_output(key: Any, role: int, algorithm: Any, first_run: int) -> Probe:
     """Look at an algorithm's output: a traceable one is traced, plain Python code run once."""
     if isinstance(algorithm, PythonAlgorithm):
         value, log_xi = algorithm.simulate(_generator(key, role, first_run, SIMULATE, 0))
-        return Probe(value, lambda count: 1, 1, lambda chunk: log_xi)
+        return Probe(value, lambda count: 1, 1, lambda chunk: (value, log_xi))
 
-    def first_log_xi(chunk: Chunk) -> float:
+    def run_first(chunk: Chunk) -> tuple[Any, float]:
         runs = np.array([first_run])
-        return float(simulate_runs(key, role, algorithm, runs, chunk, lambda done: None)[1][0])
+        values, log_xi = simulate_runs(key, role, algorithm, runs, chunk, lambda done: None)
+        return jax.tree.map(lambda a: a[0], values), float(log_xi[0])
 
     program, _ = _program(_simulate, "simulate", algorithm, (key, jnp.uint32(0)))
     threads = num_threads(program.device)
-    return Probe(program.result[0], program.chunk_size, threads, first_log_xi)
+    return Probe(program.result[0], program.chunk_size, threads, run_first)
 
 
 def compile_tasks(

@@ -9,12 +9,15 @@ import jax
 import numpy as np
 
 from aide._algorithm import describe, log_z_of
+from aide._identity import Identity, identity_of
 from aide._random import GOLD
 from aide._validate import check_count
 from aide.estimation.check_outputs import check_algorithm, common_output
-from aide.estimation.draws import Draws, Side, join
+from aide.estimation.draws import Draws, Side
 from aide.estimation.engine import default_device, num_threads
-from aide.estimation.operations import Chunk, compile_tasks, probe_output
+from aide.estimation.operations import Chunk, compile_tasks, probe_output, regenerate_runs
+from aide.estimation.storage.dataset import check_no_nan
+from aide.estimation.storage.kept import Kept, nothing
 
 CHUNKS_PER_BLOCK = 16
 """Runs are finished in blocks of about this many chunks; an interrupted run keeps whole blocks."""
@@ -54,8 +57,10 @@ class Plan:
         self.metas = (int(self.metas[0]), int(self.metas[1]))
         self.first_run = int(self.first_run)
         self.names = (describe(self.algorithms[0]), describe(self.algorithms[1]))
+        self.log_z = (log_z_of(self.algorithms[0]), log_z_of(self.algorithms[1]))
+        self.identities = (identity_of(self.algorithms[0]), identity_of(self.algorithms[1]))
 
-    def prepare(self, known: tuple[Side | None, Side | None]) -> None:
+    def prepare(self, known: tuple[Kept, Kept]) -> None:
         """Trace both algorithms, compare their outputs, compile all four programs at once.
 
         Known runs must be of these very algorithms: the first of them is repeated.
@@ -80,18 +85,43 @@ class Plan:
         with ThreadPoolExecutor(num_threads(default_device())) as pool:
             for done in [pool.submit(task) for task in tasks]:
                 done.result()
-        for role, side in enumerate(known):
-            if side is not None and side.num_runs:
-                self._check_first_run(role, float(side.own[0, 0]))
+        for role, kept in enumerate(known):
+            if kept.num_runs:
+                self._check_first_run(role, kept)
 
-    def _check_first_run(self, role: int, stored: float) -> None:
-        again = self.probes[role].first_log_xi(self.simulate_chunk(role))
-        if abs(stored - again) > 1e-6 * max(1.0, abs(stored)):
-            raise ValueError(
-                f"the stored runs were not made by this {ROLES[role]} algorithm: its first run has "
-                f"log_xi = {again:.6g}, the stored one {stored:.6g}. Were its data or parameters "
-                "changed? Then draw afresh, without share, extend or the old checkpoint."
-            )
+    def _check_first_run(self, role: int, kept: Kept) -> None:
+        """Repeat the first run: output, own and cross scores must be those that are stored."""
+        chunk = self.simulate_chunk(role)
+        value, log_xi = self.probes[role].first_run(chunk)
+        again = [("log_xi", kept.own[0, 0], log_xi)]
+        leaves = (jax.tree.leaves(tree) for tree in (kept.first, value))
+        again += [("output", old, new) for old, new in zip(*leaves, strict=False)]
+        stacked = jax.tree.map(lambda a, like: np.asarray(a, like.dtype)[None], value, self.output)
+        for by, table, number, first in (
+            (role, kept.own, kept.num_own[0], 1),
+            (1 - role, kept.cross, kept.num_cross[0], 0),
+        ):
+            if number > first:
+                scores = regenerate_runs(
+                    self.key,
+                    role,
+                    self.algorithms[by],
+                    stacked,
+                    np.array([self.first_run]),
+                    np.array([first]),
+                    by == role,
+                    self.regenerate_chunk(by),
+                    lambda done: None,
+                )
+                words = f"log_xi of regenerate of the {ROLES[by]} algorithm"
+                again.append((words, table[0, first], scores[0, 0]))
+        for what, stored, found in again:
+            if not np.allclose(stored, found, rtol=1e-6, atol=1e-6):
+                raise ValueError(
+                    f"the stored runs were not made by this {ROLES[role]} algorithm: in its first "
+                    f"run {what} is {_short(found)}, the stored one {_short(stored)}. Draw afresh, "
+                    "without share, extend or the old checkpoint."
+                )
 
     def simulate_chunk(self, role: int) -> Chunk:
         """Chunks in which to simulate the algorithm of this role."""
@@ -120,30 +150,32 @@ class Plan:
             num_meta_gold=self.metas[0],
             num_meta_target=self.metas[1],
             names=self.names,
-            log_z=(log_z_of(self.algorithms[0]), log_z_of(self.algorithms[1])),
+            log_z=self.log_z,
+            tractable=(_is_tractable(self.algorithms[0]), _is_tractable(self.algorithms[1])),
             key_data=tuple(np.asarray(jax.random.key_data(self.key)).ravel().tolist()),
             first_run=self.first_run,
+            identities=self.identities,
         )
 
     def empty(self, role: int) -> Side:
         """A side without runs."""
         return Side(np.empty((0, self.num_own(role))), np.empty((0, self.num_cross(role))))
 
-    def known(self, share: Draws | None, extend: Draws | None) -> tuple[Side | None, Side | None]:
+    def known(self, share: Any, extend: Any) -> tuple[Kept, Kept]:
         """The runs that need not be repeated, checked to belong to this plan."""
         if share is not None and extend is not None:
             raise ValueError(
                 "give share or extend, not both: extend already contains the gold runs."
             )
-        share, extend = getattr(share, "draws", share), getattr(extend, "draws", extend)
         if extend is not None:
-            self._check_same("extend", extend, ROLES)
-            return extend.gold, extend.target
+            draws = _as_draws("extend", extend)
+            self.check_same("extend", draws, ROLES)
+            return _as_kept("extend", draws.gold), _as_kept("extend", draws.target)
         if share is not None:
-            self._check_same("share", share, ("gold",))
-            gold = share.gold
-            return Side(gold.own, np.empty((gold.num_runs, 0)), gold.values), None
-        return None, None
+            draws = _as_draws("share", share)
+            self.check_same("share", draws, ("gold",))
+            return _as_kept("share", draws.gold).without_cross(), nothing()
+        return nothing(), nothing()
 
     def block_size(self, role: int) -> int:
         """Runs per block: enough to keep all threads busy, few enough to lose little."""
@@ -154,41 +186,26 @@ class Plan:
         rows_per_run = self.num_own(role) + self.num_cross(role)
         return min(self.counts[role], max(chunks, -(-CHUNKS_PER_BLOCK * chunks // rows_per_run)))
 
-    def collect(self, role: int, parts: list[Side], known: Side | None) -> Side:
-        """The finished runs, and after them what was known of the runs not yet reached."""
-        sides = [self.empty(role), *parts]
-        done = sum(side.num_runs for side in sides)
-        widths = (self.num_own(role), self.num_cross(role))
-        if known is not None and done < self.counts[role]:
-            sides.append(known.take(slice(done, self.counts[role])))
-        sides = [side for side in sides if side.num_runs] or sides[:1]
-        # Where only some runs of a side have been given more meta-runs, the old number stays.
-        own = min(widths[0], *(side.own.shape[1] for side in sides))
-        cross = min(widths[1], *(side.cross.shape[1] for side in sides))
-        return join([Side(s.own[:, :own], s.cross[:, :cross], s.values) for s in sides])
-
-    def blocks(self, role: int, known: Side | None) -> Iterator[tuple[int, int]]:
-        """Ranges of runs to finish one by one; none straddles the end of what is known."""
+    def blocks(self, role: int, known: Kept) -> Iterator[tuple[int, int]]:
+        """Ranges of runs to finish one by one; what is known of one range is known alike."""
         num = self.counts[role]
         edges = {*range(0, num, self.block_size(role)), num}
-        if known is not None:
-            edges.add(min(known.num_runs, num))
-        ordered = sorted(edges)
+        edges |= {edge for edge in known.edges() if edge < num}
+        ordered = sorted(edges | {0})
         yield from zip(ordered[:-1], ordered[1:], strict=True)
 
-    def work(self, known: tuple[Side | None, Side | None]) -> tuple[int, int]:
+    def work(self, known: tuple[Kept, Kept]) -> tuple[int, int]:
         """Runs and meta-runs to do per role, for the progress bar."""
         totals = []
-        for role, side in enumerate(known):
-            total = self.counts[role] * (self.num_own(role) + self.num_cross(role))
-            if side is not None:
-                shared = min(side.num_runs, self.counts[role])
-                own = min(side.own.shape[1], self.num_own(role))
-                total -= shared * (own + min(side.cross.shape[1], self.num_cross(role)))
-            totals.append(total)
+        for role, kept in enumerate(known):
+            own, cross = self.num_own(role), self.num_cross(role)
+            rows = slice(0, self.counts[role])
+            done = np.minimum(kept.num_own[rows], own) + np.minimum(kept.num_cross[rows], cross)
+            totals.append(self.counts[role] * (own + cross) - int(done.sum()))
         return totals[0], totals[1]
 
-    def _check_same(self, argument: str, draws: Draws, roles: tuple[str, ...]) -> None:
+    def check_same(self, argument: str, draws: Draws, roles: tuple[str, ...]) -> None:
+        """Raise unless stored runs are of this key and of these very algorithms."""
         header = self.header()
         if draws.key_data != header.key_data or draws.first_run != self.first_run:
             raise ValueError(
@@ -198,8 +215,45 @@ class Plan:
             )
         for name in roles:
             role = GOLD if name == "gold" else 1 - GOLD
-            if draws.names[role] != self.names[role]:
-                raise ValueError(
-                    f"{argument} holds runs with {name} = {draws.names[role]!r}, but this call has "
-                    f"{name} = {self.names[role]!r}."
-                )
+            _check_identity(argument, name, draws.identities[role], self.identities[role])
+
+
+def _check_identity(argument: str, role: str, before: Identity | None, now: Identity) -> None:
+    where = f"{argument} holds runs that were not made by this {role} algorithm"
+    fresh = "Draw afresh, without share, extend or the old checkpoint."
+    if before is None:
+        raise ValueError(f"{where}, or by nobody knows which: they carry no identity. {fresh}")
+    if before.unseen or now.unseen:
+        parts = ", ".join(dict.fromkeys((*before.unseen, *now.unseen)))
+        raise ValueError(
+            f"{argument} cannot be used with this {role} algorithm: nobody can tell whether "
+            f"{parts} is what it was. {fresh} Or give the object an attribute aide_identity, a "
+            "text that changes whenever its results do."
+        )
+    changed = before.differences(now)
+    if changed:
+        raise ValueError(f"{where}: {changed} changed since. {fresh}")
+
+
+def _as_draws(argument: str, given: Any) -> Draws:
+    draws = getattr(given, "draws", given)
+    if not isinstance(draws, Draws):
+        raise TypeError(
+            f"{argument} must be draws or an estimate (of aide.draw, aide.estimate or "
+            f"aide.load_draws), got {given!r}."
+        )
+    return draws
+
+
+def _as_kept(argument: str, side: Side) -> Kept:
+    kept = Kept.of(side)
+    check_no_nan(argument, kept)
+    return kept
+
+
+def _is_tractable(algorithm: Any) -> bool:
+    return getattr(algorithm, "determines_log_xi", False) is True
+
+
+def _short(number: Any) -> str:
+    return np.array2string(np.asarray(number), precision=6, threshold=4)

@@ -26,7 +26,8 @@ from aide.estimation.quantities import (
 from aide.estimation.quantities import (
     Mean as Mean,
 )
-from aide.estimation.storage import load_draws, save_draws, to_xarray
+from aide.estimation.storage.dataset import to_xarray
+from aide.estimation.storage.files import load_draws, save_draws
 
 if TYPE_CHECKING:
     from aide.estimation.sandwich.sandwich import Sandwich
