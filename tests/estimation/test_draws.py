@@ -143,3 +143,22 @@ def test_run_indices_have_an_end():
     """Run indices are 32-bit words: run 2**32 must not come out as run 0 again."""
     with pytest.raises(ValueError, match="first_run"):
         _draw(first_run=2**32 - 5)
+
+
+def test_runs_inside_pooled_draws_are_not_counted_twice():
+    (_, gold), (_, target) = _numpy(label="a"), _numpy(0.4, 1.3, "b")
+    parts = [_draw(gold, target, 5, 4, first_run=first) for first in (0, 5, 10)]
+    pooled = aide.concatenate(parts[:2])
+    with pytest.raises(ValueError, match="count them twice"):
+        aide.concatenate([pooled, parts[0]])
+    whole = aide.concatenate([pooled, parts[2]])  # control: other runs are welcome
+    assert whole.gold.num_runs == 15
+    with pytest.raises(ValueError, match="count them twice"):
+        aide.concatenate([whole, pooled])
+
+
+def test_pooled_draws_are_of_the_same_algorithms():
+    one, two = (_numpy(mean, 1.0, "same name")[1] for mean in (0.0, 5.0))
+    parts = [_draw(gold, one, 5, 4, first_run=first) for gold, first in ((one, 0), (two, 5))]
+    with pytest.raises(ValueError, match="the same gold algorithm.*differ in algorithm"):
+        aide.concatenate(parts)

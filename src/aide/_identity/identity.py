@@ -15,6 +15,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax
 
@@ -24,6 +25,7 @@ from aide._version import __version__
 MOST_FACTS = 300
 """More are summed up: an identity is stored beside the runs."""
 MOST_SHOWN = 5
+_seen: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -58,19 +60,31 @@ class Identity:
         return ", ".join(found[:MOST_SHOWN]) + more
 
 
-def identity_of(thing: Any, *, traced: bool = False) -> Identity:
-    """Look at an object and everything it refers to.
+def identity_of(thing: Any) -> Identity:
+    """Look at an object and everything it refers to; pytrees are followed leaf by leaf."""
+    return _identity(thing, Walk(), traced=False)
 
-    Args:
-        thing: Any object; pytrees are followed leaf by leaf.
-        traced: Leave out the contents of arrays and floats that JAX would trace: they are
-            arguments of a compiled program and not part of it.
+
+def program_identity_of(thing: Any) -> Identity:
+    """What is compiled into a program of this object: not the arrays and floats that JAX traces.
+
+    JAX keeps the traces of jitted functions and of loop bodies by the function alone: where the
+    data or code behind a function has changed since it was seen last, they are cleared.
     """
     walk = Walk()
+    identity = _identity(thing, walk, traced=True)
+    stale = [_seen.get(function, digest) != digest for function, digest in walk.functions]
+    _seen.update(walk.functions)
+    if any(stale):
+        jax.clear_caches()
+    return identity
+
+
+def _identity(thing: Any, walk: Walk, traced: bool) -> Identity:
     digest = walk.look("", thing, traced)
     around = _surroundings()
-    facts = _shorten(walk.facts) | around
     digest = _hash(digest, *around.values())
+    facts = _shorten(walk.facts) | around
     return Identity(type(thing).__qualname__, digest, facts, tuple(walk.unseen))
 
 

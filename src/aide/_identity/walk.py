@@ -36,12 +36,14 @@ _NAMED = (
 class Walk:
     """Digests of objects, by what they hold and not by where they live in memory.
 
-    `facts` are the digests of the parts, by name, and `unseen` what nobody can look into.
+    `facts` are the digests of the parts, by name, `unseen` what nobody can look into, and
+    `functions` the users' functions on the way with the digests of what they read.
     """
 
     def __init__(self) -> None:
         self.facts: dict[str, str] = {}
         self.unseen: list[str] = []
+        self.functions: list[tuple[Any, str]] = []
         self._known: dict[tuple[int, bool], str] = {}
         self._inside: dict[int, int] = {}
         self._alive: list[Any] = []
@@ -62,7 +64,8 @@ class Walk:
         if id(thing) in self._inside:
             return self._say(name, f"{len(self._inside) - self._inside[id(thing)]} levels up")
         if (id(thing), traced) in self._known:
-            return self._say(name, self._known[id(thing), traced])
+            self.facts[name] = self._known[id(thing), traced]
+            return self.facts[name]
         if len(self._known) > MOST_OBJECTS:
             return self._cannot_see(name, thing)
         self._inside[id(thing)] = len(self._inside)
@@ -70,6 +73,14 @@ class Walk:
         del self._inside[id(thing)]
         self._known[id(thing), traced] = digest
         self._alive.append(thing)  # an id is unique as long as its object lives
+        return digest
+
+    def _look_apart(self, thing: Any) -> str:
+        """A digest that does not depend on what was seen before; for parts without an order."""
+        walk = Walk()
+        digest = walk.look("", thing)
+        self.unseen += walk.unseen
+        self.functions += walk.functions
         return digest
 
     def _array(self, name: str, thing: Any, traced: bool) -> str:
@@ -96,7 +107,7 @@ class Walk:
         if isinstance(thing, _NAMED):
             return self._say(name, qualified_name(thing))
         if isinstance(thing, set | frozenset):
-            return self._say(name, *sorted(_hash(Walk().look("", item)) for item in thing))
+            return self._say(name, *sorted(map(self._look_apart, thing)))
         inner = self._inner(thing) if jax.tree_util.all_leaves([thing]) else None
         if inner is not None:
             return self._all(name, inner, False)
@@ -130,7 +141,9 @@ class Walk:
         code = self._say(_join(name, "code"), code_digest(function.__code__))
         read = self._all(f"{name} reads", read_globals(function), False, " ")
         defaults = (function.__defaults__, function.__kwdefaults__, vars(function))
-        return _hash(code, closure, read, self.look(f"{name} defaults", defaults))
+        digest = _hash(code, closure, read, self.look(f"{name} defaults", defaults))
+        self.functions.append((function, digest))
+        return digest
 
     def _class(self, kind: type) -> str:
         name = f"class {kind.__qualname__}"
@@ -152,7 +165,9 @@ class Walk:
         if not jax.tree_util.all_leaves([thing]):
             level: Any = jax.tree_util.default_registry.flatten_one_level(thing)
             children = self._all(name, enumerate(level[0]), traced)
-            return _hash(children, self.look(_join(name, "rest"), level[1]))
+            rest = level[1] if isinstance(level[1], tuple) else (level[1],)
+            # Some libraries list their settings in the order of a set, which varies.
+            return _hash(children, *sorted(map(self._look_apart, rest)))
         state = _attributes(thing) or _reduced(thing)
         if state is None:
             return self._cannot_see(name, thing)

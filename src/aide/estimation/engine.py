@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from aide._identity import identity_of
+from aide._identity import program_identity_of
 from aide._validate import deferred_errors
 from aide.estimation.footprint import largest_chunk
 from aide.estimation.structure import Structure, split_algorithm
@@ -37,7 +37,6 @@ QUICK_OPTIONS = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitte
 
 MOST_PROGRAMS = 256
 _kept: dict[Any, "Program"] = {}
-_seen: dict[Any, str] = {}
 _session: ContextVar[dict[Any, "Program"]] = ContextVar("session", default=_kept)
 _quick = ContextVar("quick", default=False)
 
@@ -132,28 +131,15 @@ def get_program(operation: Callable[..., Any], algorithm: Any, example: tuple[An
     structure, arrays = split_algorithm(algorithm)
     leaves, tree = jax.tree.flatten((arrays, example))
     shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
-    identity = identity_of(algorithm, traced=True)
+    identity = program_identity_of(algorithm)
     cache = _session.get() if identity.unseen else _kept
-    where = (operation, structure.identity(), tree, shapes, default_device(), _quick.get())
-    _forget_stale_traces(where, identity.digest)
-    name = (where, identity.digest)
+    around = (default_device(), _quick.get())
+    name = (operation, structure.identity(), identity.digest, tree, shapes, *around)
     if name not in cache:
         if len(cache) >= MOST_PROGRAMS:
             cache.pop(next(iter(cache)))
         cache[name] = _trace(operation, structure, tree, shapes, _options(algorithm))
     return cache[name], arrays
-
-
-def _forget_stale_traces(where: Any, digest: str) -> None:
-    """Clear the caches of JAX if code or data behind the same functions has changed.
-
-    JAX keeps the traces of jitted functions and of loop bodies by the function alone.
-    """
-    if _seen.setdefault(where, digest) != digest:
-        jax.clear_caches()
-    _seen[where] = digest
-    while len(_seen) > MOST_PROGRAMS:
-        _seen.pop(next(iter(_seen)))
 
 
 @contextmanager
