@@ -28,11 +28,13 @@ from aide._validate import deferred_errors
 from aide.estimation.footprint import largest_chunk
 from aide.estimation.structure import Structure, split_algorithm
 
+_LOOPS = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 11) else {}
+"""An option that XLA has no more from JAX 0.11 on."""
 SPEED_OPTIONS = {"xla_backend_optimization_level": 1, "xla_cpu_prefer_vector_width": 512}
 """For algorithms that set `compile_for_speed`: Markov chains in loops run 2.5 times faster."""
-CPU_OPTIONS = {**SPEED_OPTIONS, "xla_cpu_use_fusion_emitters": False}
+CPU_OPTIONS = {**SPEED_OPTIONS, **_LOOPS}
 """Halve the time to compile a particle filter and lose no speed (measured on JAX 0.10)."""
-QUICK_OPTIONS = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+QUICK_OPTIONS = {"xla_backend_optimization_level": 0, **_LOOPS}
 """For tiny programs, of which compiling is the cost."""
 
 MOST_PROGRAMS = 256
