@@ -18,6 +18,7 @@ from support.pairs import KEY, LOG_ROOT_TWO_PI
 
 import aide
 import aide._identity.identity
+from aide._random import SIMULATE, TARGET, run_key, stream_key
 
 BEFORE, AFTER = 0.0, 2.0
 NUMBER = BEFORE
@@ -275,6 +276,19 @@ def test_programs_follow_what_changed(way):
     case = TRACED[way]()
     _draw((Jaxed(FIXED), Jaxed(case.read)))
     assert _is_right(_draw((Jaxed(FIXED), Jaxed(case.change()))), 1)
+
+
+def test_programs_follow_how_bits_are_made():
+    """The flag that changes JAX's random bits changes the draws, compiled before or not."""
+    pair = (Jaxed(FIXED), Jaxed(FIXED))
+    before = _draw(pair).target.values
+    jax.config.update("jax_threefry_partitionable", False)
+    found = _draw(pair).target.values
+    with jax.enable_x64(True):
+        stream = stream_key(KEY, TARGET, SIMULATE)
+        expected = [FIXED() + jax.random.normal(run_key(stream, run, 0)) for run in range(3)]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert np.abs(found - before).min() > 1e-6  # control: the bits are others
 
 
 @pytest.mark.parametrize("how", ["share", "extend", "checkpoint"])
