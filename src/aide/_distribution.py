@@ -6,6 +6,8 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
+from aide._algorithm import describe
+from aide._numerics import as_log
 from aide._types import Key, LogProb, Value
 
 
@@ -20,13 +22,15 @@ def sample_from(distribution: Any, key: Key) -> Value:
 def log_density_of(distribution: Any, x: Value) -> LogProb:
     r"""The scalar log density of one value: a batch of distributions counts as their product.
 
-    NumPyro's `log_prob` may return anything outside the support; its `support` says where that is,
-    and the result is $-\infty$ there.
+    It is normalised: the constant of an `aide.Tractable` (its `log_z`) is taken off. NumPyro's
+    `log_prob` may return anything outside the support; its `support` says where that is, and the
+    result is $-\infty$ there.
     """
     log_density = getattr(distribution, "log_density", None)
     if log_density is not None:
-        return jnp.asarray(log_density(x), float)
-    log_prob = jnp.asarray(distribution.log_prob(x), float)
+        _check_normalised("the distribution", distribution)
+        return as_log(log_density(x)) - getattr(distribution, "log_z", 0.0)
+    log_prob = as_log(distribution.log_prob(x))
     support = getattr(distribution, "support", None)
     if callable(support):
         log_prob = jnp.where(jnp.asarray(support(x)), log_prob, -jnp.inf)
@@ -41,12 +45,23 @@ def is_distribution(thing: Any) -> bool:
 
 
 def check_distribution(name: str, thing: Any) -> None:
-    """Raise unless `thing` can be sampled and scored."""
+    """Raise unless `thing` can be sampled and its normalised density evaluated."""
     if not is_distribution(thing):
         raise TypeError(
             f"{name} must be an object with sample(key) and log_prob(x) (or log_density(x)), got "
             f"{thing!r}. Pass an instance, or the two functions as aide.Tractable(sample, "
             "log_density)."
+        )
+    _check_normalised(name, thing)
+
+
+def _check_normalised(name: str, thing: Any) -> None:
+    """Raise if it says itself that its constant is unknown; saying nothing means normalised."""
+    if hasattr(thing, "log_density") and getattr(thing, "log_z", 0.0) is None:
+        raise ValueError(
+            f"{name} must have a normalised density, but log_z of {describe(thing)} is None "
+            "(unknown). State its constant, log_z=...; a density without one can be log_joint, "
+            "never a start, prior or proposal."
         )
 
 
