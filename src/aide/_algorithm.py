@@ -84,7 +84,8 @@ def log_z_of(algorithm: Any) -> float | None:
     if log_z is None:
         return None
     try:
-        number = float(log_z) if np.shape(log_z) == () else np.nan
+        is_scalar = np.shape(log_z) == () and not isinstance(log_z, str)
+        number = float(log_z) if is_scalar else np.nan
     except (TypeError, ValueError):
         number = np.nan
     if not np.isfinite(number):

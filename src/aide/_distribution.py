@@ -4,6 +4,7 @@ import inspect
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from aide._algorithm import describe
@@ -15,8 +16,22 @@ def sample_from(distribution: Any, key: Key) -> Value:
     """Draw one value from any object with `sample`; distrax and TFP call the key `seed`."""
     sample = distribution.sample
     if "seed" in inspect.signature(sample).parameters:
-        return sample(seed=key)
-    return sample(key)
+        return in_full_precision(sample(seed=key))
+    return in_full_precision(sample(key))
+
+
+def in_full_precision(value: Value) -> Value:
+    r"""The same with all reals in JAX's default precision: double, where estimates are made.
+
+    A draw in single precision would be scored in single precision, and its $\log\xi$ would differ
+    by rounding (1e-7) between programs: what is exact would look random.
+    """
+
+    def promote(leaf: Any) -> Any:
+        is_real = jnp.issubdtype(jnp.result_type(leaf), jnp.floating)
+        return jnp.asarray(leaf, float) if is_real else leaf
+
+    return jax.tree.map(promote, value)
 
 
 def log_density_of(distribution: Any, x: Value) -> LogProb:

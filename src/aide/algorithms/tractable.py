@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 
 from aide._algorithm import Draw, Label, log_z_of
-from aide._distribution import LogDensityOf, SampleFrom, check_distribution
+from aide._distribution import LogDensityOf, SampleFrom, check_distribution, in_full_precision
 from aide._numerics import as_log
 from aide._types import Key, LogDensity, LogProb, Value
 
@@ -34,7 +34,7 @@ class Tractable(eqx.Module):
 
     def simulate(self, key: Key) -> Draw:
         r"""Sample $x$; return it with $\log q(x) + \log Z$."""
-        x = self.sample(key)
+        x = in_full_precision(self.sample(key))
         return Draw(x, self.regenerate(key, x))
 
     def regenerate(self, key: Key, value: Value) -> LogProb:

@@ -9,6 +9,7 @@ from aide.estimation.check_outputs import check_log_xi
 from aide.estimation.draws import Side
 from aide.estimation.operations import regenerate_runs, replay_run, simulate_runs
 from aide.estimation.plan import ROLES, Plan
+from aide.estimation.repeats import check_varied, mark_repeats
 
 
 def draw_block(
@@ -25,10 +26,10 @@ def draw_block(
     num_own, num_cross = plan.num_own(role), plan.num_cross(role)
     own = np.empty((len(runs), 0)) if known is None else known.own[:, :num_own]
     cross = np.empty((len(runs), 0)) if known is None else known.cross[:, :num_cross]
-    values = None if known is None else known.values
+    values, repeats = (None, None) if known is None else (known.values, known.repeats)
     complete = own.shape[1] == num_own and cross.shape[1] == num_cross
     if complete and (values is not None or not plan.keep_values):
-        return Side(own, cross, values)
+        return Side(own, cross, values, repeats)
 
     if values is None:
         chunk = plan.simulate_chunk(role)
@@ -38,6 +39,8 @@ def draw_block(
             replay_run(plan.key, role, algorithm, int(runs[row]))
 
         check_log_xi(ROLES[role], algorithm, "simulate", first, values, replay)
+        repeats = mark_repeats(values)
+        check_varied(ROLES[role], algorithm, values, repeats)
         if own.shape[1]:
             _check_same(ROLES[role], own[:, 0], first)
         else:
@@ -59,7 +62,7 @@ def draw_block(
     if cross.shape[1] < num_cross:
         metas = np.arange(cross.shape[1], num_cross)
         cross = np.concatenate([cross, score(1 - role, metas)], axis=1)
-    return Side(own, cross, values)
+    return Side(own, cross, values, repeats)
 
 
 def _check_same(role: str, stored: np.ndarray, again: np.ndarray) -> None:

@@ -21,11 +21,14 @@ class Side:
             was not asked for.
         cross: $\log\xi$ of the other algorithm at the same outputs, shape (N, M_other).
         values: The outputs, stacked, or `None`.
+        repeats: For every run, whether an earlier one had the same real-valued output (runs that
+            were made at the same time were compared); `None` if it is not known.
     """
 
     own: Float[np.ndarray, "N K"]
     cross: Float[np.ndarray, "N M"]
     values: Any = None
+    repeats: Any = None
 
     @property
     def num_runs(self) -> int:
@@ -49,7 +52,8 @@ class Side:
     def take(self, runs: slice) -> "Side":
         """Some of the runs."""
         values = None if self.values is None else jax.tree.map(lambda a: a[runs], self.values)
-        return Side(self.own[runs], self.cross[runs], values)
+        repeats = None if self.repeats is None else self.repeats[runs]
+        return Side(self.own[runs], self.cross[runs], values, repeats)
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,7 @@ class Draws:
         log_z: What they claim about $\log Z$ (`None`: nothing).
         key_data: The words of the key that made them; empty if several did.
         first_run: Index of the first run.
+        same_algorithm: Whether gold and target are one and the same algorithm.
     """
 
     gold: Side
@@ -75,6 +80,7 @@ class Draws:
     log_z: tuple[float | None, float | None] = (None, None)
     key_data: tuple[int, ...] = ()
     first_run: int = 0
+    same_algorithm: bool = False
 
     def summarise(self) -> Any:
         """Turn the draws into an `Estimate`."""
@@ -129,8 +135,11 @@ def join(sides: Sequence[Side]) -> Side:
     joined = None
     if all(value is not None for value in values):
         joined = jax.tree.map(lambda *leaves: np.concatenate(leaves), *values)
+    marks = [side.repeats for side in sides]
+    known = all(mark is not None for mark in marks)
     return Side(
         np.concatenate([side.own[:, :columns] for side in sides]),
         np.concatenate([side.cross for side in sides]),
         joined,
+        np.concatenate(marks) if known else None,
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -15,6 +15,7 @@ from aide.estimation.check_outputs import check_algorithm, common_output
 from aide.estimation.draws import Draws, Side, join
 from aide.estimation.engine import default_device, num_threads
 from aide.estimation.operations import Chunk, compile_tasks, probe_output
+from aide.estimation.repeats import is_same_algorithm
 
 CHUNKS_PER_BLOCK = 16
 """Runs are finished in blocks of about this many chunks; an interrupted run keeps whole blocks."""
@@ -123,6 +124,7 @@ class Plan:
             log_z=(log_z_of(self.algorithms[0]), log_z_of(self.algorithms[1])),
             key_data=tuple(np.asarray(jax.random.key_data(self.key)).ravel().tolist()),
             first_run=self.first_run,
+            same_algorithm=is_same_algorithm(*self.algorithms),
         )
 
     def empty(self, role: int) -> Side:
@@ -142,7 +144,7 @@ class Plan:
         if share is not None:
             self._check_same("share", share, ("gold",))
             gold = share.gold
-            return Side(gold.own, np.empty((gold.num_runs, 0)), gold.values), None
+            return replace(gold, cross=np.empty((gold.num_runs, 0))), None
         return None, None
 
     def block_size(self, role: int) -> int:
@@ -165,7 +167,7 @@ class Plan:
         # Where only some runs of a side have been given more meta-runs, the old number stays.
         own = min(widths[0], *(side.own.shape[1] for side in sides))
         cross = min(widths[1], *(side.cross.shape[1] for side in sides))
-        return join([Side(s.own[:, :own], s.cross[:, :cross], s.values) for s in sides])
+        return join([replace(s, own=s.own[:, :own], cross=s.cross[:, :cross]) for s in sides])
 
     def blocks(self, role: int, known: Side | None) -> Iterator[tuple[int, int]]:
         """Ranges of runs to finish one by one; none straddles the end of what is known."""
