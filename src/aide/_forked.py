@@ -6,7 +6,7 @@ _owner: int | None = None
 
 
 def check_not_forked() -> None:
-    """Call before anything runs: raise in a child of the process that called it first.
+    """Raise in a child of the process that called this first, before it computes anything.
 
     `fork` copies the memory of JAX but not its threads, for which the child then waits for ever.
     """
