@@ -59,6 +59,12 @@ def test_kept_runs_keep_the_marks():
     assert _notes(again.summarise(), "120 outputs of the gold standard")
 
 
+def test_saved_draws_keep_the_marks(tmp_path):
+    first = aide.draw(KEY, stored(POOL), stored(POOL[:10]), num_gold=60, num_target=60)
+    aide.save_draws(first, tmp_path / "draws.nc")
+    assert aide.load_draws(tmp_path / "draws.nc").summarise().warnings == first.summarise().warnings
+
+
 def test_two_halves_of_the_draws_rest_on_one_density():
     result = run(stored(POOL[:25] + 3.0), stored(POOL[25:]), 100, 100)
     assert result.value == pytest.approx(0.0, abs=1e-12)

@@ -25,6 +25,8 @@ def to_xarray(draws: Draws) -> Any:
         run = f"{name}_run"
         data[f"log_xi_{name}_at_{name}"] = ((run, f"{name}_own_trace"), side.own)
         data[f"log_xi_{other}_at_{name}"] = ((run, f"{other}_meta_at_{name}"), side.cross)
+        if side.repeats is not None:
+            data[f"{name}_repeats"] = ((run,), side.repeats.astype(np.int8))
         leaves, template = _flatten(side.values)
         for index, leaf in enumerate(leaves):
             dims = [run, *(f"{name}_value{index}_dim{axis}" for axis in range(1, leaf.ndim))]
@@ -36,6 +38,7 @@ def to_xarray(draws: Draws) -> Any:
         "log_z": draws.log_z,
         "key_data": draws.key_data,
         "first_run": draws.first_run,
+        "same_algorithm": draws.same_algorithm,
     }
     return xr.Dataset(data, attrs={"aide_settings": json.dumps(settings), "aide_values": template})
 
@@ -49,7 +52,8 @@ def from_xarray(dataset: Any) -> Draws:
         own = np.asarray(dataset[f"log_xi_{name}_at_{name}"])
         cross = np.asarray(dataset[f"log_xi_{other}_at_{name}"])
         values = _fill(template, lambda index, n=name: np.asarray(dataset[f"{n}_value{index}"]))
-        sides.append(Side(own, cross, values))
+        marks = dataset.get(f"{name}_repeats")
+        sides.append(Side(own, cross, values, None if marks is None else np.asarray(marks) != 0))
     return Draws(
         gold=sides[0],
         target=sides[1],
@@ -59,6 +63,7 @@ def from_xarray(dataset: Any) -> Draws:
         log_z=tuple(settings["log_z"]),
         key_data=tuple(settings["key_data"]),
         first_run=settings["first_run"],
+        same_algorithm=settings.get("same_algorithm", False),
     )
 
 
