@@ -27,6 +27,7 @@ from aide.estimation.estimate import estimate
 from aide.estimation.storage.files import load_draws, save_draws
 from aide.estimation.summary import Estimate, total_variation_bound
 from aide.estimation.yardsticks import Comparison, compare_log_evidence, compare_probe
+from aide.kernels.entries import OnEntry
 from aide.kernels.finite import FiniteNoise
 from aide.kernels.gibbs import GibbsBlock, GibbsSites
 from aide.kernels.hamiltonian import Hmc, mala
@@ -74,6 +75,7 @@ __all__ = [
     "Mcmc",
     "Multinomial",
     "Never",
+    "OnEntry",
     "ParticleFilter",
     "Proposal",
     "PythonAlgorithm",

@@ -18,7 +18,9 @@ Laws of every correct pair:
    $l = \log\xi_2 - \log\xi_1$: given $|l|$, $P(l > 0) = 1/(1 + e^{|l|})$.
 3. If the output determines the trace, $l = 0$.
 4. AIDE of an algorithm against itself is an upper bound on 0, and 0 if it is tractable.
-5. $E_{simulate}[h(x)/\xi] = 1/Z$ for every normalised density $h$ with support inside that of $q$.
+5. $E_{simulate}[h(x)/\xi] = 1/Z$ for every normalised density $h$ with support inside that of
+   $q$, if every trace that $r$ proposes there is possible: $\xi(u, x) > 0$ for $u \sim r(u; x)$.
+   Otherwise the mean is $E_h[P_r(\xi > 0)]/Z$, which is smaller.
 
 The laws are tests (`tests/laws`), run on every algorithm of the library.
 """
@@ -85,11 +87,15 @@ def log_z_of(algorithm: Any) -> float | None:
     log_z = getattr(algorithm, "log_z", None)
     if log_z is None:
         return None
-    number = float(np.asarray(log_z))
+    try:
+        is_scalar = np.shape(log_z) == () and not isinstance(log_z, str)
+        number = float(log_z) if is_scalar else np.nan
+    except (TypeError, ValueError):
+        number = np.nan
     if not np.isfinite(number):
         raise ValueError(
             f"log_z of {describe(algorithm)} must be a finite number, or None if it is unknown, "
-            f"got {log_z}."
+            f"got {log_z!r}."
         )
     return number
 

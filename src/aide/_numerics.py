@@ -26,6 +26,21 @@ def log_mean_exp(log_weights: Float[Array, " num"]) -> Float[Array, ""]:
     return shift + jnp.log(jnp.sum(weights) / log_weights.shape[0])
 
 
+def as_log(log_value: Any) -> Array:
+    r"""A log density, weight or $\log\xi$ as real floating-point numbers.
+
+    A complex one is an error: its imaginary part would be lost without a word.
+    """
+    array = jnp.asarray(log_value)
+    if jnp.issubdtype(array.dtype, jnp.complexfloating):
+        raise TypeError(
+            f"a log density must be real, got {array.dtype}. If its imaginary part is 0 by "
+            "construction (an FFT, eigenvalues), return jnp.real of it; otherwise look for the "
+            "root or logarithm of a negative number."
+        )
+    return array.astype(float)
+
+
 def log_ratio(log_numerator: Any, log_denominator: Any) -> Array:
     r"""$\log (a/b)$, and $-\infty$ where $a = 0$, whatever $b$ is.
 
@@ -33,8 +48,8 @@ def log_ratio(log_numerator: Any, log_denominator: Any) -> Array:
     vanishes too ($0/0$). NaN in $a$ stays NaN; an infinite $a$, which no density may
     be, is NaN too.
     """
-    numerator = jnp.asarray(log_numerator, float)
-    ratio = numerator - jnp.asarray(log_denominator, float)
+    numerator = as_log(log_numerator)
+    ratio = numerator - as_log(log_denominator)
     ratio = jnp.where(numerator == jnp.inf, jnp.nan, ratio)
     return jnp.where(numerator == -jnp.inf, -jnp.inf, ratio)
 

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from aide._forked import check_not_forked
+from aide._tracing import check_concrete
 from aide._types import Key
 
 GOLD, TARGET = 0, 1
@@ -18,6 +20,8 @@ SIMULATE, OWN_META, CROSS_META = 0, 1, 2
 
 def as_key(key: Any) -> Key:
     """Accept new-style keys and old `PRNGKey` arrays; reject everything else by name."""
+    check_not_forked()
+    check_concrete("this function", key)
     dtype = getattr(key, "dtype", None)
     if dtype == jnp.uint32 and key.shape in ((2,), (4,)):
         key = jax.random.wrap_key_data(key, impl={2: "threefry2x32", 4: "rbg"}[key.shape[0]])

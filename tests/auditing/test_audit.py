@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import aide
-from aide.auditing.audit import audit
+from aide.auditing.audit import _budgets, audit
 from aide.auditing.simulated import simulated
 from aide.auditing.starts import Widened, widen, with_start
 from aide.estimation.engine import compile_quickly
@@ -207,3 +207,28 @@ def test_runs_of_the_gold_standard_are_shared():
     double = dataclasses.replace(gold, num_particles=400)
     alone = aide.estimate(KEY, gold, double, num_gold=50, num_target=50)
     assert result.tests[1].estimate.value == pytest.approx(alone.value, abs=1e-9)
+
+
+def test_few_runs_are_undecided_and_print():
+    """A lower limit takes 50 runs; without one the words say so instead of an error."""
+    start, log_joint = Normal(0.0, 1.0), Normal(1.5, 0.3).log_prob
+    found = aide.audit(KEY, aide.sir(start, log_joint, num_particles=2), num_runs=20)
+    assert "50 or more for a lower limit" in repr(found)
+    assert found.verdict in ("undecided", "passed")
+
+
+def test_the_budget_of_a_learned_chain_is_its_steps():
+    """Reverse particles change nothing about the outputs: a chain always agrees with itself."""
+    walk = aide.RandomWalk(0.5)
+    fit = aide.learn_reverse(
+        KEY, Normal(0.0, 1.0), Normal(1.0, 0.7).log_prob, kernel=walk, num_steps=4, num_pilots=60,
+        num_components=1,
+    )  # fmt: skip
+    chain = aide.mcmc(
+        Normal(0.0, 1.0), Normal(1.0, 0.7).log_prob, kernel=walk, num_steps=4, meta=fit,
+        num_reverse=8,
+    )  # fmt: skip
+    versions, untested = _budgets(chain, None)
+    assert [len(version.index) for version in versions.values()] == [2]
+    assert all(version.num_particles == 8 for version in versions.values())
+    assert "double the budget" in untested[0]

@@ -6,12 +6,12 @@ fresh traces at outputs of the reference (law 1).
 """
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy import special, stats
 
 import aide
-from aide.estimation.engine import compile_quickly
+from aide.estimation.engine import compile_quickly, program_session
+from aide.estimation.operations import Chunk, regenerate_runs
 from support import Z_MAX, z_score
 
 MAX_BINS = 8
@@ -103,9 +103,13 @@ def probe_z(draws, log_z=0.0):
 
 def point_z(entry, x, seed=0):
     r"""Law 1 at one point: $E_r[\xi] = Z\,q(x)$."""
-    point = aide.Tractable(lambda key: jnp.full((), x), lambda value: 0.0, None)
-    draws = draw(point, entry.algorithm, entry.num_runs, 1, seed)
-    terms = np.exp(draws.gold.cross[:, 0] - entry.log_z - entry.log_q(x))
+    num, report = entry.num_runs, lambda done: None
+    runs, values, chunk = np.arange(num), np.full(num, float(x)), Chunk(num, min(1000, num))
+    with compile_quickly(), jax.enable_x64(True), program_session():
+        log_xi = regenerate_runs(
+            jax.random.key(seed), 0, entry.algorithm, values, runs, runs[:1], False, chunk, report
+        )
+    terms = np.exp(log_xi[:, 0] - entry.log_z - entry.log_q(x))
     if np.ptp(terms) < ROUNDING:  # the same number every time: it must be right, not just close
         return 0.0 if abs(terms[0] - 1.0) < ROUNDING else np.inf
     return z_score(terms, 1.0)

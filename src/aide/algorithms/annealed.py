@@ -13,12 +13,12 @@ import numpy as np
 from jaxtyping import Array
 
 from aide._distribution import LogDensityOf, check_distribution
-from aide._numerics import as_parameter, log_ratio
+from aide._numerics import as_log, as_parameter, log_ratio
 from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_count, check_scalar
+from aide._validate import check_scalar, check_size
 from aide.kernels.kernel import AbstractKernel
 from aide.smc.moves import Mcmc, Steps
-from aide.smc.policy import AbstractResampler, EveryStep
+from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
 from aide.smc.smc import Smc
 
 
@@ -31,8 +31,8 @@ class Tempered(eqx.Module):
 
     def __call__(self, x: Value) -> LogProb:
         """Evaluate the tempered log density."""
-        start = jnp.asarray(self.log_start(x), float)
-        end = jnp.asarray(check_scalar("log_joint", self.log_end(x)), float)
+        start = as_log(self.log_start(x))
+        end = check_scalar("log_joint", self.log_end(x))
         # 0 * log 0 = 0 on the path, as in 0 * log(0) = log(0 ** 0).
         first = jnp.where(self.temperature == 1.0, 0.0, (1.0 - self.temperature) * start)
         return first + jnp.where(self.temperature == 0.0, 0.0, self.temperature * end)
@@ -94,7 +94,7 @@ def tempered_smc(
     num_particles: int,
     num_temperatures: int | None = None,
     temperatures: Any = None,
-    resampler: AbstractResampler | None = None,
+    resampler: AbstractResampler | str | None = None,
     label: str = "",
 ) -> Smc:
     r"""An SMC sampler along the path from `prior` to the posterior.
@@ -108,7 +108,8 @@ def tempered_smc(
         num_temperatures: Number of temperatures, equally spaced, the last one 1. Fix them before
             the run: a schedule adapted to the particles of the run itself makes $\xi$ wrong.
         temperatures: Your own increasing schedule in $(0, 1]$, ending at 1.
-        resampler: Multinomial at every step unless stated.
+        resampler: Multinomial at every step unless stated; a name such as "systematic" means that
+            scheme at every step.
         label: A name for tables.
     """
     schedule = _schedule(num_temperatures, temperatures)
@@ -120,9 +121,8 @@ def tempered_smc(
     name = (
         f"tempered SMC, {num_particles} particles, {size}" if num_particles > 1 else f"AIS, {size}"
     )
-    return Smc(
-        prior, moves, log_joint, num_particles, first, resampler or EveryStep(), label or name
-    )
+    chosen = EveryStep() if resampler is None else as_resampler(resampler)
+    return Smc(prior, moves, log_joint, num_particles, first, chosen, label or name)
 
 
 def ais(
@@ -157,7 +157,7 @@ def _schedule(num_temperatures: int | None, temperatures: Any) -> Any:
             f"num_temperatures={num_temperatures} and temperatures={temperatures}."
         )
     if num_temperatures is not None:
-        check_count("num_temperatures", num_temperatures)
+        check_size("num_temperatures", num_temperatures)
         return np.arange(1, num_temperatures + 1) / num_temperatures
     if isinstance(temperatures, jax.core.Tracer):
         return temperatures

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from aide._algorithm import Draw, Label
+from aide._numerics import as_log
 from aide._types import Key, LogDensity, LogProb, Value
 
 
@@ -42,6 +43,6 @@ class ForwardReverse(eqx.Module):
         return self._log_xi(value, self.reverse(key, value))
 
     def _log_xi(self, x: Value, log_evidence: Any) -> LogProb:
-        log_joint = jnp.asarray(self.log_joint(x), float)
-        log_xi = log_joint - jnp.asarray(log_evidence, float)
+        log_joint = as_log(self.log_joint(x))
+        log_xi = log_joint - as_log(log_evidence)
         return jnp.where(log_joint == -jnp.inf, -jnp.inf, log_xi)

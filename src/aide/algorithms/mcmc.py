@@ -3,7 +3,7 @@
 from typing import Any
 
 from aide._types import LogDensity
-from aide._validate import check_count
+from aide._validate import check_size
 from aide.kernels.kernel import AbstractKernel
 from aide.smc.moves import Constant, Mcmc, Steps
 from aide.smc.smc import Smc
@@ -40,7 +40,7 @@ def mcmc(
             the bound: looseness falls about as their inverse.
         label: A name for tables.
     """
-    check_count("num_steps", num_steps, 0)
+    check_size("num_steps", num_steps, 0)
     name = label or f"MCMC, {num_steps} steps"
     if meta is None or (isinstance(meta, str) and meta == "canonical"):
         if num_reverse is not None:

@@ -10,10 +10,10 @@ from jaxtyping import Array, Int
 from aide._algorithm import Draw, Label
 from aide._random import derive_keys
 from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_count
+from aide._validate import check_size
 from aide.algorithms.state_space import Extend, FirstState, Proposal, StateSpaceModel
 from aide.smc.moves import Steps
-from aide.smc.policy import AbstractResampler, EveryStep
+from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
 from aide.smc.smc import choose, log_xi_of, refuse_zero
 from aide.smc.sweep import Retained, run_segment, start
 
@@ -35,11 +35,11 @@ class ParticleFilter(eqx.Module):
     model: StateSpaceModel
     num_particles: int = eqx.field(static=True)
     proposal: Proposal | None = None
-    resampler: AbstractResampler = EveryStep()
+    resampler: AbstractResampler = eqx.field(converter=as_resampler, default=EveryStep())
     label: str = eqx.field(converter=Label, default="")
 
     def __check_init__(self) -> None:
-        check_count("num_particles", self.num_particles)
+        check_size("num_particles", self.num_particles)
 
     @property
     def log_z(self) -> float:

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from aide._algorithm import Label, describe
+from aide._algorithm import Label, describe, log_z_of
 
 
 class PythonAlgorithm:
@@ -33,6 +33,7 @@ class PythonAlgorithm:
         self.algorithm = algorithm
         self.log_z = getattr(algorithm, "log_z", None) if log_z is None else log_z
         self.label = Label(label or describe(algorithm))
+        log_z_of(self)
 
     def __repr__(self) -> str:
         return f"PythonAlgorithm({self.algorithm!r})"

@@ -9,9 +9,9 @@ from jaxtyping import Array
 
 from aide._algorithm import Draw, Label
 from aide._distribution import check_distribution, log_density_of, sample_from
-from aide._numerics import as_parameter, log_ratio
+from aide._numerics import as_log, as_parameter, log_ratio
 from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_count, raise_if
+from aide._validate import check_finite, check_size, raise_if
 
 
 class _State(NamedTuple):
@@ -44,7 +44,8 @@ class RejectionSampler(eqx.Module):
     label: str = eqx.field(converter=Label, default="")
 
     def __check_init__(self) -> None:
-        check_count("max_tries", self.max_tries)
+        check_size("max_tries", self.max_tries)
+        check_finite("log_bound", self.log_bound)
         check_distribution("proposal", self.proposal)
 
     @property
@@ -60,7 +61,7 @@ class RejectionSampler(eqx.Module):
             x = sample_from(self.proposal, key_x)
             log_ratio_x = log_ratio(self.log_joint(x), log_density_of(self.proposal, x))
             excess = log_ratio_x - self.log_bound
-            # NaN stops the loop and reaches the caller through log_xi.
+            # NaN stops the loop; jnp.maximum passes it on.
             accepted = (jnp.log(jax.random.uniform(key_u)) < excess) | jnp.isnan(excess)
             return _State(state.tries + 1, x, jnp.maximum(state.log_excess, excess), accepted)
 
@@ -71,14 +72,15 @@ class RejectionSampler(eqx.Module):
         blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shape)
         first = _State(jnp.uint32(0), blank, -jnp.asarray(jnp.inf, float), jnp.asarray(False))
         end = jax.lax.while_loop(unfinished, attempt, first)
-        log_xi = jnp.asarray(self.log_joint(end.x), float)
+        log_xi = as_log(self.log_joint(end.x))
+        log_xi = raise_if(log_xi, jnp.isnan(end.log_excess), _UNDEFINED)
         log_xi = raise_if(log_xi, end.log_excess > _SLACK, _TOO_LOW)
         log_xi = raise_if(log_xi, ~end.accepted, _GAVE_UP)
         return Draw(end.x, log_xi)
 
     def regenerate(self, key: Key, value: Value) -> LogProb:
         r"""$\log\gamma(x)$; the key is not used."""
-        return jnp.asarray(self.log_joint(value), float)
+        return as_log(self.log_joint(value))
 
 
 _SLACK = 1e-9
@@ -87,6 +89,11 @@ _TOO_LOW = (
     "log_bound of RejectionSampler proved too low: a proposal had log_joint(x) - log proposal "
     "density above it, so its outputs would not follow the posterior. Raise log_bound to the "
     "maximum of that difference over all x."
+)
+_UNDEFINED = (
+    "the acceptance probability of RejectionSampler is NaN at a proposal: there log_joint, the log "
+    "density of the proposal or log_bound is NaN, so its outputs would follow no known density. A "
+    "log density may be -inf outside its support, never nan."
 )
 _GAVE_UP = (
     "RejectionSampler accepted none of max_tries proposals. Use a proposal closer to the posterior "

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from aide._distribution import log_density_of, sample_from
-from aide._numerics import as_parameter
+from aide._distribution import check_distribution, log_density_of, sample_from
+from aide._numerics import as_parameter, log_ratio
 from aide._types import Key, LogProb, Value
 
 
@@ -35,6 +35,7 @@ class StateSpaceModel(eqx.Module):
     )
 
     def __check_init__(self) -> None:
+        check_distribution("initial", self.initial)
         lengths = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(self.observations)}
         if len(lengths) != 1 or lengths in ({()}, {(0,)}):
             raise ValueError(
@@ -96,7 +97,7 @@ class FirstState(eqx.Module):
         if self.proposal is None:
             return log_w
         log_prior = log_density_of(self.model.initial, x)
-        return log_prior + log_w - log_density_of(self._distribution(), x)
+        return log_ratio(log_prior + log_w, log_density_of(self._distribution(), x))
 
     def _distribution(self) -> Any:
         if self.proposal is None:
@@ -123,7 +124,7 @@ class Extend(eqx.Module):
         if self.proposal is None:
             return log_w
         log_transition = log_density_of(self.model.transition(x, self.t), after)
-        return log_transition + log_w - log_density_of(self._distribution(x), after)
+        return log_ratio(log_transition + log_w, log_density_of(self._distribution(x), after))
 
     def _distribution(self, x: Value) -> Any:
         if self.proposal is None:

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox as eqx
-import jax.numpy as jnp
+import jax
 
-from aide._algorithm import Draw, Label
-from aide._distribution import LogDensityOf, SampleFrom, check_distribution
+from aide._algorithm import Draw, Label, log_z_of
+from aide._distribution import LogDensityOf, SampleFrom, check_distribution, in_full_precision
+from aide._numerics import as_log
 from aide._types import Key, LogDensity, LogProb, Value
 
 
@@ -29,14 +30,18 @@ class Tractable(eqx.Module):
     log_z: float | None = 0.0
     label: str = eqx.field(converter=Label, default="")
 
+    def __check_init__(self) -> None:
+        if not isinstance(self.log_z, jax.core.Tracer):
+            log_z_of(self)
+
     def simulate(self, key: Key) -> Draw:
         r"""Sample $x$; return it with $\log q(x) + \log Z$."""
-        x = self.sample(key)
+        x = in_full_precision(self.sample(key))
         return Draw(x, self.regenerate(key, x))
 
     def regenerate(self, key: Key, value: Value) -> LogProb:
         r"""$\log q(x) + \log Z$; the key is not used."""
-        return jnp.asarray(self.log_density(value), float)
+        return as_log(self.log_density(value))
 
     @staticmethod
     def of(distribution: Any, label: str = "") -> "Tractable":

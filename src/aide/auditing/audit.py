@@ -42,7 +42,8 @@ def audit(
         key: A JAX key.
         gold: The gold standard.
         budget: `budget(factor)` builds the gold standard with that multiple of its budget (0.5 and
-            2 are asked for). Not needed for algorithms with two or more `num_particles`.
+            2 are asked for). Not needed for algorithms with two or more `num_particles`, nor for
+            those with a method `with_budget(factor)` (which may return `None`).
         starts: The gold standard from other starts, far apart and wide; `aide.with_start` builds
             them. A dict gives them names.
         start_factor: `sir`, `tempered_smc`, `ais` and `mcmc` with real-valued states are also
@@ -97,6 +98,12 @@ def _budgets(gold: Any, budget: Callable[[float], Any] | None) -> tuple[dict[str
     names = {"itself at half the budget": 0.5, "itself at double the budget": 2.0}
     if budget is not None:
         return {name: budget(factor) for name, factor in names.items()}, []
+    if callable(getattr(gold, "with_budget", None)):
+        versions = {name: gold.with_budget(factor) for name, factor in names.items()}
+        lacking = [f"{name[0].upper()}{name[1:]}" for name, one in versions.items() if one is None]
+        why = "pass budget=, a function that builds the gold standard with that budget"
+        untested = [f"{name}: {why}" for name in lacking]
+        return {name: one for name, one in versions.items() if one is not None}, untested
     size = getattr(gold, "num_particles", None)
     own = {field.name for field in fields(gold)} if is_dataclass(gold) else set()
     if not isinstance(size, int) or size < 2 or "num_particles" not in own:

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from aide.auditing.simulated_result import Simulated
+from aide.estimation.quantities import is_tractable
 from aide.estimation.report import show
+from aide.estimation.sandwich.sandwich import MIN_RUNS, what_is_missing
 from aide.estimation.summary import Estimate, Mean, total_variation_bound
 
 LEVEL = 0.9
@@ -34,8 +36,17 @@ class AuditTest:
 
     @property
     def lower(self) -> float:
-        """Lower confidence limit (one-sided, 95%), by a classifier: see `Estimate.sandwich`."""
-        return self.estimate.sandwich(LEVEL).lower
+        """Lower confidence limit (one-sided, 95%), by a classifier: see `Estimate.sandwich`.
+
+        0, which always holds, where there are too few runs for one.
+        """
+        return 0.0 if self._lacks_lower else self.estimate.sandwich(LEVEL).lower
+
+    @property
+    def _lacks_lower(self) -> bool:
+        draws = self.estimate.draws
+        exact = all(is_tractable(draws, role) for role in ("gold", "target"))
+        return not exact and bool(what_is_missing(draws))
 
     @property
     def slack(self) -> float:
@@ -65,10 +76,12 @@ class AuditTest:
                 f"DISAGREES with {self.name}: by {self.lower:.2g} nats at least ({value} at most). "
                 "One of the two is wrong"
             )
+        more = f" ({MIN_RUNS} or more for a lower limit)" if self._lacks_lower else ""
         return (
             f"was not shown to agree with {self.name} to within {self.tolerance:g} nats, nor to "
             f"disagree: {self.lower:.2g} nats at least, {value} at most, of which about "
             f"{self.slack:.2g} may be due to meta-inference. Raise num_meta, the budget or num_runs"
+            f"{more}"
         )
 
 

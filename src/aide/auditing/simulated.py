@@ -13,7 +13,7 @@ import numpy as np
 from aide._algorithm import describe, log_z_of
 from aide._random import as_key
 from aide._types import Key, Value
-from aide._validate import check_count
+from aide._validate import check_size
 from aide.auditing.simulated_result import Simulated
 from aide.auditing.simulated_runs import Pieces, Study, first_data_set, run_study
 from aide.estimation.check_outputs import check_algorithm
@@ -43,22 +43,23 @@ def simulated(
         sample_joint: `sample_joint(key) -> (x, y)`: parameters from the prior, data given them.
         log_joint: `log_joint(x, y)`, the density of that; constants may be missing.
         algorithm_for: `algorithm_for(y)`: the algorithm for one data set. Written with `jax.numpy`
-            it is compiled once for all data sets; otherwise they are run one by one.
+            it is compiled once for all data sets; otherwise they are run one by one, which takes
+            far longer, and the result says so.
         num_datasets: Number of data sets.
         num_meta: Meta-inference runs per output, M.
     """
-    check_count("num_datasets", num_datasets, 2)
-    check_count("num_meta", num_meta)
+    check_size("num_datasets", num_datasets, 2)
+    check_size("num_meta", num_meta)
     key = as_key(key)
     study = Study(sample_joint, log_joint, algorithm_for, int(num_meta))
     _, y = first_data_set(study, key)
     with jax.enable_x64(True):
         algorithm = algorithm_for(y)
     check_algorithm("algorithm_for(y)", algorithm)
-    name = describe(algorithm)
-    pieces = run_study(study, key, int(num_datasets))
+    name, log_z = describe(algorithm), log_z_of(algorithm)
+    pieces, why_slow = run_study(study, key, int(num_datasets))
     _refuse_broken(pieces)
-    return Simulated(pieces, log_z_of(algorithm), name)
+    return Simulated(pieces, log_z, name, why_slow)
 
 
 def _refuse_broken(pieces: Pieces) -> None:

@@ -23,11 +23,13 @@ class Simulated:
         pieces: $\log p$ and $\log\xi$ per data set.
         log_z: What the algorithm claims about $\log Z$.
         name: The algorithm.
+        why_slow: Why data sets were run one by one instead of compiled; empty if they were not.
     """
 
     pieces: Pieces
     log_z: float | None
     name: str
+    why_slow: str = ""
 
     @property
     def num_datasets(self) -> int:
@@ -111,6 +113,11 @@ class Simulated:
     def warnings(self) -> tuple[str, ...]:
         """What to keep in mind about these numbers."""
         found = []
+        if self.why_slow:
+            found.append(
+                "Data sets were run one by one, not compiled, because JAX could not trace them: "
+                f"{self.why_slow}"
+            )
         if not self.consistent:
             found.append(
                 f"Exact draws and outputs do not exchange as they must (p = {self.consistency:.1g})"

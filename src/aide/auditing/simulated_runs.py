@@ -12,14 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._algorithm import Draw
+from aide._numerics import as_log
 from aide._random import run_key
+from aide._tracing import is_refusal
 from aide._types import Key, LogProb, Value
 from aide._validate import check_scalar
 from aide.algorithms.python import PythonAlgorithm
 from aide.estimation.draw import draw
 from aide.estimation.engine import get_program, program_session, run_chunks
 
-_TRACE_ERRORS = (jax.errors.JAXTypeError, jax.errors.JAXIndexError, AttributeError, TypeError)
+
+class PlainPython(Exception):
+    """The algorithm for a data set cannot be traced at all."""
 
 
 class Study(eqx.Module):
@@ -53,15 +57,21 @@ class Pieces(NamedTuple):
     data: Any
 
 
-def run_study(study: Study, key: Key, num: int) -> Pieces:
-    """All data sets: compiled once where data sets can be traced, otherwise one by one."""
+def run_study(study: Study, key: Key, num: int) -> tuple[Pieces, str]:
+    """All data sets: compiled once where data sets can be traced, otherwise one by one.
+
+    Also says why they were run one by one; nothing if they were not.
+    """
     with jax.enable_x64(True), program_session():
         try:
             program, arrays = get_program(_one_data_set, study, (key, jnp.uint32(0)))
-        except _TRACE_ERRORS:
-            return _one_by_one(study, key, num)
+        except Exception as error:
+            if not isinstance(error, PlainPython) and not is_refusal(error):
+                raise
+            return _one_by_one(study, key, num), str(error).splitlines()[0]
         rows = (np.arange(num, dtype=np.uint32),)
-        return run_chunks(program, arrays, key, rows, program.chunk_size(num), lambda done: None)
+        size = program.chunk_size(num)
+        return run_chunks(program, arrays, key, rows, size, lambda done: None), ""
 
 
 def first_data_set(study: Study, key: Key) -> tuple[Value, Any]:
@@ -78,19 +88,19 @@ def _one_data_set(study: Study, stream: Key, run: Any) -> Pieces:
     x, y = study.sample_joint(key_joint)
     algorithm = study.algorithm_for(y)
     if isinstance(algorithm, PythonAlgorithm):
-        raise TypeError("plain Python code cannot be traced")
+        raise PlainPython("the algorithm is plain Python code")
     own, log_xi = algorithm.simulate(key_run)
     x = _like(own, x)
 
     def score(key: Key, value: Value) -> LogProb:
         keys = jax.random.split(key, study.num_meta)
-        return jax.lax.map(lambda k: jnp.asarray(algorithm.regenerate(k, value), float), keys)
+        return jax.lax.map(lambda k: as_log(algorithm.regenerate(k, value)), keys)
 
     return Pieces(
-        jnp.asarray(check_scalar("log_joint", study.log_joint(x, y)), float),
+        check_scalar("log_joint", study.log_joint(x, y)),
         score(key_exact, x),
-        jnp.asarray(study.log_joint(own, y), float),
-        jnp.concatenate([jnp.asarray(log_xi, float)[None], score(key_own, own)]),
+        as_log(study.log_joint(own, y)),
+        jnp.concatenate([as_log(log_xi)[None], score(key_own, own)]),
         *map(_flat, (x, own, y)),
     )
 

@@ -9,6 +9,7 @@ from aide.estimation.check_outputs import check_log_xi
 from aide.estimation.draws import Side
 from aide.estimation.operations import regenerate_runs, replay_run, simulate_runs
 from aide.estimation.plan import ROLES, Plan
+from aide.estimation.repeats import check_varied, fingerprints_of
 
 
 def draw_block(
@@ -27,9 +28,9 @@ def draw_block(
     cross = np.empty((len(runs), 0)) if known is None else known.cross[:, :num_cross]
     values = None if known is None else known.values
     complete = own.shape[1] == num_own and cross.shape[1] == num_cross
-    first = None if known is None else known.first
+    first, prints = (None, None) if known is None else (known.first, known.fingerprints)
     if complete and (values is not None or not plan.keep_values):
-        return Side(own, cross, values, first)
+        return Side(own, cross, values, first, prints)
 
     if values is None:
         chunk = plan.simulate_chunk(role)
@@ -39,6 +40,8 @@ def draw_block(
             replay_run(plan.key, role, algorithm, int(runs[row]))
 
         check_log_xi(ROLES[role], algorithm, "simulate", log_xi, values, replay)
+        prints = fingerprints_of(values)
+        check_varied(ROLES[role], algorithm, values, prints)
         if own.shape[1]:
             _check_same(ROLES[role], own[:, 0], log_xi)
         else:
@@ -62,7 +65,7 @@ def draw_block(
     if cross.shape[1] < num_cross:
         metas = np.arange(cross.shape[1], num_cross)
         cross = np.concatenate([cross, score(1 - role, metas)], axis=1)
-    return Side(own, cross, values, first)
+    return Side(own, cross, values, first, prints)
 
 
 def _check_same(role: str, stored: np.ndarray, again: np.ndarray) -> None:

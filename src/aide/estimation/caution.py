@@ -3,6 +3,7 @@
 import numpy as np
 
 from aide.estimation.interval import FEW_RUNS, MOST_SKEWED, skewness
+from aide.estimation.repeats import find_repeats
 from aide.estimation.summary import Estimate
 from aide.estimation.tails import HEAVY_TAIL, MIN_RUNS, pareto_shape
 
@@ -13,6 +14,7 @@ CONTRADICTION = 5.0
 def find_cautions(estimate: Estimate) -> tuple[str, ...]:
     """All warnings that apply."""
     found = [*_infinities(estimate), *_tails(estimate), *_few_runs(estimate), *_skewed(estimate)]
+    found += find_repeats(estimate.draws)
     return (*found, *_loose(estimate), *_below_zero(estimate), *_contradiction(estimate))
 
 

@@ -8,12 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._algorithm import describe
+from aide._tracing import check_concrete
 
 _KINDS = {"f": "real", "i": "integer", "u": "integer", "b": "boolean", "c": "complex"}
 
 
 def check_algorithm(role: str, algorithm: Any) -> None:
-    """Raise unless the object has both operations."""
+    """Raise unless the object has both operations, and none of its arrays is traced."""
+    check_concrete(f"an estimate with this {role}", algorithm)
     for method in ("simulate", "regenerate"):
         if isinstance(algorithm, type) or not callable(getattr(algorithm, method, None)):
             raise TypeError(

@@ -23,12 +23,14 @@ class Side:
         cross: $\log\xi$ of the other algorithm at the same outputs, shape (N, M_other).
         values: The outputs, stacked, or `None`.
         first: The output of the first run, by which an algorithm is recognised, or `None`.
+        fingerprints: A number per run that equal outputs share; `None` unless all are reals.
     """
 
     own: Float[np.ndarray, "N K"]
     cross: Float[np.ndarray, "N M"]
     values: Any = None
     first: Any = None
+    fingerprints: np.ndarray | None = None
 
     @property
     def num_runs(self) -> int:
@@ -52,7 +54,8 @@ class Side:
     def take(self, runs: slice) -> "Side":
         """Some of the runs."""
         values = None if self.values is None else jax.tree.map(lambda a: a[runs], self.values)
-        return Side(self.own[runs], self.cross[runs], values, self.first)
+        prints = None if self.fingerprints is None else self.fingerprints[runs]
+        return Side(self.own[runs], self.cross[runs], values, self.first, prints)
 
 
 class Range(NamedTuple):
@@ -100,6 +103,14 @@ class Draws:
     first_run: int = 0
     identities: tuple[Identity | None, Identity | None] = (None, None)
     pooled: tuple[Range, ...] = ()
+
+    @property
+    def same_algorithm(self) -> bool:
+        """Whether gold and target are known to be one and the same algorithm."""
+        gold, target = self.identities
+        if gold is None or target is None or gold.unseen or target.unseen:
+            return False
+        return gold.digest == target.digest
 
     @property
     def ranges(self) -> tuple[Range, ...]:
@@ -170,6 +181,7 @@ def join(sides: Sequence[Side]) -> Side:
     columns = min(side.own.shape[1] for side in sides)
     values = [side.values for side in sides]
     joined = None
+    prints = [side.fingerprints for side in sides if side.fingerprints is not None]
     if all(value is not None for value in values):
         joined = jax.tree.map(lambda *leaves: np.concatenate(leaves), *values)
     return Side(
@@ -177,4 +189,5 @@ def join(sides: Sequence[Side]) -> Side:
         np.concatenate([side.cross for side in sides]),
         joined,
         sides[0].first,
+        np.concatenate(prints) if len(prints) == len(sides) else None,
     )

@@ -24,8 +24,9 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from aide._identity import program_identity_of
-from aide._validate import deferred_errors
-from aide.estimation.footprint import largest_chunk
+from aide._tracing import check_concrete
+from aide._validate import check_memory, deferred_errors
+from aide.estimation.footprint import footprint, largest_chunk
 from aide.estimation.structure import Structure, split_algorithm
 
 _LOOPS = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 11) else {}
@@ -56,6 +57,8 @@ class Program:
     ):
         with deferred_errors():
             jaxpr, self.result = jax.make_jaxpr(one_run, return_shape=True)(arrays, example)
+        check_concrete("aide", jaxpr.consts)
+        check_memory("one run", footprint(jaxpr.jaxpr)[0])
         # Copies: JAX 0.10 shares its conversions of NumPy arrays between single and double
         # precision as long as one of them is alive, and this program lives long.
         jaxpr = ClosedJaxpr(jaxpr.jaxpr, [_copy(constant) for constant in jaxpr.consts])

@@ -8,19 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._algorithm import describe
+from aide._numerics import as_log
 from aide._random import CROSS_META, OWN_META, SIMULATE, run_key, stream_key
+from aide._tracing import is_refusal
 from aide.algorithms.python import PythonAlgorithm
 from aide.estimation.engine import Program, get_program, num_threads, run_chunks
 
 Report = Callable[[int], None]
-_TRACE_ERRORS = (
-    jax.errors.ConcretizationTypeError,
-    jax.errors.TracerArrayConversionError,
-    jax.errors.TracerIntegerConversionError,
-    jax.errors.NonConcreteBooleanIndexError,
-    AttributeError,
-    TypeError,
-)
 
 
 class Chunk(NamedTuple):
@@ -180,19 +174,20 @@ def _scalar(algorithm: Any, method: str, log_xi: Any) -> Any:
             f"{describe(algorithm)}: {method} must give one number log_xi per run, got shape "
             f"{jnp.shape(log_xi)}. A log density of a vector must be summed over its components."
         )
-    return jnp.asarray(log_xi, float)
+    return as_log(log_xi)
 
 
 def _program(operation: Any, method: str, algorithm: Any, example: Any) -> Any:
     try:
         return get_program(operation, algorithm, example)
-    except _TRACE_ERRORS as error:
-        if str(error).startswith(describe(algorithm)):
-            raise  # ours, and clear
+    except Exception as error:
+        if not is_refusal(error):
+            error.add_note(f"(raised by {method} of {describe(algorithm)})")
+            raise
         raise TypeError(
-            f"{describe(algorithm)}: {method} is not traceable by JAX. Write it with jax.numpy and "
-            "jax.lax, or, if it is plain Python or NumPy code, wrap it: "
-            f"aide.PythonAlgorithm(algorithm). JAX said: {str(error).splitlines()[0]}"
+            f"{describe(algorithm)}: {method} is not traceable by JAX. It said: "
+            f"{str(error).splitlines()[0]} Write the method with jax.numpy and jax.lax, or, if it "
+            "is plain Python or NumPy code, wrap it: aide.PythonAlgorithm(algorithm)."
         ) from error
 
 

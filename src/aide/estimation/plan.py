@@ -11,7 +11,7 @@ import numpy as np
 from aide._algorithm import describe, log_z_of
 from aide._identity import Identity, identity_of
 from aide._random import GOLD
-from aide._validate import check_count
+from aide._validate import check_count, check_memory
 from aide.estimation.check_outputs import check_algorithm, common_output
 from aide.estimation.draws import Draws, Side
 from aide.estimation.engine import default_device, num_threads
@@ -56,6 +56,8 @@ class Plan:
         self.counts = (int(self.counts[0]), int(self.counts[1]))
         self.metas = (int(self.metas[0]), int(self.metas[1]))
         self.first_run = int(self.first_run)
+        rows = [self.counts[role] * (self.num_own(role) + self.num_cross(role)) for role in (0, 1)]
+        check_memory("the log xi of these runs and meta-runs", 8 * sum(rows))
         self.names = (describe(self.algorithms[0]), describe(self.algorithms[1]))
         self.log_z = (log_z_of(self.algorithms[0]), log_z_of(self.algorithms[1]))
         self.identities = (identity_of(self.algorithms[0]), identity_of(self.algorithms[1]))

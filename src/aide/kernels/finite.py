@@ -11,7 +11,7 @@ from jaxtyping import Array
 from aide._types import Key, LogDensity, Value
 from aide.kernels.kernel import AbstractKernel
 from aide.kernels.metropolis import AbstractMetropolis
-from aide.kernels.retrace import Recorded, Retraced
+from aide.kernels.retrace import NO_RECORD, Recorded, Retraced
 
 
 class FiniteNoise(AbstractKernel):
@@ -23,7 +23,8 @@ class FiniteNoise(AbstractKernel):
 
     Args:
         kernel: The kernel, with involution $\varphi(x, v_i) = (y, v_j)$.
-        noises: All values of its noise, stacked along a leading axis.
+        noises: All values of its noise, stacked along a leading axis, exactly as it draws them and
+            as the involution returns them. One that is missing is an error when it is drawn.
     """
 
     kernel: AbstractMetropolis
@@ -50,11 +51,12 @@ class FiniteNoise(AbstractKernel):
         return self
 
     def record(self, key: Key, log_density: LogDensity, x: Value) -> Recorded:
-        """See `Retraceable`."""
+        """See `Retraceable`; a noise that is not listed leaves no record."""
         value, noise, accepted = self.kernel.record(key, log_density, x)
         same = jax.tree.map(_equal, self.noises, noise)
-        number = jnp.argmax(jnp.all(jnp.stack(jax.tree.leaves(same)), axis=0))
-        return Recorded(value, (), (2 * number + accepted).astype(jnp.int32))
+        same = jnp.all(jnp.stack(jax.tree.leaves(same)), axis=0)
+        branch = jnp.where(jnp.any(same), 2 * jnp.argmax(same) + accepted, NO_RECORD)
+        return Recorded(value, (), branch.astype(jnp.int32))
 
     def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
         """See `Retraceable`: there is none."""

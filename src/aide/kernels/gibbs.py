@@ -10,12 +10,14 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from aide._distribution import log_density_of, sample_from
+from aide._numerics import as_log
 from aide._random import derive_keys
 from aide._search import draw_index
 from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_count
+from aide._validate import check_size
+from aide.kernels.entries import entry_of, with_entry
 from aide.kernels.kernel import AbstractKernel
-from aide.kernels.metropolis import AbstractMetropolis
+from aide.kernels.metropolis import AbstractMetropolis, like
 from aide.kernels.retrace import Recorded, Retraced
 
 
@@ -24,10 +26,10 @@ class GibbsBlock(AbstractMetropolis):
 
     As an involution: $v \sim p(\cdot \mid x_{-b})$, and $\varphi$ swaps $x_b$ and $v$. With the
     exact conditional every move is accepted; with another one this is Metropolis within Gibbs.
-    For a dictionary as state, `name` is the block's key; for a tuple or list its position.
 
     Args:
-        name: Which entry of the state is the block.
+        name: Which entry of the state is the block: a key of a dictionary, a position in a tuple or
+            list, either a position or a field's name in a `NamedTuple`.
         conditional: Maps the state to the block's distribution (with `sample` and `log_prob`); it
             must not look at the block itself.
     """
@@ -45,13 +47,8 @@ class GibbsBlock(AbstractMetropolis):
 
     def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
         """See `AbstractMetropolis`."""
-        old = x[self.name]
-        new = jax.tree.map(lambda a, like: jnp.asarray(a, jnp.asarray(like).dtype), v, old)
-        if isinstance(x, dict):
-            return {**x, self.name: new}, old
-        parts = list(x)
-        parts[self.name] = new
-        return type(x)(parts), old
+        old = entry_of(x, self.name)
+        return with_entry(x, self.name, jax.tree.map(like, v, old)), old
 
 
 class GibbsSites(AbstractKernel):
@@ -70,7 +67,7 @@ class GibbsSites(AbstractKernel):
     num_values: int = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        check_count("num_values", self.num_values, 2)
+        check_size("num_values", self.num_values, 2)
         if np.ndim(self.sites) != 1:
             raise ValueError(f"sites must be a list of flat indices, got shape {self.sites.shape}.")
 
@@ -153,4 +150,4 @@ class GibbsSite(AbstractKernel):
         values = jnp.arange(self.num_values, dtype=x.dtype)
         place = lambda value: x.ravel().at[self.site].set(value).reshape(x.shape)
         options = jax.vmap(place)(values)
-        return options, jnp.asarray(jax.vmap(log_density)(options), float)
+        return options, as_log(jax.vmap(log_density)(options))

@@ -1,6 +1,6 @@
 r"""Gradient-based kernels: HMC, and MALA as HMC with one leapfrog step."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,12 +10,25 @@ from jaxtyping import Array
 
 from aide._numerics import as_parameter
 from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_count, check_positive, check_scalar
+from aide._validate import check_positive, check_scalar, check_size
 from aide.kernels.metropolis import (
     AbstractMetropolis,
     log_standard_normal,
+    ravel_reals,
     standard_normal_like,
 )
+
+DIVERGED = 1000.0
+"""Nats by which a trajectory's energy must grow before NaN on it is put down to its divergence."""
+
+
+class _Carry(NamedTuple):
+    position: Array
+    momentum: Array
+    value: Array
+    slope: Array
+    broken: Array
+    diverged: Array
 
 
 class Hmc(AbstractMetropolis):
@@ -25,6 +38,9 @@ class Hmc(AbstractMetropolis):
         step_size: A number, or numbers that broadcast against the flattened state (a diagonal
             preconditioner).
         num_leapfrog: Leapfrog steps per transition.
+
+    A log density that is NaN is an error, except where the trajectory has diverged (its energy grew
+    by more than 1,000 nats, a proposal never accepted): there the step is rejected.
     """
 
     step_size: Array = eqx.field(converter=as_parameter)
@@ -32,7 +48,7 @@ class Hmc(AbstractMetropolis):
 
     def __check_init__(self) -> None:
         check_positive("step_size", self.step_size)
-        check_count("num_leapfrog", self.num_leapfrog)
+        check_size("num_leapfrog", self.num_leapfrog)
 
     def noise(self, key: Key, x: Value) -> Value:
         """See `AbstractMetropolis`."""
@@ -48,35 +64,46 @@ class Hmc(AbstractMetropolis):
 
     def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
         """See `AbstractMetropolis`."""
-        position, unravel = ravel_pytree(x)
+        position, unravel = ravel_reals(x)
         momentum, _ = ravel_pytree(v)
 
         def evaluate(flat: Array) -> Array:
             value = check_scalar("log_density", log_density(unravel(flat)))
             return jnp.asarray(value, flat.dtype)
 
-        def leapfrog(carry: Any, _: Any) -> tuple[Any, None]:
-            position, momentum, slope, broken = carry
-            middle = momentum + 0.5 * self.step_size * slope
-            ahead = position + self.step_size * middle
+        def leapfrog(carry: _Carry, _: Any) -> tuple[_Carry, None]:
+            middle = carry.momentum + 0.5 * self.step_size * carry.slope
+            ahead = carry.position + self.step_size * middle
+            # What a step too long does before it overflows; energies here are known numbers.
+            energy = 0.5 * jnp.sum(middle**2) - carry.value
+            diverged = carry.diverged | ~(energy - first < DIVERGED)
             value, slope = jax.value_and_grad(evaluate)(ahead)
             # Stop where the density is NaN: `step` then accepts the point and the NaN is seen.
-            # An overflow, or a density of 0 without a gradient, is a rejection instead.
-            here = broken | (jnp.isnan(value) & jnp.all(jnp.isfinite(ahead)))
-            after = (
-                jnp.where(broken, position, ahead),
-                jnp.where(here, 0.0, middle + 0.5 * self.step_size * slope),
-                jnp.where(here, 0.0, slope),
+            # An overflow, or a density of 0 without a gradient, is a rejection instead, and so is
+            # NaN (inf - inf, say) where a diverging trajectory has gone.
+            broken = carry.broken | (jnp.isnan(value) & jnp.all(jnp.isfinite(ahead)) & ~diverged)
+            after = _Carry(
+                jnp.where(carry.broken, carry.position, ahead).astype(position.dtype),
+                jnp.where(broken, 0.0, middle + 0.5 * self.step_size * slope).astype(
+                    position.dtype
+                ),
+                jnp.where(broken, carry.value, value),
+                jnp.where(broken, 0.0, slope).astype(position.dtype),
+                broken,
+                diverged & ~carry.broken,
             )
-            return (*(part.astype(position.dtype) for part in after), here), None
+            return after, None
 
-        carry = (position, momentum, jax.grad(evaluate)(position), jnp.asarray(False))
+        value, slope = jax.value_and_grad(evaluate)(position)
+        first = 0.5 * jnp.sum(momentum**2) - value
+        no = jnp.asarray(False)
+        carry = _Carry(position, momentum, value, slope, no, no)
         if self.num_leapfrog == 1:
-            (position, momentum, _, _), _ = leapfrog(carry, None)
+            end, _ = leapfrog(carry, None)
         else:
-            carry, _ = jax.lax.scan(leapfrog, carry, None, length=self.num_leapfrog)
-            position, momentum, _, _ = carry
-        return unravel(position), unravel(-momentum)
+            end, _ = jax.lax.scan(leapfrog, carry, None, length=self.num_leapfrog)
+        momentum = jnp.where(end.diverged & jnp.isnan(end.value), jnp.nan, end.momentum)
+        return unravel(end.position), unravel(-momentum)
 
 
 def mala(step_size: Any) -> Hmc:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from aide._random import derive, derive_keys
 from aide._types import Key, LogDensity, Value
-from aide._validate import check_count
+from aide._validate import check_size
 
 
 class AbstractKernel(eqx.Module):
@@ -75,6 +75,8 @@ class Cycle(AbstractKernel):
     def __init__(self, *parts: AbstractKernel):
         if not parts:
             raise ValueError("Cycle needs at least one kernel, got none.")
+        for part in parts:
+            check_instance(part)
         self.parts = parts
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
@@ -95,7 +97,8 @@ class Repeat(AbstractKernel):
     num_times: int = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        check_count("num_times", self.num_times, 0)
+        check_instance(self.kernel)
+        check_size("num_times", self.num_times, 0)
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         """See `AbstractKernel`."""
@@ -110,8 +113,18 @@ class Repeat(AbstractKernel):
         return Repeat(reversal_of(self.kernel), self.num_times)
 
 
+def check_instance(kernel: Any) -> None:
+    """Raise for a class in the place of a kernel."""
+    if isinstance(kernel, type):
+        raise TypeError(
+            f"kernel must be an instance, got the class {kernel.__name__}: write "
+            f"{kernel.__name__}(...) with its settings."
+        )
+
+
 def reversal_of(kernel: Any) -> AbstractKernel:
     """The kernel's reversal, or an error that says how to state it."""
+    check_instance(kernel)
     reversal = getattr(kernel, "reversal", None)
     if not callable(reversal) or not callable(getattr(kernel, "step", None)):
         raise ValueError(

@@ -10,12 +10,12 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from aide._normal import standard_normal
-from aide._numerics import as_parameter
+from aide._numerics import as_log, as_parameter
 from aide._random import derive_keys
 from aide._types import Key, LogDensity, Value
-from aide._validate import check_count, check_positive, check_scalar
+from aide._validate import check_positive, check_scalar, check_size
 from aide.kernels.kernel import AbstractKernel
-from aide.kernels.metropolis import log_standard_normal
+from aide.kernels.metropolis import log_standard_normal, ravel_reals
 from aide.kernels.retrace import Recorded, Retraced
 
 NO_REVERSAL = (
@@ -48,7 +48,7 @@ class AbstractLangevin(AbstractKernel):
     def record(self, key: Key, log_density: LogDensity, x: Value) -> Recorded:
         """See `Retraceable`."""
         key_drift, key_noise = derive_keys(key, 2)
-        flat, unravel = ravel_pytree(x)
+        flat, unravel = ravel_reals(x)
         drifts = self._drifts(log_density, x)
         drift = drifts[jax.random.randint(key_drift, (), 0, drifts.shape[0])]
         z = standard_normal(key_noise, flat.shape, flat.dtype)
@@ -57,7 +57,7 @@ class AbstractLangevin(AbstractKernel):
 
     def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
         """See `Retraceable`."""
-        flat, unravel = ravel_pytree(y)
+        flat, unravel = ravel_reals(y)
         z = standard_normal(key, flat.shape, flat.dtype)
         return self.reverse_noise_from(unravel(z), log_density, y)
 
@@ -70,13 +70,13 @@ class AbstractLangevin(AbstractKernel):
         self, log_density: LogDensity, y: Value, log_density_y: Any, noise: Value
     ) -> Retraced:
         """See `Retraceable`; densities are in units of $v$, so that $h$ cancels."""
-        flat, unravel = ravel_pytree(y)
+        flat, unravel = ravel_reals(y)
         v, _ = ravel_pytree(noise)
         x = unravel(flat + self.step_size * v)
         z = -v - 0.5 * self.step_size * self._drifts(log_density, x)
         forward = jax.nn.logsumexp(jax.vmap(log_standard_normal)(z)) - jnp.log(z.shape[0])
         own = log_standard_normal(v - 0.5 * self.step_size * _gradient(log_density, y))
-        there = jnp.asarray(log_density(x), float)
+        there = as_log(log_density(x))
         return Retraced(
             jax.tree.map(lambda leaf: leaf[None], x), there[None], forward[None], own[None]
         )
@@ -114,7 +114,7 @@ class Sgld(AbstractLangevin):
 
     def __check_init__(self) -> None:
         check_positive("step_size", self.step_size)
-        check_count("num_batches", self.num_batches)
+        check_size("num_batches", self.num_batches)
 
     def _drifts(self, log_density: LogDensity, x: Value) -> Array:
         batches = jnp.arange(self.num_batches)
@@ -122,7 +122,7 @@ class Sgld(AbstractLangevin):
 
 
 def _gradient(log_density: LogDensity, x: Value) -> Array:
-    flat, unravel = ravel_pytree(x)
+    flat, unravel = ravel_reals(x)
 
     def evaluate(flat: Array) -> Array:
         return jnp.asarray(check_scalar("log_density", log_density(unravel(flat))), flat.dtype)

@@ -19,7 +19,7 @@ from jaxtyping import Array
 
 from aide._distribution import check_distribution, log_density_of, sample_from
 from aide._normal import standard_normal
-from aide._numerics import as_parameter
+from aide._numerics import as_log, as_parameter
 from aide._random import derive_keys, standard_uniform
 from aide._types import Key, LogDensity, LogProb, Value
 from aide._validate import check_positive, check_scalar
@@ -64,7 +64,7 @@ class AbstractMetropolis(AbstractKernel):
         v = self.noise(key_noise, x)
         y, w = self.involution(log_density, x, v)
         here = check_scalar("log_density", log_density(x))
-        there = log_density(y)
+        there = check_scalar("log_density", log_density(y))
         log_accept = there + self.log_noise(y, w) - here - self.log_noise(x, v)
         accept = jnp.log(standard_uniform(key_accept)) < log_accept
         accept = (accept | jnp.isnan(there)) & _all_finite((y, w)) & ~jnp.isnan(here)
@@ -85,7 +85,7 @@ class AbstractMetropolis(AbstractKernel):
         $\gamma(x) = 0$.
         """
         x, w = self.involution(log_density, y, noise)
-        there, here = jnp.asarray(log_density(x), float), jnp.asarray(log_density_y, float)
+        there, here = as_log(log_density(x)), as_log(log_density_y)
         log_v, log_w = self.log_noise(y, noise), self.log_noise(x, w)
         possible = _all_finite((x, w))
         broken = jnp.isnan(here) | (jnp.isnan(there) & possible)
@@ -135,7 +135,7 @@ class RandomWalk(AbstractMetropolis):
 
     def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
         """See `AbstractMetropolis`."""
-        flat, unravel = ravel_pytree(x)
+        flat, unravel = ravel_reals(x)
         shift, _ = ravel_pytree(v)
         return unravel(flat + self.scale * shift), jax.tree.map(jnp.negative, v)
 
@@ -163,17 +163,41 @@ class Independence(AbstractMetropolis):
 
     def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
         """See `AbstractMetropolis`."""
-        return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), v, x), x
+        return jax.tree.map(like, v, x), x
+
+
+def ravel_reals(x: Value) -> tuple[Array, Any]:
+    """A real-valued state as a vector, and the way back; an error if any part is not real.
+
+    `ravel_pytree` promotes integers to reals and truncates them on the way back: a kernel would
+    move them, and they would follow no density.
+    """
+    kinds = {str(jnp.result_type(leaf)) for leaf in jax.tree.leaves(x)}
+    if not all(jnp.issubdtype(kind, jnp.floating) for kind in kinds):
+        raise TypeError(
+            f"this kernel moves real-valued states, got {' and '.join(sorted(kinds))}. Use "
+            "GibbsSites, FiniteNoise or a kernel of your own for discrete states; where integers "
+            "and reals are entries of one state, give each entry its kernel: aide.Cycle("
+            "aide.OnEntry('z', aide.GibbsSites(...)), aide.OnEntry('x', kernel))."
+        )
+    return ravel_pytree(x)
+
+
+def like(new: Any, old: Any) -> Array:
+    """A proposed value in the precision of the one it replaces; of another kind is an error."""
+    new, dtype = jnp.asarray(new), jnp.result_type(old)
+    kinds = [jnp.issubdtype(kind, jnp.floating) for kind in (new.dtype, dtype)]
+    if kinds[0] != kinds[1]:
+        raise TypeError(
+            f"the proposal draws {new.dtype} where the state is {dtype}: it must draw values of "
+            "the same kind, real or integer."
+        )
+    return new.astype(dtype)
 
 
 def standard_normal_like(key: Key, x: Value) -> Value:
     """Independent standard normals in the structure of `x`; the state must be real-valued."""
-    flat, unravel = ravel_pytree(x)
-    if not jnp.issubdtype(flat.dtype, jnp.floating):
-        raise TypeError(
-            f"this kernel moves real-valued states, got dtype {flat.dtype}. Use GibbsSites or a "
-            "kernel of your own for discrete states."
-        )
+    flat, unravel = ravel_reals(x)
     return unravel(standard_normal(key, flat.shape, flat.dtype))
 
 

@@ -11,7 +11,10 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from jaxtyping import Array, Float, Int
 
 from aide._types import Key, LogDensity, Value
-from aide.kernels.kernel import Cycle, Repeat
+from aide.kernels.kernel import Cycle, Repeat, check_instance
+
+NO_RECORD = -1
+"""The branch of a step that cannot be undone: a fault of the kernel, which makes log xi NaN."""
 
 
 class Recorded(NamedTuple):
@@ -69,6 +72,7 @@ def parts_of(kernel: Any) -> tuple[Any, ...]:
 
     A kernel that is a sequence of others says so by a method `retraceable_parts()`.
     """
+    check_instance(kernel)
     if isinstance(kernel, Cycle):
         return tuple(part for whole in kernel.parts for part in parts_of(whole))
     if isinstance(kernel, Repeat):

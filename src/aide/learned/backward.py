@@ -23,7 +23,7 @@ from aide.learned.flat import Layout
 from aide.learned.joint import Stored
 from aide.learned.sweep import Population, begin, log_estimate, step_back
 from aide.learned.transitions import Kept, Transitions
-from aide.smc.policy import AbstractResampler, EssBelow
+from aide.smc.policy import AbstractResampler, EssBelow, as_resampler
 from aide.smc.resampling import Systematic
 
 LogFactor = Callable[[Any, Float[Array, "d P"]], Float[Array, " P"]]
@@ -42,7 +42,9 @@ class Backward(eqx.Module):
     models: tuple[Any, ...]
     index: Stored
     num_particles: int = eqx.field(static=True)
-    resampler: AbstractResampler = EssBelow(0.8, Systematic())
+    resampler: AbstractResampler = eqx.field(
+        converter=as_resampler, default=EssBelow(0.8, Systematic())
+    )
 
     def log_estimate(
         self,

@@ -6,16 +6,16 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from aide._algorithm import Draw, Label
+from aide._algorithm import Draw, Label, describe
 from aide._random import derive_keys
 from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_count
+from aide._validate import check_size
 from aide.kernels.retrace import parts_of
 from aide.learned.backward import Backward
 from aide.learned.flat import Layout
 from aide.learned.joint import Stored
 from aide.learned.transitions import Same, Transitions, run_chain
-from aide.smc.policy import AbstractResampler, EssBelow
+from aide.smc.policy import AbstractResampler, EssBelow, as_resampler
 from aide.smc.resampling import Systematic
 
 MOST_STEPS = 3
@@ -46,11 +46,13 @@ class LearnedChain(eqx.Module):
     models: tuple[Any, ...]
     index: Stored
     num_particles: int = eqx.field(static=True)
-    resampler: AbstractResampler = EssBelow(0.8, Systematic())
+    resampler: AbstractResampler = eqx.field(
+        converter=as_resampler, default=EssBelow(0.8, Systematic())
+    )
     label: str = eqx.field(converter=Label, default="")
 
     def __check_init__(self) -> None:
-        check_count("num_particles", self.num_particles)
+        check_size("num_particles", self.num_particles)
         check_models(self.kernel, self.models)
 
     @property
@@ -61,6 +63,17 @@ class LearnedChain(eqx.Module):
     def with_reverse(self, num_reverse: int) -> "LearnedChain":
         """The same chain with another number of reverse particles."""
         return dataclasses.replace(self, num_particles=num_reverse)
+
+    def with_budget(self, factor: float) -> "LearnedChain | None":
+        """The chain with that multiple of its steps, for `aide.audit`; `None` beyond the fit.
+
+        Reverse particles are no budget: they belong to meta-inference, and outputs do not change.
+        """
+        num_steps = int(len(self.index) * factor)
+        if not 0 < num_steps <= len(self.index):
+            return None
+        label = f"{describe(self)}, {num_steps} of its steps"
+        return dataclasses.replace(self, index=self.index[:num_steps], label=label)
 
     def shrunk(self) -> dict[str, "LearnedChain"]:
         """Versions for `aide.check`: few steps and reverse particles show errors best."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from aide._types import LogDensity
-from aide._validate import check_count
+from aide._validate import check_size
 from aide.algorithms.mcmc import mcmc
 from aide.estimation.draw import draw
 from aide.estimation.sandwich.sandwich import what_is_missing
@@ -55,7 +55,7 @@ def convergence(
     if not steps:
         raise ValueError("steps must name at least one number of steps, got none.")
     for number in steps:
-        check_count("steps", number, 0)
+        check_size("steps", number, 0)
     arviz = import_arviz(num_chains)
     numbers = tuple(sorted(set(steps)))
     parts = {"kernel": kernel, "meta": meta, "num_reverse": num_reverse}

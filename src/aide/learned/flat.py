@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
+from aide._numerics import as_log
 from aide._random import derive_keys
 from aide._types import Key, LogDensity, Value
 from aide._validate import check_scalar
@@ -73,8 +74,7 @@ class FlatKernel:
 
     def log_density(self, x: Array) -> Array:
         """The log density of one flat state."""
-        value = check_scalar("log_density", self._log_density(self.unravel(x)))
-        return jnp.asarray(value, float)
+        return check_scalar("log_density", self._log_density(self.unravel(x)))
 
     def record(self, key: Key, x: Array) -> FlatStep:
         """One step of one chain."""
@@ -109,7 +109,7 @@ class FlatKernel:
             value, *logs = self.kernel.retrace(
                 self._log_density, self.unravel(y), log_density_y, self._unravel_noise(noise)
             )
-            return (jax.vmap(self._flat)(value), *(jnp.asarray(log, float) for log in logs))
+            return (jax.vmap(self._flat)(value), *(as_log(log) for log in logs))
 
         return jax.vmap(undo, -1, -1)(y, log_density, noise)
 

@@ -3,14 +3,15 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from aide._distribution import check_distribution
 from aide._random import as_key
 from aide._types import LogDensity
-from aide._validate import check_count
+from aide._validate import check_size
 from aide.estimation.progress import Progress
-from aide.kernels.retrace import parts_of
+from aide.kernels.retrace import NO_RECORD, parts_of
 from aide.learned.constant import estimate_log_z
 from aide.learned.fit import ReverseFit, example_state, state_size, unroll
 from aide.learned.models import learn_mixtures, learn_tables, num_fits
@@ -61,12 +62,12 @@ def learn_reverse(
     check_distribution("initial", initial)
     parts_of(kernel)
     kernel, num_steps = unroll(kernel, num_steps)
-    check_count("num_steps", num_steps)
+    check_size("num_steps", num_steps)
     num_pilots = count_pilots(num_pilots, state_size(initial))
     if num_components is not None:
-        check_count("num_components", num_components)
+        check_size("num_components", num_components)
     runner = ChainRun(Transitions(initial, Same(kernel, log_joint), None, num_steps))
-    seed = int(jax.random.bits(jax.random.fold_in(key, 1)))
+    seed = int(jax.random.bits(jax.random.fold_in(key, 1), dtype=jnp.uint32))
     example, discrete = example_state(initial)
     branches = [part.num_branches for part in parts_of(kernel)]
     evaluate = lambda states: evaluate_log_density(log_joint, example, states)
@@ -101,16 +102,32 @@ def count_pilots(num_pilots: int | None, size: int) -> int:
     """How many pilots: as stated, or 2,000 for one dimension up to 8,000 for ten."""
     if num_pilots is None:
         return int(np.clip(1400 + 600 * size, 2000, 8000))
-    check_count("num_pilots", num_pilots, 50)
+    check_size("num_pilots", num_pilots, 50)
     return num_pilots
 
 
 def check_pilots(pilots: Pilots) -> None:
-    """Raise an error if a state or density of a pilot is no number."""
+    """Raise an error if a state or density of a pilot is no number, or a step left no record."""
+    num = len(pilots.last)
     for part in pilots.parts:
-        if not np.isfinite(part.state).all() or np.isnan(part.log_density).any():
+        lost = (part.branch == NO_RECORD).any(axis=1)
+        if lost.any():
             raise ValueError(
-                "log_density is NaN, or the state overflowed, in some pilot chains. The density "
-                "must be a number, or -inf where there is no mass; an unadjusted kernel needs a "
-                "smaller step size."
+                f"the kernel drew a noise that is not among the noises of FiniteNoise, in "
+                f"{lost.sum()} of {num} pilot chains. List every value the kernel can draw and its "
+                "involution can return, exactly (type and rounding included)."
+            )
+        overflowed = ~np.isfinite(part.state).all(axis=(1, 2))
+        if overflowed.any():
+            raise ValueError(
+                f"the state overflowed in {overflowed.sum()} of {num} pilot chains: the kernel, "
+                "which has no accept step, diverges. Give it a smaller step size."
+            )
+        wrong = np.isnan(part.log_density)
+        if wrong.any():
+            x = np.array2string(part.state[tuple(np.argwhere(wrong)[0])], threshold=8)
+            raise ValueError(
+                f"log_density is NaN in {wrong.any(axis=1).sum()} of {num} pilot chains, first at "
+                f"x = {x}. It must be a number, or -inf where there is no mass; common causes: "
+                "inf - inf or 0 * inf far from the posterior, the log of a negative number."
             )

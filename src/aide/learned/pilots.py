@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
+from aide._numerics import as_log
 from aide._random import derive_keys
 from aide._types import Key
 from aide.estimation.engine import get_program, program_session, run_chunks
@@ -97,7 +98,7 @@ def run_pilots(key: Any, runner: Any, num_pilots: int, report: Callable[[int], N
     """
     num_steps = runner.transitions.num_steps
     grid = time_grid(num_steps)
-    seed = int(jax.random.bits(jax.random.fold_in(key, 0)))
+    seed = int(jax.random.bits(jax.random.fold_in(key, 0), dtype=jnp.uint32))
     width = np.floor(SPACING * grid).astype(int)
     offset = np.random.default_rng(seed).integers(-width, width + 1, (num_pilots, grid.size))
     times = np.clip(grid + offset, 0, num_steps - 1).astype(np.int32)
@@ -138,7 +139,7 @@ def evaluate_log_density(log_density: Any, example: Any, states: np.ndarray) -> 
     """The log density of many flat states; NaN is an error."""
     with jax.enable_x64(True):
         layout = Layout(example)
-        evaluate = lambda x: jnp.asarray(log_density(layout.unravel(x)), float)
+        evaluate = lambda x: as_log(log_density(layout.unravel(x)))
         values = np.asarray(jax.jit(jax.vmap(evaluate))(states))
     if np.isnan(values).any():
         worst = states[np.isnan(values)][0]

@@ -3,10 +3,11 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from aide._random import as_key
-from aide._validate import check_count
+from aide._validate import check_size
 from aide.kernels.retrace import parts_of
 from aide.learned.fit import ReverseFit, example_state, state_size
 from aide.learned.learn import check_pilots, count_pilots, learning_bars
@@ -16,7 +17,7 @@ from aide.learned.refined import RefinedSmc
 from aide.learned.selected import SmcRun
 from aide.learned.survival import MeanWeights
 from aide.smc.moves import KernelMove, Steps
-from aide.smc.smc import Smc
+from aide.smc.smc import ALL_ZERO, Smc
 
 NUM_LAGGING = 3
 """Lagging components of every model: along an annealing path the state is behind or ahead."""
@@ -100,14 +101,15 @@ def _learn(
 ) -> ReverseFit:
     num_pilots = count_pilots(num_pilots, state_size(algorithm.initial))
     if num_components is not None:
-        check_count("num_components", num_components)
+        check_size("num_components", num_components)
     _, discrete = example_state(algorithm.initial)
-    seed = int(jax.random.bits(jax.random.fold_in(key, 1)))
+    seed = int(jax.random.bits(jax.random.fold_in(key, 1), dtype=jnp.uint32))
     branches = [part.num_branches for part in parts_of(move.kernel)]
     grid, tried, run = time_grid(segment.num_steps), {}, SmcRun(algorithm)
     with learning_bars(num_pilots, len(branches), num_components, progress) as bars:
         pilots = run_pilots(jax.random.fold_in(key, 0), run, num_pilots, bars.reporter(0))
         check_pilots(pilots)
+        _check_alive(pilots.log_evidence[:, -1])
         constants = _log_mean(pilots.log_evidence)[grid]
         if discrete:
             models = learn_tables(pilots.parts, branches, constants)
@@ -120,6 +122,12 @@ def _learn(
     return ReverseFit(
         models, index, constants, pilots.log_density, pilots.moves, tried, mean_weights
     )
+
+
+def _check_alive(log_evidence: np.ndarray) -> None:
+    dead = log_evidence == -np.inf
+    if dead.any():
+        raise ValueError(f"in {dead.sum()} of {dead.size} pilot runs {ALL_ZERO}")
 
 
 def _log_mean(logs: np.ndarray) -> np.ndarray:

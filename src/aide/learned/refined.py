@@ -27,7 +27,7 @@ from jaxtyping import Array
 from aide._algorithm import Draw, Label
 from aide._random import derive, derive_keys
 from aide._types import Key, LogProb, Value
-from aide._validate import check_count, raise_if
+from aide._validate import check_size, raise_if
 from aide.learned.backward import Backward, choose_path
 from aide.learned.fit import ReverseFit
 from aide.learned.flat import Layout
@@ -35,7 +35,7 @@ from aide.learned.islands import Path, log_inverse_evidence
 from aide.learned.selected import SmcRun
 from aide.learned.survival import MeanWeights
 from aide.learned.sweep import log_estimate
-from aide.smc.policy import AbstractResampler, EssBelow
+from aide.smc.policy import AbstractResampler, EssBelow, as_resampler
 from aide.smc.resampling import Systematic
 from aide.smc.smc import ALL_ZERO, Smc
 
@@ -58,12 +58,14 @@ class RefinedSmc(eqx.Module):
     fit: ReverseFit
     num_reverse: int = eqx.field(static=True)
     num_islands: int = eqx.field(static=True, default=1)
-    resampler: AbstractResampler = EssBelow(0.8, Systematic())
+    resampler: AbstractResampler = eqx.field(
+        converter=as_resampler, default=EssBelow(0.8, Systematic())
+    )
     label: str = eqx.field(converter=Label, default="")
 
     def __check_init__(self) -> None:
-        check_count("num_reverse", self.num_reverse)
-        check_count("num_islands", self.num_islands)
+        check_size("num_reverse", self.num_reverse)
+        check_size("num_islands", self.num_islands)
 
     @property
     def log_z(self) -> float:
@@ -71,8 +73,12 @@ class RefinedSmc(eqx.Module):
         return 0.0
 
     def with_reverse(self, num_reverse: int) -> "RefinedSmc":
-        """The same algorithm with another number of reverse particles."""
-        return dataclasses.replace(self, num_reverse=num_reverse)
+        """The same algorithm with another number of reverse particles, and islands in proportion.
+
+        Both parts of the walk back need more if it is to become tight.
+        """
+        num_islands = max(1, -(-self.num_islands * num_reverse // self.num_reverse))
+        return dataclasses.replace(self, num_reverse=num_reverse, num_islands=num_islands)
 
     def shrunk(self) -> dict[str, "RefinedSmc"]:
         """Versions for `aide.check`: few particles of all kinds show errors best."""

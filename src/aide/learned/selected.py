@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from aide._distribution import sample_from
+from aide._numerics import as_log
 from aide._random import derive, derive_keys
 from aide._types import Key, LogProb, Value
 from aide.learned.flat import Layout
@@ -85,7 +86,7 @@ class SmcRun(eqx.Module):
             later = jax.vmap(lambda x: weigh(None, x))(states[1:])
         else:
             later = jax.vmap(weigh)(transitions.inputs, states[1:])
-        return jnp.append(jnp.asarray(first, float), jnp.asarray(later, float))
+        return jnp.append(as_log(first), as_log(later))
 
 
 class _Recording:

@@ -18,9 +18,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from aide._normal import normal_quantile
-from aide._numerics import log_mean_exp
+from aide._numerics import log_mean_exp, log_ratio
 from aide._random import derive_keys
 from aide._types import Key
+from aide.kernels.retrace import NO_RECORD
 from aide.learned.joint import Scores, States, redirect
 from aide.learned.transitions import Kept
 from aide.smc.policy import AbstractResampler
@@ -91,13 +92,14 @@ def step_back(
     density, log_forward, log_own = (
         jnp.sum(jnp.where(taken, part, 0.0), axis=0) for part in (density, log_forward, log_own)
     )
+    log_forward = jnp.where(branch == NO_RECORD, jnp.nan, log_forward)
     if kept is not None:
         x = _place(x, population.retained, kept.before)
         density = _place(density, population.retained, kept.log_density)
     log_joint = model.log_joint(scores, y, noise, branch, possible, log_own)
     scores, log_before, density = score_before(x, density)
     # A record of density 0 under the chain has weight 0, even where its proposal underflowed too.
-    log_w = jnp.where(log_forward == -jnp.inf, -jnp.inf, log_before + log_forward - log_joint)
+    log_w = log_ratio(log_before + log_forward, log_joint)
     log_weights = population.log_weights + log_w
     evidence, retained = population.log_evidence, population.retained
     return Population(x, density, scores, log_weights, evidence, retained), ancestors

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from aide._random import TARGET, as_key
-from aide._validate import check_count, check_positive
+from aide._validate import check_positive, check_size
 from aide.estimation.engine import program_session
 from aide.estimation.operations import Chunk, regenerate_runs, simulate_runs
 from aide.learned.chain import LearnedChain
@@ -66,8 +66,8 @@ def tighten(
             "num_meta_target."
         )
     check_positive("looseness", looseness)
-    check_count("num_runs", num_runs, 2)
-    check_count("most_particles", most_particles, FEWEST)
+    check_size("num_runs", num_runs, 2)
+    check_size("most_particles", most_particles, FEWEST)
     key, trials, num = as_key(key), list[Trial](), FEWEST
     while True:
         candidate = chain.with_reverse(num)

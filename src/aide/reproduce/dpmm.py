@@ -53,13 +53,13 @@ def dpmm(options: Options) -> Experiment:
 
 
 def galaxy(options: Options) -> Experiment:
-    """The supplement's experiment: 40 galaxy velocities, standardised."""
+    """The supplement's experiment: 40 galaxy velocities, standardised (n - 1 in the variance)."""
     if options.data is None:
         text = resources.files("aide").joinpath("data/galaxies.csv").read_text()
         data = np.array([float(row["velocity_km_s"]) for row in csv.DictReader(text.splitlines())])
     else:
         data = read_column(options.data)
-    standardised = (data - data.mean()) / data.std()
+    standardised = (data - data.mean()) / data.std(ddof=1)
     return _experiment("galaxy", standardised, GALAXY_SCALES[options.scale], options)
 
 

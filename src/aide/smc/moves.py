@@ -19,7 +19,7 @@ import numpy as np
 from aide._numerics import log_ratio
 from aide._random import derive_keys
 from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_count
+from aide._validate import check_size
 from aide.kernels.kernel import AbstractKernel, reversal_of
 
 
@@ -146,7 +146,7 @@ class Steps(eqx.Module):
     ):
         lengths = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(inputs)}
         if num_steps is not None:
-            check_count("num_steps", num_steps, 0)
+            check_size("num_steps", num_steps, 0)
             lengths.add((num_steps,))
         if len(lengths) != 1 or () in lengths:
             raise ValueError(

@@ -1,7 +1,7 @@
 """When to resample: at every step, never, or when the effective sample size falls."""
 
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from aide._numerics import as_parameter, scaled_exp
 from aide._types import Key
-from aide.smc.resampling import AbstractScheme, Multinomial
+from aide.smc.resampling import AbstractScheme, Multinomial, as_scheme
 
 
 class Resampled(NamedTuple):
@@ -37,9 +37,14 @@ class AbstractResampler(eqx.Module):
 
 
 class EveryStep(AbstractResampler):
-    """Resample before every move."""
+    """Resample before every move.
 
-    scheme: AbstractScheme = Multinomial()
+    Args:
+        scheme: How: "multinomial" (the default), "stratified", "systematic", "residual", or an
+            instance.
+    """
+
+    scheme: AbstractScheme = eqx.field(converter=as_scheme, default=Multinomial())
 
     def __call__(
         self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""] | None
@@ -71,10 +76,14 @@ class EssBelow(AbstractResampler):
 
     Weights are exchangeable between the conditional and the unconditional run, so the decision is
     the same function of the trace in both and $\xi$ stays valid.
+
+    Args:
+        fraction: Resample below this share of the particles.
+        scheme: As in `EveryStep`.
     """
 
     fraction: Float[Array, ""] = eqx.field(converter=as_parameter, default=0.5)
-    scheme: AbstractScheme = Multinomial()
+    scheme: AbstractScheme = eqx.field(converter=as_scheme, default=Multinomial())
 
     def __check_init__(self) -> None:
         if not isinstance(self.fraction, jax.Array) and not 0.0 <= self.fraction <= 1.0:
@@ -100,3 +109,15 @@ class EssBelow(AbstractResampler):
             jnp.where(low, done.log_evidence, 0.0),
             slot,
         )
+
+
+def as_resampler(resampler: Any) -> AbstractResampler:
+    """A resampler; a scheme, or the name of one, means at every step; else an error."""
+    if isinstance(resampler, AbstractResampler):
+        return resampler
+    if isinstance(resampler, str | AbstractScheme):
+        return EveryStep(as_scheme(resampler))
+    raise TypeError(
+        "resampler must be aide.EveryStep(...), aide.EssBelow(...), aide.Never() or the name of a "
+        f"scheme such as 'systematic', got {resampler!r}."
+    )

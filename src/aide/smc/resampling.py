@@ -10,6 +10,7 @@ Checked by enumeration in `tests/smc/test_resampling.py` and `tests/smc/test_enu
 """
 
 from abc import abstractmethod
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -105,6 +106,26 @@ class Residual(AbstractScheme):
         chance = jnp.where(free, share, (ancestors == retained).astype(weights.dtype))
         slot = draw_index(key_slot, chance)
         return _put(ancestors, slot, retained), slot
+
+
+SCHEMES: dict[str, type[AbstractScheme]] = {
+    "multinomial": Multinomial,
+    "stratified": Stratified,
+    "systematic": Systematic,
+    "residual": Residual,
+}
+
+
+def as_scheme(scheme: Any) -> AbstractScheme:
+    """A scheme, or one of the four by name; anything else is an error."""
+    if isinstance(scheme, str) and scheme in SCHEMES:
+        return SCHEMES[scheme]()
+    if not isinstance(scheme, AbstractScheme):
+        raise TypeError(
+            f"a resampling scheme is one of {', '.join(map(repr, SCHEMES))}, or an instance such "
+            f"as aide.Systematic(), got {scheme!r}."
+        )
+    return scheme
 
 
 def _copies(weights: Weights) -> tuple[Weights, Weights]:

@@ -8,13 +8,13 @@ import jax.numpy as jnp
 
 from aide._algorithm import Draw, Label
 from aide._distribution import SampleFrom, check_distribution, log_density_of
-from aide._numerics import log_ratio, scaled_exp
+from aide._numerics import as_log, log_ratio, scaled_exp
 from aide._random import derive, derive_keys
 from aide._search import draw_index
 from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_count, check_scalar, raise_if
+from aide._validate import check_scalar, check_size, raise_if
 from aide.smc.moves import Steps, WeightedMove
-from aide.smc.policy import AbstractResampler, EveryStep
+from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
 from aide.smc.sweep import (
     Population,
     Retained,
@@ -54,11 +54,11 @@ class Smc(eqx.Module):
     log_joint: LogDensity
     num_particles: int = eqx.field(static=True)
     log_first: LogDensity | None = None
-    resampler: AbstractResampler = EveryStep()
+    resampler: AbstractResampler = eqx.field(converter=as_resampler, default=EveryStep())
     label: str = eqx.field(converter=Label, default="")
 
     def __check_init__(self) -> None:
-        check_count("num_particles", self.num_particles)
+        check_size("num_particles", self.num_particles)
         check_distribution("initial", self.initial)
         for move in self.moves:
             if not isinstance(move, Steps | WeightedMove):
@@ -130,7 +130,7 @@ def log_xi_of(log_joint: Any, population: Population) -> LogProb:
     r"""$\log\gamma_T(x) - \log\hat p$; $-\infty$ where the retained path is impossible."""
     log_evidence = total_log_evidence(population)
     log_evidence = jnp.where(log_evidence == jnp.inf, jnp.nan, log_evidence)
-    log_xi = jnp.asarray(log_joint, float) - log_evidence
+    log_xi = as_log(log_joint) - log_evidence
     if population.retained is None:
         return log_xi
     broken = jnp.isnan(log_evidence) | jnp.isnan(log_joint)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from aide._numerics import log_mean_exp
+from aide._numerics import as_log, log_mean_exp
 from aide._random import derive, derive_keys
 from aide._types import Key, Value
 from aide.smc.moves import ForwardMove, Steps, WeightedMove
@@ -48,13 +48,13 @@ def start(
     key_slot, key_particles = derive_keys(key, 2)
     slot, possible = None, True
     if retained is not None and num_particles == 1:
-        slot, particles = jnp.zeros((), jnp.int32), _alone(retained, jax.eval_shape(sample, key))
+        slot, particles = jnp.zeros((), jnp.int32), _alone(retained, shape_of(sample, key))
     else:
         particles = jax.vmap(sample)(derive_keys(key_particles, num_particles))
     if retained is not None and num_particles > 1:
         slot = jax.random.randint(key_slot, (), 0, num_particles, jnp.int32)
         particles = place(particles, slot, retained)
-    log_weights = jnp.asarray(jax.vmap(log_weight)(particles), float)
+    log_weights = as_log(jax.vmap(log_weight)(particles))
     if slot is not None:
         log_weights, possible = _keep(log_weights, slot, log_weights[slot])
     return Population(particles, log_weights, jnp.zeros((), float), slot, possible)
@@ -80,7 +80,7 @@ def advance(
         particles, log_w = jax.tree.map(lambda a: jnp.asarray(a)[None], retained)
     else:
         particles, log_w = jax.vmap(move.forward)(derive_keys(key_move, num), parents)
-    log_w = jnp.asarray(log_w, float)
+    log_w = as_log(log_w)
     if retained is not None:
         assert done.retained is not None
         particles = place(particles, done.retained, retained.value)
@@ -124,12 +124,12 @@ def walk_back(key: Key, segment: WeightedMove | Steps, y: Value) -> tuple[Value,
     """Sample the states before the segment from its backward kernels, starting at `y`."""
     if not isinstance(segment, Steps):
         x, log_w = segment.backward(key, y)
-        return x, Retained(y, jnp.asarray(log_w, float))
+        return x, Retained(y, as_log(log_w))
 
     def body(y: Value, step: Any) -> tuple[Value, Retained]:
         index, inputs = step
         x, log_w = segment.move_at(inputs).backward(derive(key, index), y)
-        return _same_types(x, y), Retained(y, jnp.asarray(log_w, float))
+        return _same_types(x, y), Retained(y, as_log(log_w))
 
     steps = (jnp.arange(segment.num_steps, dtype=jnp.uint32), segment.inputs)
     return jax.lax.scan(body, y, steps, length=segment.num_steps, reverse=True)
@@ -138,6 +138,15 @@ def walk_back(key: Key, segment: WeightedMove | Steps, y: Value) -> tuple[Value,
 def total_log_evidence(population: Population) -> Float[Array, ""]:
     r"""$\log\hat p$ so far, the current weights included."""
     return population.log_evidence + log_mean_exp(population.log_weights)
+
+
+def shape_of(sample: Any, key: Key) -> Value:
+    """Shapes and dtypes of a draw.
+
+    `jax.eval_shape` looks its function up by equality, which distributions may define for their own
+    purposes; a new function is equal to itself alone.
+    """
+    return jax.eval_shape(lambda key: sample(key), key)
 
 
 def _alone(retained: Value, like: Value) -> Value:

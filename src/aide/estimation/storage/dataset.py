@@ -36,6 +36,8 @@ def dataset_of(header: Draws, sides: tuple[Kept, Kept]) -> Any:
         data[f"log_xi_{other}_at_{name}"] = ((run, f"{other}_meta_at_{name}"), side.cross)
         data[f"num_{name}_at_{name}"] = ((run,), side.num_own.astype(np.int64))
         data[f"num_{other}_at_{name}"] = ((run,), side.num_cross.astype(np.int64))
+        if side.fingerprints is not None:
+            data[f"{name}_fingerprint"] = ((f"{name}_fingerprint_run",), side.fingerprints)
         first = side.first if _is_savable(side.first) else None
         for kind, tree, axes in (("value", side.values, 1), ("first", first, 0)):
             leaves, template = _flatten(tree)
@@ -64,7 +66,9 @@ def kept_in(dataset: Any) -> tuple[Draws, tuple[Kept, Kept]]:
         ]
         names = [f"log_xi_{name}_at_{name}", f"log_xi_{other}_at_{name}"]
         names += [f"num_{name}_at_{name}", f"num_{other}_at_{name}"]
-        sides.append(Kept(*(np.asarray(dataset[n]) for n in names), *trees))
+        prints = dataset.get(f"{name}_fingerprint")
+        prints = None if prints is None else np.asarray(prints)
+        sides.append(Kept(*(np.asarray(dataset[n]) for n in names), *trees, prints))
         check_no_nan(name, sides[-1])
     return _header(settings), (sides[0], sides[1])
 

@@ -24,6 +24,7 @@ class Kept:
         num_cross: The same of `cross`.
         values: The outputs of the first runs, stacked, or `None`.
         first: The output of the first run.
+        fingerprints: Those of the first runs (see `Side`), or `None`.
     """
 
     own: np.ndarray
@@ -32,6 +33,7 @@ class Kept:
     num_cross: np.ndarray
     values: Any = None
     first: Any = None
+    fingerprints: np.ndarray | None = None
 
     @property
     def num_runs(self) -> int:
@@ -52,9 +54,8 @@ class Kept:
     def of(side: Side) -> "Kept":
         """All runs of a side, which have the same number of columns."""
         num, own, cross = side.num_runs, side.own.shape[1], side.cross.shape[1]
-        return Kept(
-            side.own, side.cross, np.full(num, own), np.full(num, cross), side.values, side.first
-        )
+        counts = np.full(num, own), np.full(num, cross)
+        return Kept(side.own, side.cross, *counts, side.values, side.first, side.fingerprints)
 
     def edges(self) -> Iterable[int]:
         """Numbers of runs at which it changes how much is known."""
@@ -69,8 +70,9 @@ class Kept:
         values = None
         if end <= self.num_values:
             values = jax.tree.map(lambda a: a[begin:end], self.values)
-        first = self.first if begin == 0 else None
-        return Side(self.own[begin:end, :own], self.cross[begin:end, :cross], values, first)
+        first, prints = self.first if begin == 0 else None, self.fingerprints
+        prints = None if prints is None or end > prints.size else prints[begin:end]
+        return Side(self.own[begin:end, :own], self.cross[begin:end, :cross], values, first, prints)
 
     def without_cross(self) -> "Kept":
         """The same for another algorithm on the other side."""
@@ -99,7 +101,11 @@ class Kept:
             begin = end
         first = self.first if self.first is not None or not sides else sides[0].first
         values = self._values_with(sides) if keep_values else self.values
-        return Kept(own, cross, num_own, num_cross, values, first)
+        prints = [side.fingerprints for side in sides if side.fingerprints is not None]
+        new = np.concatenate(prints) if prints and len(prints) == len(sides) else None
+        if new is None or (self.fingerprints is not None and self.fingerprints.size >= new.size):
+            new = self.fingerprints
+        return Kept(own, cross, num_own, num_cross, values, first, new)
 
     def _values_with(self, sides: Sequence[Side]) -> Any:
         known = [side.values for side in sides]

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from aide._types import Key, LogProb, Value
-from aide._validate import check_count
+from aide._validate import check_size
 from aide.problems.dpmm.clusters import Clusters
 from aide.problems.dpmm.data import as_data, as_fixed
 from aide.problems.dpmm.hyperparameters import from_value, log_prior, sample_prior, to_value
@@ -94,7 +94,7 @@ class DirichletMixture(eqx.Module):
             resampler: When and how to resample; at every step, multinomially, by default.
             label: A name for tables.
         """
-        check_count("num_sweeps", num_sweeps, 0)
+        check_size("num_sweeps", num_sweeps, 0)
         if proposal not in PROPOSALS:
             raise ValueError(f"proposal must be one of {PROPOSALS}, got {proposal!r}.")
         next_datum = NextDatum(

@@ -1,0 +1,61 @@
+r"""Kernels for one entry of a state that has several: a dictionary, tuple, list or `NamedTuple`."""
+
+from typing import Any
+
+import equinox as eqx
+
+from aide._types import Key, LogDensity, LogProb, Value
+from aide.kernels.kernel import AbstractKernel, reversal_of
+
+
+def entry_of(state: Value, name: Any) -> Value:
+    """One entry of a state."""
+    return getattr(state, name) if _is_field(state, name) else state[name]
+
+
+def with_entry(state: Value, name: Any, new: Value) -> Value:
+    """The state with another value for one entry."""
+    if isinstance(state, dict):
+        return {**state, name: new}
+    if _is_field(state, name):
+        return state._replace(**{name: new})
+    parts = list(state)
+    parts[name] = new
+    return state._make(parts) if hasattr(state, "_make") else type(state)(parts)
+
+
+def _is_field(state: Value, name: Any) -> bool:
+    return isinstance(name, str) and not isinstance(state, dict)
+
+
+class OnEntry(AbstractKernel):
+    r"""A kernel on one entry of the state, at the entry's conditional density given the rest.
+
+    If the kernel leaves every density it is given invariant, this leaves the joint one invariant.
+    A state of integers and reals needs a kernel for each:
+    `Cycle(OnEntry("z", GibbsSites(...)), OnEntry("x", RandomWalk(0.5)))`.
+
+    Args:
+        name: Which entry: a key of a dictionary, a position in a tuple or list, a position or a
+            field's name in a `NamedTuple`.
+        kernel: The kernel for that entry.
+    """
+
+    name: Any = eqx.field(static=True)
+    kernel: AbstractKernel
+
+    def __check_init__(self) -> None:
+        reversal_of(self.kernel)
+
+    def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
+        """See `AbstractKernel`."""
+
+        def log_conditional(entry: Value) -> LogProb:
+            return log_density(with_entry(x, self.name, entry))
+
+        moved = self.kernel.step(key, log_conditional, entry_of(x, self.name))
+        return with_entry(x, self.name, moved)
+
+    def reversal(self) -> AbstractKernel:
+        """See `AbstractKernel`."""
+        return OnEntry(self.name, reversal_of(self.kernel))
