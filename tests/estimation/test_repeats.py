@@ -80,7 +80,7 @@ def test_an_algorithm_against_itself_is_exactly_zero():
 
 
 def test_same_algorithm():
-    same = lambda *pair: run(*pair, 3, 3).draws.same_algorithm
+    same = lambda one, other: run(one, other, 3, 3).draws.same_algorithm
     one = gaussian(0.1, 0.7)
     assert same(one, gaussian(0.1, 0.7, "another label"))
     assert not same(one, gaussian(0.1, 0.8))

@@ -68,7 +68,8 @@ def kept_in(dataset: Any) -> tuple[Draws, tuple[Kept, Kept]]:
         names += [f"num_{name}_at_{name}", f"num_{other}_at_{name}"]
         prints = dataset.get(f"{name}_fingerprint")
         prints = None if prints is None else np.asarray(prints)
-        sides.append(Kept(*(np.asarray(dataset[n]) for n in names), *trees, prints))
+        tables = [np.asarray(dataset[n]) for n in names]
+        sides.append(Kept(*tables, values=trees[0], first=trees[1], fingerprints=prints))
         check_no_nan(name, sides[-1])
     return _header(settings), (sides[0], sides[1])
 
