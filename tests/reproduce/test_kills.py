@@ -124,10 +124,13 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path, run, whole, positio
 )
 def test_a_signal_says_what_is_saved_and_how_to_go_on(tmp_path, run, whole, number, code, word):
 
+    def stop():
+        signal.raise_signal(number)
+        return []
+
     def stopped(options):
         experiment = tiny(options, 0.0)
-        fifth = experiment.jobs[4]
-        experiment.jobs[4] = fifth._replace(run=lambda: signal.raise_signal(number))
+        experiment.jobs[4] = experiment.jobs[4]._replace(run=stop)
         return experiment
 
     with pytest.MonkeyPatch.context() as patch:
