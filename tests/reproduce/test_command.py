@@ -26,6 +26,7 @@ def small(out):
     return ("bimodal", "--scale", "smoke", "--num-runs", 5, "--particles", "1,2", "--out", out)
 
 
+@pytest.mark.full
 def test_writes_everything_and_continues(tmp_path):
     assert run(*small(tmp_path)).exit_code == 0
     folder = tmp_path / "bimodal"
