@@ -2,29 +2,37 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+# What the library needs, then what developing it needs: both into the same environment.
+LIBRARY := $(VENV)/.library
+DEVELOPMENT := $(VENV)/.development
+LOWEST := .venv-lowest
+INSTALL := -m pip install --quiet --disable-pip-version-check
 # One worker per core: threads of linear algebra would only wait for each other.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -q
 
-.PHONY: demo test test-full lint types bench install clean
+.PHONY: demo test test-full test-lowest lint types bench install clean
 
-install: $(STAMP)
+install: $(DEVELOPMENT)
 
-$(STAMP): pyproject.toml constraints.txt
+$(LIBRARY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed"'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	touch $(STAMP)
+	$(BIN)/python $(INSTALL) -c constraints.txt -e .
+	touch $@
 
-demo: $(STAMP)
+$(DEVELOPMENT): $(LIBRARY)
+	$(BIN)/python $(INSTALL) -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: $(LIBRARY)
 	$(BIN)/aide demo
 
-lint: $(STAMP)
+lint: $(DEVELOPMENT)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-types: $(STAMP)
+types: $(DEVELOPMENT)
 	$(BIN)/pyrefly check
 
 test: lint types
@@ -33,8 +41,22 @@ test: lint types
 test-full: lint types
 	$(PYTEST)
 
-bench: $(STAMP)
+# The oldest versions that pyproject.toml allows (there are wheels of them for Python 3.11, 3.12).
+$(LOWEST)/.installed: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python $(INSTALL) -c constraints-lowest.txt -e '.[arviz,zarr]' pytest
+	touch $@
+
+test-lowest: $(LOWEST)/.installed
+	$(LOWEST)/bin/python -m pip check
+	OPENBLAS_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -q -m "not full" tests/test_bounds.py \
+		tests/test_imports.py tests/test_files.py tests/estimation/test_storage.py \
+		tests/estimation/test_estimate.py tests/estimation/test_report.py tests/kernels/test_involutions.py \
+		tests/smc/test_resampling.py tests/learned/test_convergence.py tests/reproduce/test_command.py \
+		tests/reproduce/test_folder.py
+
+bench: $(DEVELOPMENT)
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) .venv-particles aide-demo benchmarks/build benchmarks/results
+	rm -rf $(VENV) $(LOWEST) .venv-particles aide-demo benchmarks/build benchmarks/results

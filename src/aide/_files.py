@@ -1,4 +1,4 @@
-"""Files that are either the old one or the new one, whatever happens while they are written."""
+"""Writing files: either the old one or the new one is there, whatever happens meanwhile."""
 
 import os
 import secrets
@@ -29,9 +29,25 @@ def write_atomically(path: str | Path, data: bytes) -> None:
         if isinstance(error, OSError):
             reason = error.strerror or str(error)
             kept = "the file is as it was" if path.exists() else "nothing was written"
-            raise OSError(error.errno, f"cannot write: {reason} ({kept})", str(path)) from error
+            raise OSError(error.errno, f"{reason} ({kept})", str(path)) from error
         raise
     _sync_folder(path.parent)
+
+
+def make_folder(folder: Path) -> Path:
+    """Create the folder, and try it out: better now than after an hour of work.
+
+    Raises:
+        OSError: Nothing can be written there. The error names the folder.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".{secrets.token_hex(4)}.partial"
+        _write_new(probe, b"")
+        probe.unlink()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(folder)) from error
+    return folder
 
 
 def _write_new(path: Path, data: bytes) -> None:

@@ -1,5 +1,7 @@
 """The command `aide`: parsing only."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -14,10 +16,41 @@ app = typer.Typer(
 )
 
 
+ROOM = "Choose another --out, or make it writable with room to spare."
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"aide {aide.__version__}")
         raise typer.Exit
+
+
+@contextmanager
+def _ending(command: str, go_on: str) -> Iterator[None]:
+    """End with one line: exit code 2 if the user can mend it, 130 or 143 if stopped.
+
+    Args:
+        command: Whose line it is.
+        go_on: What to do after an interruption.
+    """
+    from aide._interrupts import cause, exit_code, terminable
+    from aide.reproduce.bad_input import BadInput
+
+    try:
+        with terminable():
+            yield
+    except BadInput as error:
+        code, line = 2, str(error)
+    except OSError as error:
+        if error.filename is None:  # no file of ours: a closed pipe, for example
+            raise
+        code, line = 2, f"cannot write to {error.filename}: {error.strerror}. {ROOM}"
+    except KeyboardInterrupt as stop:
+        code, line = exit_code(stop), f"{cause(stop)}: {str(stop) or 'nothing is saved'}. {go_on}"
+    else:
+        return
+    typer.echo(f"aide {command}: {line}", err=True)
+    raise typer.Exit(code)
 
 
 @app.callback()
@@ -35,16 +68,12 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed; the same seed gives the same table.")] = 0,
 ) -> None:
     """Measure eight particle filters on 100 years of the Nile's flow (about half a minute)."""
-    from aide.demo import run_demo
+    with _ending("demo", "The same command starts again."):
+        from aide._files import make_folder
+        from aide.demo import run_demo
+        from aide.reproduce.command import check_seed
 
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        typer.echo(
-            f"aide demo: cannot write to {out}: {error.strerror}. Choose another --out.", err=True
-        )
-        raise typer.Exit(2) from None
-    run_demo(out, seed)
+        run_demo(make_folder(out), check_seed(seed))
 
 
 @app.command()
@@ -63,12 +92,12 @@ def reproduce(
     ] = None,
 ) -> None:
     """Reproduce the experiments of the AIDE paper: results, figure and settings of each."""
-    from rich.console import Console
+    with _ending("reproduce", "The same command continues."):
+        from rich.console import Console
 
-    from aide.reproduce import command
-    from aide.reproduce.runner import BadInput, Options
+        from aide.reproduce import command
+        from aide.reproduce.runner import Options
 
-    try:
         options = Options(
             scale,
             seed,
@@ -79,9 +108,6 @@ def reproduce(
             data,
         )
         command.reproduce(experiment, command.check_options(options), Console())
-    except BadInput as error:
-        typer.echo(f"aide reproduce: {error}", err=True)
-        raise typer.Exit(2) from None
 
 
 @app.command()

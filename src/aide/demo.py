@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 
+from aide._files import write_atomically
 from aide.algorithms.particle_filter import ParticleFilter
 from aide.estimation.draw import draw
 from aide.estimation.draws import Draws
@@ -118,13 +120,12 @@ def demo_figure(rows: list[Row]) -> Any:
 
 
 def run_demo(out: Path, seed: int) -> None:
-    """Measure, print the table, write the figure."""
+    """Measure, print the table, write the figure into the folder `out`."""
     from rich.console import Console
     from rich.progress import Progress
 
     console = Console()
     console.print(INTRODUCTION)
-    out.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("measuring 8 filters", total=2 * len(PARTICLES))
@@ -132,8 +133,9 @@ def run_demo(out: Path, seed: int) -> None:
             rows.append(row)
             progress.advance(task)
     console.print(demo_table(rows))
-    path = out / "nile-filters.png"
-    demo_figure(rows).savefig(path, dpi=150)
+    path, image = out / "nile-filters.png", BytesIO()
+    demo_figure(rows).savefig(image, format="png", dpi=150)
+    write_atomically(path, image.getvalue())
     console.print("P off by: any probability computed from the output is off by at most this.\n")
     console.print("The last filter in full:", style="bold")
     console.print(str(rows[-1].estimate), highlight=False, soft_wrap=True)

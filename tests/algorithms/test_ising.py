@@ -49,7 +49,9 @@ def test_enumeration():
         assert float(MODEL.log_partition()) == pytest.approx(log_partition(), abs=1e-10)
 
 
-@pytest.mark.parametrize("num_particles", [1, 2, 3])
+@pytest.mark.parametrize(
+    "num_particles", [2, *(pytest.param(num, marks=pytest.mark.full) for num in (1, 3))]
+)
 def test_partition_function_is_unbiased(num_particles):
     ratios = relative_partition(annealed(num_particles, 6), 2_000)
     assert abs(z_score(ratios, 1.0)) < 4
@@ -61,6 +63,7 @@ def test_a_kernel_one_temperature_ahead_is_rejected():
     assert abs(z_score(ratios, 1.0)) > 2 * Z_MAX
 
 
+@pytest.mark.full
 def test_finer_schedules():
     """The divergence falls to 0; the log partition function is estimated from below."""
     results = [

@@ -86,6 +86,7 @@ def test_a_narrow_start_agrees_with_itself_and_is_caught_from_another():
     assert "DISAGREES with itself from a wide start" in repr(found)
 
 
+@pytest.mark.full
 def test_a_mode_nobody_visits_is_not_caught_as_the_words_say():
     starts = {"another narrow start": with_start(one_mode(), Normal(-7.5, 2.0))}
     result = audit(KEY, one_mode(), starts=starts, start_factor=1.5)

@@ -145,8 +145,13 @@ def kernel_z(kernel, problem):
     return [z_score(h(y) - h(x)) for h in (f, g)], (there.mean() - back.mean()) / error
 
 
+AGAIN = {"independence-plane", "mala-plane", "hmc-plane", "cycle-shipped", "gibbs-three"}
+"""Kernels that are tested on the line, or with other parts, already."""
+NAMES = [pytest.param(n, marks=pytest.mark.full) if n in AGAIN else n for n in KERNELS]
+
+
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_invariance_and_reversal(name):
     invariance, reversal = kernel_z(*KERNELS[name])
     assert np.abs(invariance).max() < Z_MAX

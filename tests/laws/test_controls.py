@@ -47,7 +47,9 @@ CONTROLS = [
     pytest.param("tempered-walk-3", wrong.WrongUnconditional, binned, marks=pytest.mark.full),
     ("sir-2", wrong.WrongExtraParticle, binned),
     ("filter-systematic-3", wrong.unconditional_resampling, exchange),
-    ("filter-stratified-3", wrong.unconditional_resampling, exchange),
+    pytest.param(
+        "filter-stratified-3", wrong.unconditional_resampling, exchange, marks=pytest.mark.full
+    ),
     ("filter-ess-2", wrong.WrongPolicy, binned),
     ("sir-2", wrong.WrongSign, binned),
     ("sir-2", wrong.WrongSign, laws.self_z),

@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
+import pytest
 from support import Z_MAX, laws
 from support.registry import Entry
 
@@ -54,6 +55,7 @@ def test_every_move_is_accepted(x64):
         assert step.value[part.name] != x[part.name]
 
 
+@pytest.mark.full
 def test_two_sweeps_against_the_closed_form():
     """The chain's law is Gaussian: its bound meets the exact divergence, and the laws hold."""
     options: Any = {"kernel": KERNEL, "num_steps": 2}

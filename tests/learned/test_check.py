@@ -36,7 +36,7 @@ def assert_told_apart(right, wrong):
     assert not aide.check(jax.random.key(7), wrong, find=False).passed
 
 
-@pytest.mark.parametrize("name", marked(CHAIN_KERNELS, {"ula"}))
+@pytest.mark.parametrize("name", marked(CHAIN_KERNELS, set()))
 def test_learned_chains(name):
     parts: Any = {"kernel": CHAIN_KERNELS[name], "num_steps": 3}
     few: Any = {"num_pilots": 500, "num_components": 2}

@@ -144,8 +144,6 @@ def paths(x, traces):
 CORE = [
     (every_step, "multinomial", 1, "bad"),
     (by_ess, "systematic", 2, "good"),
-    (every_step, "systematic", 2, "bad"),
-    (by_ess, "multinomial", 3, "good"),
     (every_step, "multinomial", 3, "bad"),
 ]
 CASES = [

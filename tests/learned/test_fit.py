@@ -39,6 +39,7 @@ def walk_law(num_steps, scale=0.9):
     return np.sum((p - q) * (np.log(p / q))), lambda x: np.interp(x, grid, np.log(q / width))
 
 
+@pytest.mark.full
 def test_the_bound_is_tight():
     """Bias below 0.1 nats at 100 particles where the canonical bound is dozens of nats off."""
     parts: Any = {"kernel": aide.RandomWalk(0.9), "num_steps": NUM_STEPS}

@@ -19,7 +19,7 @@ def scores(algorithm):
     return laws.scores_of(Entry(algorithm, *LINE))
 
 
-CORE = {("walk", 3), ("mala", 2)}
+CORE = {("mala", 2)}
 CASES = [
     pytest.param(name, num, marks=() if (name, num) in CORE else pytest.mark.full)
     for name in CHAIN_KERNELS

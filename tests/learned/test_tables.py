@@ -106,6 +106,7 @@ def test_a_wrong_table_is_rejected(x64):
     assert max(map(abs, scores)) > 2 * Z_MAX
 
 
+@pytest.mark.full
 def test_learned_tables_are_tight():
     kernel, matrix = TABLE_CHAINS["sweep"]
     gold = np.array(GAMMA) / np.sum(GAMMA)

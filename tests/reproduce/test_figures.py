@@ -11,6 +11,7 @@ from aide.estimation.engine import compile_quickly
 from aide.problems import LinearRegression
 from aide.reproduce.linreg_truth import true_mh_divergence
 
+pytestmark = pytest.mark.full
 COLUMNS = (
     "experiment,algorithm,proposal,num_particles,num_steps,num_sweeps,gold,num_meta_gold,"
     "num_meta_target,num_gold,num_target,value,std_error,gold_to_target,target_to_gold,meta"

@@ -104,7 +104,7 @@ def add_importance():
     for num in PARTICLES:
         algorithm = aide.sir(toys.PRIOR, toys.log_joint, num_particles=num)
         log_q = lambda x, num=num: toys.log_sir_density(x, num)
-        add(f"sir-{num}", algorithm, LINE, determined=num == 1, log_q=log_q)
+        add(f"sir-{num}", algorithm, LINE, determined=num == 1, log_q=log_q, full=num == 3)
     python = aide.PythonAlgorithm(toys.NumpySir())
     add("python-sir", python, uniform((), 3), num_runs=2_000)
     add("forward-reverse", toys.forward_reverse_ais(), LINE)
@@ -121,7 +121,7 @@ def add_annealed():
         "cycle": aide.Cycle(walk, independence),
         "repeat": aide.Repeat(independence, 2),
     }
-    core = {("walk", 1), ("walk", 2), ("walk", 3), ("hmc", 1), ("cycle", 2), ("repeat", 1)}
+    core = {("walk", 1), ("walk", 2), ("hmc", 1)}
     for name, kernel in kernels.items():
         for num in PARTICLES:
             path: Any = {"kernel": kernel, "temperatures": [0.2, 0.6, 1.0]}
@@ -203,7 +203,7 @@ def add_filters():
     for name, proposal in proposals.items():
         for num in PARTICLES:
             filtered = aide.ParticleFilter(model, num, proposal)
-            core = name == "prior" or num == 2 or (name, num) == ("optimal", 1)
+            core = num == 2 or (name, num) in (("prior", 1), ("optimal", 1))
             add(f"filter-{name}-{num}", filtered, HMM_PATHS, determined=num == 1, full=not core)
     schemes = (aide.Stratified(), aide.Systematic(), aide.Residual())
     policies: dict[str, Any] = {type(s).__name__.lower(): aide.EveryStep(s) for s in schemes}
@@ -215,6 +215,7 @@ def add_filters():
         for num in (2, 3):
             filtered = aide.ParticleFilter(toys.STICKY.state_space(), num, None, resampler)
             core = num == 2 + (isinstance(resampler, aide.EveryStep))
+            core = core and name not in ("residual", "ess-systematic")
             add(f"filter-{name}-{num}", filtered, paths, full=not core)
     level = LocalLevelModel([0.5, -0.3, 1.2], 0.8, 1.0, 0.3, 1.0, 0.9)
     optimal = aide.ParticleFilter(level.state_space(), 2, level.optimal_proposal())

@@ -21,6 +21,8 @@ from aide.reproduce.runner import Experiment, Job, Options
 from aide.reproduce.table import Row, results_of
 
 PROPOSALS = {"broad": (0.0, 1.0), "offset": (2.0, 0.5)}
+SHOWN = {1: 0.25, 10: 0.45, 100: 0.7, 1000: 1.0}
+"""Numbers of particles whose output densities are drawn, and how opaque."""
 COLOURS = {"broad": "#1f6fb4", "offset": "#d6537f"}
 GOLD_PARTICLES = 1000
 SCALES: dict[str, dict[str, Any]] = {
@@ -108,7 +110,7 @@ def _plot_densities(axis: Any, model: Bimodal, seed: int) -> None:
         log_joint = np.asarray(jax.vmap(model.log_joint)(jnp.asarray(grid)))
     axis.fill_between(grid, np.exp(log_joint - model.log_evidence()), color="grey", alpha=0.3, lw=0)
     for proposal, colour in COLOURS.items():
-        for count, alpha in ((1, 0.25), (10, 0.45), (100, 0.7), (1000, 1.0)):
+        for count, alpha in SHOWN.items():
             algorithm = model.algorithm(proposal, count)
             keys = jax.random.split(jax.random.key(seed), 2000)
             values = np.asarray(

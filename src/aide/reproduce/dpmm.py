@@ -4,7 +4,6 @@ import csv
 from dataclasses import replace
 from functools import partial
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,10 @@ import numpy as np
 from aide.estimation.summary import Estimate
 from aide.estimation.yardsticks import compare_probe
 from aide.problems.dpmm import DirichletMixture
+from aide.reproduce.data import read_column, source_of
 from aide.reproduce.figures import new_figure, plot_curve, select
 from aide.reproduce.gold import GoldStandard
-from aide.reproduce.runner import BadInput, Experiment, Job, Options
+from aide.reproduce.runner import Experiment, Job, Options
 from aide.reproduce.table import Row, results_of
 
 SYNTHETIC = (
@@ -63,25 +63,6 @@ def galaxy(options: Options) -> Experiment:
     return _experiment("galaxy", standardised, GALAXY_SCALES[options.scale], options)
 
 
-def read_column(path: Path) -> np.ndarray:
-    """One number a line, with or without a header."""
-    try:
-        lines = [line.strip() for line in path.read_text().splitlines() if line.strip()]
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}.") from None
-    numbers = []
-    for position, line in enumerate(lines):
-        try:
-            numbers.append(float(line))
-        except ValueError:
-            if position > 0:
-                message = f"{path}, line {position + 1}: {line!r} is not a number."
-                raise BadInput(message) from None
-    if len(numbers) < 2 or not np.isfinite(numbers).all():
-        raise BadInput(f"{path} must hold at least two finite numbers, one a line.")
-    return np.array(numbers)
-
-
 def _experiment(name: str, data: np.ndarray, scale: dict[str, Any], options: Options) -> Experiment:
     num = options.num_runs or scale["num_runs"]
     particles = options.particles or scale["particles"]
@@ -106,14 +87,9 @@ def _experiment(name: str, data: np.ndarray, scale: dict[str, Any], options: Opt
                 )
                 weight = scale["gold"] * GOLD_SWEEPS + 2.0 * count * (sweeps + 0.2)
                 jobs.append(Job((row,), partial(_measure, model, gold, row), weight))
-    settings = {
-        **scale,
-        "num_runs": num,
-        "particles": particles,
-        "meta": meta,
-        "data": data.tolist(),
-    }
-    return Experiment(name, jobs, partial(_figure, data), settings)
+    settings = {**scale, "num_runs": num, "particles": particles, "meta": meta}
+    source = source_of(options.data, data)
+    return Experiment(name, jobs, partial(_figure, data), settings, source)
 
 
 def _measure(model: DirichletMixture, gold: GoldStandard, row: Row) -> list[Row]:

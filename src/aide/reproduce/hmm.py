@@ -31,7 +31,7 @@ def hmm(options: Options) -> Experiment:
     num = options.num_runs or scale["num_runs"]
     metas = tuple(sorted(options.meta or scale["metas"]))
     particles = options.particles or scale["particles"]
-    model, states = read_hmm(options.data)
+    model, states, source = read_hmm(options.data)
     golds = {
         "exact": GoldStandard(model.posterior(), options.seed, num),
         "approximate": GoldStandard(
@@ -46,8 +46,9 @@ def hmm(options: Options) -> Experiment:
                 rows = [replace(row, num_meta_target=meta) for meta in metas]
                 run = partial(_measure, model, gold, rows)
                 jobs.append(Job(tuple(rows), run, 1 + count / 20))
-    settings = {"num_runs": num, "metas": metas, "particles": particles, "data": str(options.data)}
-    return Experiment("hmm", jobs, partial(_figure, model, states, options.seed), settings)
+    settings = {"num_runs": num, "metas": metas, "particles": particles}
+    draw_figure = partial(_figure, model, states, options.seed)
+    return Experiment("hmm", jobs, draw_figure, settings, source)
 
 
 def make_filter(model: HiddenMarkovModel, proposal: str, num_particles: int) -> ParticleFilter:

@@ -1,10 +1,9 @@
 """Rows of `results.csv`, one per setting."""
 
 import csv
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
+from io import StringIO
 from typing import Any
 
 from aide.estimation.summary import Estimate
@@ -61,26 +60,22 @@ def results_of(estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Replace the file at once, so that an interruption leaves the old one or the new one."""
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        for row in rows:
-            writer.writerow(["" if cell is None else cell for cell in asdict(row).values()])
-    os.replace(partial, path)
+def format_rows(rows: Iterable[Row]) -> str:
+    """The text of `results.csv`."""
+    text = StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(COLUMNS)
+    for row in rows:
+        writer.writerow(["" if cell is None else cell for cell in asdict(row).values()])
+    return text.getvalue()
 
 
-def read_rows(path: Path) -> list[Row]:
-    """Read what `write_rows` wrote; an absent file has no rows."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return [
-            Row(**{name: _cell(name, text) for name, text in line.items()})
-            for line in csv.DictReader(file)
-        ]
+def parse_rows(text: str) -> list[Row]:
+    """The inverse of `format_rows`."""
+    return [
+        Row(**{name: _cell(name, cell) for name, cell in line.items()})
+        for line in csv.DictReader(StringIO(text, newline=""))
+    ]
 
 
 def _cell(name: str, text: str) -> Any:
