@@ -229,7 +229,7 @@ KERNEL_CASES = {
 }
 
 
-def kernel_p_values(name: str, rng: Rng, num: int = 2000, wrong: bool = False) -> dict[str, float]:
+def kernel_p_values(name: str, rng: Rng, num: int = 800, wrong: bool = False) -> dict[str, float]:
     """Both laws of `aide.check_kernel`; a `wrong` kernel moves on upwards after its step."""
     case = KERNEL_CASES[name]
 
@@ -245,7 +245,7 @@ def kernel_p_values(name: str, rng: Rng, num: int = 2000, wrong: bool = False) -
         z = None if case.reversal is None else look(case.reversal(rng, x))
         return Runs(look(x), look(y), z)
 
-    tests, _ = judge_runs(run(1000), [run(num)], case.law, num, rng)
+    tests, _ = judge_runs(run(400), [run(num)], case.law, num, rng)
     return {test.law: test.p_value for test in tests}
 
 

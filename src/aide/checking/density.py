@@ -33,7 +33,8 @@ MIN_EFFECTIVE = 30.0
 """Effective number of weights below which their mean has not been seen."""
 LARGE = 40.0
 """Log of a wealth that leaves no question open: then the function 1 says all."""
-BISECTIONS = 14
+PRECISION, FARTHEST = 0.01, 1e4
+"""Of the unknown log Z, and how far from a first guess it is looked for."""
 
 
 class DensityRuns(NamedTuple):
@@ -115,13 +116,20 @@ def _least_wealth(weights: Bet, inverse: Bet) -> float:
     centre = float(_log_mean(weights.log_gains[:, :1])[0] - np.log(weights.losses[:, 0].mean()))
     if np.logaddexp(wealth(weights, -centre), wealth(inverse, centre)) <= 0:
         return 0.0  # some Z is not even suspicious
-    low, high = centre - 40.0, centre + 40.0
-    for _ in range(BISECTIONS):
+
+    def is_below(log_z: float) -> bool:
+        """Whether the crossing lies above this Z."""
+        return wealth(weights, -log_z) > wealth(inverse, log_z)
+
+    reach = 1.0
+    while not is_below(centre - reach) or is_below(centre + reach):
+        reach *= 4
+        if reach > FARTHEST:
+            return 0.0
+    low, high = centre - reach, centre + reach
+    while high - low > PRECISION:
         middle = (low + high) / 2
-        if wealth(weights, -middle) > wealth(inverse, middle):
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if is_below(middle) else (low, middle)
     return max(wealth(weights, -high), wealth(inverse, low))
 
 
