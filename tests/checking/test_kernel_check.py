@@ -262,6 +262,25 @@ def test_a_start_without_mass_where_the_density_has_some():
     assert check(WrongDrift(1.2), start=Unit()).verdict == "rejected"
 
 
+def log_two_modes(x):
+    """0.99 N(0, 1) + 0.01 N(10, 1)."""
+    near, far = Normal(0.0, 1.0).log_prob(x), Normal(10.0, 1.0).log_prob(x)
+    return jnp.logaddexp(jnp.log(0.99) + near, jnp.log(0.01) + far)
+
+
+def independence(key, x):
+    """An exact draw, wherever it starts: reversible."""
+    key_mode, key_x = jax.random.split(key)
+    return jnp.where(jax.random.uniform(key_mode) < 0.01, 10.0, 0.0) + jax.random.normal(key_x)
+
+
+def test_a_right_kernel_with_a_rare_mode_is_not_rejected():
+    """The start hardly ever sees the mode that one step in a hundred leads to."""
+    for seed in range(4):
+        result = check(independence, log_two_modes, Normal(0.0, 3.0), seed, num_runs=FEW)
+        assert result.verdict != "rejected", result
+
+
 def test_errors_come_early_and_name_the_fix():
     with pytest.raises(TypeError, match="kernel must be an aide kernel, a function step"):
         check(3.0)
