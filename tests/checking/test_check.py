@@ -261,7 +261,7 @@ def normal_with(size, std, log_density):
 
 
 def total_log_prob(x, std):
-    return jnp.sum(Normal(0.0, std).log_prob(x))
+    return Normal(0.0, std).log_prob(x)
 
 
 @pytest.mark.parametrize("size", [3, 16])
@@ -279,6 +279,56 @@ def test_a_gross_factor_is_found():
     wrong_one = normal_with(4, 1.0, lambda x: total_log_prob(x, 1.0) + 12.0 * x[0])
     assert aide.check(KEY, wrong_one).p_value < 1e-30
     assert aide.check(KEY, normal_with(35, 1.0, lambda x: total_log_prob(x, 1.0))).passed
+
+
+class HandFilter(eqx.Module):
+    """A bootstrap filter written out; optionally one weight takes the observation before."""
+
+    num_particles: int = eqx.field(static=True)
+    wrong: bool = eqx.field(static=True, default=False)
+
+    @property
+    def log_z(self):
+        return 0.0
+
+    def simulate(self, key):
+        key_run, key_pick = jax.random.split(key)
+        paths, log_w, log_evidence = self._run(key_run, None)
+        path = paths[jax.random.categorical(key_pick, log_w)]
+        return aide.Draw(path, self._log_joint(path) - log_evidence)
+
+    def regenerate(self, key, value):
+        return self._log_joint(value) - self._run(key, value)[2]
+
+    def _run(self, key, retained):
+        observations, num = (0.3, 1.9, -0.7), self.num_particles
+        # The first column is the state before the first, which all paths share.
+        paths, log_w, log_evidence = jnp.zeros((num, 1)), jnp.zeros(num), 0.0
+        for time, seen in enumerate(observations):
+            key_choice, key_x, key = jax.random.split(key, 3)
+            chosen = jax.random.categorical(key_choice, log_w, shape=(num,))
+            paths = paths[chosen if retained is None else chosen.at[0].set(0)]
+            x = 0.8 * paths[:, -1] + (0.6 if time else 1.0) * jax.random.normal(key_x, (num,))
+            x = x if retained is None else x.at[0].set(retained[time])
+            paths = jnp.concatenate([paths, x[:, None]], axis=1)
+            weighed = observations[time - 1] if self.wrong and time == 2 else seen
+            log_w = jax.vmap(Normal(weighed, 0.5).log_prob)(x)
+            log_evidence += jax.nn.logsumexp(log_w) - jnp.log(num)
+        return paths[:, 1:], log_w, log_evidence
+
+    def _log_joint(self, x):
+        prior = Normal(0.0, 1.0).log_prob(x[0]) + Normal(0.8 * x[:-1], 0.6).log_prob(x[1:])
+        return prior + Normal(jnp.array([0.3, 1.9, -0.7]), 0.5).log_prob(x)
+
+
+@pytest.mark.full
+def test_a_wrong_observation_in_one_weight_is_found():
+    """Both operations make the same mistake, so that law 2 sees nothing; the densities do."""
+    report = aide.check(KEY, HandFilter(10, wrong=True))
+    assert report.verdict == "FAILED"
+    assert report.p_value < 1e-12
+    assert {item.law for item in report.failures} <= {1, 5}
+    assert aide.check(KEY, HandFilter(10)).passed
 
 
 class RareTrace(eqx.Module):
