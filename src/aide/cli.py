@@ -123,7 +123,10 @@ def check(
     ] = 1e-4,
     shrink: Annotated[bool, typer.Option(help="Also test small versions of it.")] = True,
 ) -> None:
-    """Test whether an algorithm's simulate and regenerate obey the laws (exit code 1 if not)."""
+    """Test whether an algorithm's simulate and regenerate obey the laws.
+
+    Exit code 0: passed. 1: a law is broken. 2: bad input. 3: not decided, some law was not tested.
+    """
     import jax
     from rich.console import Console
 
@@ -138,8 +141,12 @@ def check(
             false_alarm=false_alarm,
             shrink=shrink,
         )
-    except (BadTarget, ValueError, TypeError) as error:
+    except BadTarget as error:
         typer.echo(f"aide check: {error}", err=True)
         raise typer.Exit(2) from None
+    except (Exception, SystemExit) as error:  # of the user's code: that is no broken law
+        typer.echo(f"aide check: {type(error).__name__}: {error}", err=True)
+        raise typer.Exit(2) from error
     Console().print(report)
-    raise typer.Exit(0 if report.passed else 1)
+    codes = {"passed": 0, "FAILED": 1}
+    raise typer.Exit(codes.get(report.verdict, 3))

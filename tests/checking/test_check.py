@@ -1,9 +1,15 @@
 """`aide.check` in words, on the command line, and with bad input."""
 
+import dataclasses
+import io
+import re
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rich.console import Console
 from support import toys, wrong
 from support.injected import UserSir, ising_filter, sir
 from typer.testing import CliRunner
@@ -13,9 +19,11 @@ from aide.checking.prefixes import prefixes_of
 from aide.checking.region import fit_region
 from aide.checking.shrink import variants_of
 from aide.cli import app
+from aide.problems.distributions import Normal
 
 KEY = jax.random.key(3)
 PROGRAM = """
+import sys
 import jax.numpy as jnp
 import aide
 from aide.problems.distributions import Normal
@@ -26,6 +34,21 @@ number = 3
 
 def make():
     return right
+
+def lazy():
+    import neighbour
+    return neighbour.right
+
+def leave():
+    sys.exit(0)
+
+class Broken:
+    def simulate(self, rng):
+        raise ZeroDivisionError("in simulate")
+    def regenerate(self, rng, value):
+        sys.exit(0)
+
+broken = aide.PythonAlgorithm(Broken())
 """
 
 
@@ -33,6 +56,7 @@ def make():
 def program(tmp_path):
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
+    (tmp_path / "neighbour.py").write_text("from aide_check_program import right")
     return path
 
 
@@ -41,7 +65,7 @@ def run(*arguments):
 
 
 def test_a_right_algorithm_on_the_command_line(program):
-    for name in ("right", "make"):
+    for name in ("right", "make", "lazy"):
         result = run(f"{program}:{name}", "--num-runs", 3000)
         assert result.exit_code == 0, result.output
         assert "passed" in result.output
@@ -61,12 +85,38 @@ def test_a_wrong_one_exits_with_1_and_names_the_constant(program):
         ("{}:nothing", "defines no 'nothing'"),
         ("{}", "write FILE.py:NAME"),
         ("missing.py:x", "there is no file"),
+        ("{}:leave", "SystemExit"),
+        ("{}:broken", "in simulate"),
     ],
 )
 def test_bad_targets(program, target, message):
     result = run(target.format(program))
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_a_file_that_exits_is_bad_input(tmp_path):
+    """Not a pass, whatever code it exits with."""
+    path = tmp_path / "ends.py"
+    path.write_text("import sys; sys.exit(0)")
+    result = run(f"{path}:anything")
+    assert result.exit_code == 2
+    assert "SystemExit" in result.stderr
+
+
+def test_what_was_not_tested_is_not_called_passed(monkeypatch):
+    """Neither in words, nor as a bool, nor as an exit code."""
+    high = aide.Tractable(lambda key: jax.random.normal(key, (60,)), lambda x: -0.5 * jnp.sum(x**2))
+    report = aide.check(KEY, high, num_runs=1000)
+    assert report.verdict == "not shown"
+    assert not report.passed
+    assert not report
+    text = repr(report)
+    assert "density of the outputs was not tested: outputs have 60 continuous" in text
+    assert "law 3 (the output determines the trace): as given" in text
+    assert "law 5 not tested on as given" in text
+    monkeypatch.setattr("aide.checking.load.load_target", lambda target: high)
+    assert run("any.py:high", "--num-runs", 1000).exit_code == 3
 
 
 def test_bad_arguments():
@@ -86,7 +136,9 @@ def test_shrinking():
         "3 particles, first 3 observations",
         "as given",
     ]
-    assert [v.algorithm.num_particles for v in variants_of(UserSir(8))] == [1, 2, 3]
+    assert [v.algorithm.num_particles for v in variants_of(UserSir(8))] == [1, 2, 3, 8]
+    assert [v.algorithm.num_particles for v in variants_of(UserSir(500))] == [1, 2, 3]
+    assert [v.name for v in variants_of(sir(10))][-1] == "as given"
     long = aide.ais(toys.PRIOR, toys.log_joint, kernel=aide.RandomWalk(0.5), num_temperatures=100)
     (short, *_) = variants_of(long)
     inputs = short.algorithm.moves[0].inputs
@@ -114,6 +166,244 @@ def test_own_small_versions():
     report = aide.check(KEY, Own(), num_runs=2000)
     assert report.passed
     assert {item.variant for item in report.evidence} == {"tiny"}
+
+
+class Named(Own):
+    """Versions with brackets in their names, which mean something to rich."""
+
+    def shrunk(self):
+        return {"[/]": self, "[bold]x": self}
+
+
+def test_brackets_in_names_are_printed():
+    report = aide.check(KEY, Named(), num_runs=1000)
+    console = Console(width=150, record=True, file=io.StringIO())
+    console.print(report)
+    text = console.export_text()
+    assert "[/]" in text
+    assert "[bold]x" in text
+
+
+class PlainSir:
+    """SIR in NumPy; optionally the retained particle's weight is that of its neighbour."""
+
+    log_z = 0.0
+
+    def __init__(self, num_particles, wrong=False):
+        self.num_particles, self.wrong = num_particles, wrong
+
+    def log_weight(self, x):
+        return -0.5 * ((x - 1.0) / 0.4) ** 2
+
+    def log_xi(self, x, log_w):
+        evidence = np.log(np.mean(np.exp(log_w)))
+        return (
+            -0.5 * (x / 1.2) ** 2 - np.log(1.2 * np.sqrt(2 * np.pi)) + self.log_weight(x) - evidence
+        )
+
+    def simulate(self, rng):
+        x = rng.normal(0, 1.2, self.num_particles)
+        log_w = self.log_weight(x)
+        weights = np.exp(log_w)
+        chosen = x[rng.choice(x.size, p=weights / weights.sum())]
+        return chosen, self.log_xi(chosen, log_w)
+
+    def regenerate(self, rng, value):
+        x = rng.normal(0, 1.2, self.num_particles)
+        x[0] = value
+        log_w = self.log_weight(x)
+        if self.wrong:
+            log_w[0] = self.log_weight(x[-1] + 0.3)
+        return self.log_xi(float(value), log_w)
+
+
+@dataclasses.dataclass
+class DataSir(PlainSir):
+    """The same as a dataclass."""
+
+    num_particles: int
+    wrong: bool = False
+
+
+class Derived(PlainSir):
+    """Keeps something that was derived from the number: not to be shrunk behind its back."""
+
+    def __init__(self, number):
+        super().__init__(number)
+        self.log_number = np.log(number)
+
+
+def test_plain_python_is_shrunk_inside_its_wrapper():
+    for kind in (PlainSir, DataSir):
+        variants = variants_of(aide.PythonAlgorithm(kind(20), label="mine"))
+        assert [v.algorithm.algorithm.num_particles for v in variants] == [1, 2, 3, 20]
+        assert [v.has_one_particle for v in variants] == [True, False, False, False]
+        assert {v.algorithm.label for v in variants} == {"mine"}
+        assert {v.algorithm.log_z for v in variants} == {0.0}
+    assert [v.name for v in variants_of(aide.PythonAlgorithm(Derived(20)))] == ["as given"]
+    with_own = PlainSir(20)
+    with_own.shrunk = lambda: {"tiny": PlainSir(2)}  # pyrefly: ignore[missing-attribute]
+    (tiny,) = variants_of(aide.PythonAlgorithm(with_own))
+    assert (tiny.name, tiny.algorithm.algorithm.num_particles) == ("tiny", 2)
+
+
+def test_a_mistake_in_plain_python_is_found_with_one_particle_and_said_so():
+    wrong_one = aide.PythonAlgorithm(PlainSir(20, wrong=True))
+    report = aide.check(KEY, wrong_one, num_runs=3000)
+    assert report.verdict == "FAILED"
+    assert "1 particle" in {item.variant for item in report.failures}
+    assert "nothing is wrong with one particle" not in repr(report)
+    assert aide.check(KEY, aide.PythonAlgorithm(PlainSir(20)), num_runs=3000).passed
+
+
+def normal_with(size, std, log_density):
+    return aide.Tractable(lambda key: std * jax.random.normal(key, (size,)), log_density)
+
+
+def total_log_prob(x, std):
+    return Normal(0.0, std).log_prob(x)
+
+
+@pytest.mark.parametrize("size", [3, 16])
+def test_a_variance_in_place_of_a_scale_is_found(size):
+    """The error is so large that the tails of 1/xi have no mean."""
+    wrong_one = normal_with(size, 0.1, lambda x: total_log_prob(x, 0.1**2))
+    for log_z in (0.0, None):  # also where the constant is not claimed
+        report = aide.check(KEY, dataclasses.replace(wrong_one, log_z=log_z))
+        assert report.verdict == "FAILED"
+        assert report.p_value < 1e-30
+        assert len(max(repr(report).split(), key=len)) < 20  # no number of a hundred digits
+
+
+def test_a_gross_factor_is_found():
+    wrong_one = normal_with(4, 1.0, lambda x: total_log_prob(x, 1.0) + 12.0 * x[0])
+    assert aide.check(KEY, wrong_one).p_value < 1e-30
+    assert aide.check(KEY, normal_with(35, 1.0, lambda x: total_log_prob(x, 1.0))).passed
+
+
+class HandFilter(eqx.Module):
+    """A bootstrap filter written out; optionally one weight takes the observation before."""
+
+    num_particles: int = eqx.field(static=True)
+    wrong: bool = eqx.field(static=True, default=False)
+
+    @property
+    def log_z(self):
+        return 0.0
+
+    def simulate(self, key):
+        key_run, key_pick = jax.random.split(key)
+        paths, log_w, log_evidence = self._run(key_run, None)
+        path = paths[jax.random.categorical(key_pick, log_w)]
+        return aide.Draw(path, self._log_joint(path) - log_evidence)
+
+    def regenerate(self, key, value):
+        return self._log_joint(value) - self._run(key, value)[2]
+
+    def _run(self, key, retained):
+        observations, num = (0.3, 1.9, -0.7), self.num_particles
+        # The first column is the state before the first, which all paths share.
+        paths, log_w, log_evidence = jnp.zeros((num, 1)), jnp.zeros(num), 0.0
+        for time, seen in enumerate(observations):
+            key_choice, key_x, key = jax.random.split(key, 3)
+            chosen = jax.random.categorical(key_choice, log_w, shape=(num,))
+            paths = paths[chosen if retained is None else chosen.at[0].set(0)]
+            x = 0.8 * paths[:, -1] + (0.6 if time else 1.0) * jax.random.normal(key_x, (num,))
+            x = x if retained is None else x.at[0].set(retained[time])
+            paths = jnp.concatenate([paths, x[:, None]], axis=1)
+            weighed = observations[time - 1] if self.wrong and time == 2 else seen
+            log_w = jax.vmap(Normal(weighed, 0.5).log_prob)(x)
+            log_evidence += jax.nn.logsumexp(log_w) - jnp.log(num)
+        return paths[:, 1:], log_w, log_evidence
+
+    def _log_joint(self, x):
+        prior = Normal(0.0, 1.0).log_prob(x[0]) + Normal(0.8 * x[:-1], 0.6).log_prob(x[1:])
+        return prior + Normal(jnp.array([0.3, 1.9, -0.7]), 0.5).log_prob(x)
+
+
+@pytest.mark.full
+def test_a_wrong_observation_in_one_weight_is_found():
+    """Both operations make the same mistake, so that law 2 sees nothing; the densities do."""
+    report = aide.check(KEY, HandFilter(10, wrong=True))
+    assert report.verdict == "FAILED"
+    assert report.p_value < 1e-12
+    assert {item.law for item in report.failures} <= {1, 5}
+    assert aide.check(KEY, HandFilter(10)).passed
+
+
+class RareTrace(eqx.Module):
+    """N(0, 1) with a binary trace: q(u) = 1/2, r(u = 1) = `rare`. Correct."""
+
+    rare: float
+
+    @property
+    def log_z(self):
+        return 0.0
+
+    def simulate(self, key):
+        key_x, key_u = jax.random.split(key)
+        x = jax.random.normal(key_x)
+        return aide.Draw(x, self._log_xi(x, jax.random.bernoulli(key_u)))
+
+    def regenerate(self, key, value):
+        return self._log_xi(value, jax.random.bernoulli(key, self.rare))
+
+    def _log_xi(self, x, u):
+        chance = jnp.where(u, self.rare, 1 - self.rare)
+        return Normal(0.0, 1.0).log_prob(x) + jnp.log(0.5) - jnp.log(chance)
+
+
+class WithAtom(eqx.Module):
+    """N(0, 0.01^2), and 0 with probability `atom`. Correct."""
+
+    atom: float
+
+    @property
+    def log_z(self):
+        return 0.0
+
+    def simulate(self, key):
+        key_x, key_u = jax.random.split(key)
+        real = Normal(0.0, 0.01).sample(key_x)
+        x = jnp.where(jax.random.uniform(key_u) < self.atom, 0.0, real)
+        return aide.Draw(x, self.regenerate(key, x))
+
+    def regenerate(self, key, value):
+        real = Normal(0.0, 0.01).log_prob(value) + jnp.log1p(-self.atom)
+        return jnp.where(value == 0.0, jnp.log(self.atom), real)
+
+
+class TenStates(eqx.Module):
+    """A uniform start for one site with ten values."""
+
+    def sample(self, key):
+        return jax.random.randint(key, (1,), 0, 10)
+
+    def log_density(self, x):
+        return -jnp.log(10.0)
+
+
+def log_rare(x):
+    """One common state and nine of mass 1e-6."""
+    return jnp.where(x[0] == 0, jnp.log(1 - 9e-6), jnp.log(1e-6))
+
+
+GIBBS_CHAIN = aide.mcmc(
+    TenStates(), log_rare, kernel=aide.GibbsSites(np.arange(1), 10), num_steps=1
+)
+
+
+@pytest.mark.parametrize(
+    "algorithm", [RareTrace(1e-4), RareTrace(0.01), WithAtom(9e-3), GIBBS_CHAIN]
+)
+def test_correct_algorithms_with_rare_states_traces_and_atoms_do_not_fail(algorithm):
+    """Where the mean of xi cannot be seen, the report says that, and no more."""
+    for seed in range(2):
+        report = aide.check(jax.random.key(seed), algorithm)
+        assert not report.failures, report
+        if getattr(algorithm, "rare", None) == 1e-4:
+            assert report.verdict == "not shown"
+            assert re.search("rare large values were not seen|rests on [0-9]+ of", repr(report))
 
 
 @pytest.mark.full

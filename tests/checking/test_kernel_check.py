@@ -77,7 +77,6 @@ def test_right_kernels_pass(name):
     for seed in SEEDS:
         result = check(kernel, problem[1], STARTS[problem], seed, num_runs=FEW)
         assert result.passed, result
-        assert result.invariance.p_value is not None
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -86,8 +85,8 @@ def test_a_wrong_reversal_is_rejected(name):
     kernel, problem = WRONG[name]
     result = check(kernel, problem[1], STARTS[problem])
     assert result.verdict == "rejected"
-    assert known(result.p_value) < 1e-12
-    assert known(result.invariance.p_value) > 1e-3
+    assert result.p_value < 1e-12
+    assert result.invariance.p_value > 1e-3
     assert "not reversible" in repr(result)
     assert "in reverse order" in repr(result)
     alone = check(kernel, problem[1], STARTS[problem], reversal=False)
@@ -200,16 +199,16 @@ REJECTED = {
 def test_wrong_kernels_are_rejected(name):
     result = check(REJECTED[name])
     assert result.verdict == "rejected"
-    assert known(result.p_value) < 1e-9, result
+    assert result.p_value < 1e-9, result
 
 
 def test_unadjusted_samplers_of_libraries_are_rejected():
     """`Ula` claims no reversal, so that invariance alone is tested; MCLMC is taken at its word."""
     result = check(aide.Ula(0.9))
     assert result.reversal is None
-    assert known(result.p_value) < 1e-9
+    assert result.p_value < 1e-9
     kernel = blackjax.mclmc(log_pair, L=2.0, step_size=1.5)
-    assert known(check(kernel, log_pair, PAIR_START).p_value) < 1e-9
+    assert check(kernel, log_pair, PAIR_START).p_value < 1e-9
 
 
 @pytest.mark.full
@@ -248,7 +247,7 @@ def test_a_bad_start_gives_no_verdict_for_a_right_kernel(start, words):
 
 
 def test_a_start_without_mass_where_the_density_has_some():
-    """A uniform start on [0, 1]: detailed balance is exact there, invariance cannot be judged."""
+    """A uniform start on [0, 1]: both laws are exact there, and a pass would say nothing."""
 
     class Unit(eqx.Module):
         def sample(self, key):
@@ -259,10 +258,27 @@ def test_a_start_without_mass_where_the_density_has_some():
 
     right = check(aide.RandomWalk(1.2), start=Unit())
     assert right.verdict == "inconclusive"
-    assert right.invariance.p_value is None
-    assert right.reversal is not None
-    assert right.reversal.p_value is not None
+    assert right.p_value > 1e-3
     assert check(WrongDrift(1.2), start=Unit()).verdict == "rejected"
+
+
+def log_two_modes(x):
+    """0.99 N(0, 1) + 0.01 N(10, 1)."""
+    near, far = Normal(0.0, 1.0).log_prob(x), Normal(10.0, 1.0).log_prob(x)
+    return jnp.logaddexp(jnp.log(0.99) + near, jnp.log(0.01) + far)
+
+
+def independence(key, x):
+    """An exact draw, wherever it starts: reversible."""
+    key_mode, key_x = jax.random.split(key)
+    return jnp.where(jax.random.uniform(key_mode) < 0.01, 10.0, 0.0) + jax.random.normal(key_x)
+
+
+def test_a_right_kernel_with_a_rare_mode_is_not_rejected():
+    """The start hardly ever sees the mode that one step in a hundred leads to."""
+    for seed in range(4):
+        result = check(independence, log_two_modes, Normal(0.0, 3.0), seed, num_runs=FEW)
+        assert result.verdict != "rejected", result
 
 
 def test_errors_come_early_and_name_the_fix():

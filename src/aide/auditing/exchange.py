@@ -23,7 +23,12 @@ MIN_DATASETS = 100
 
 
 def exchange_p_value(pieces: Pieces) -> float | None:
-    """Both laws together (Bonferroni); `None` if there are too few data sets to judge."""
+    """Both laws together (Bonferroni); `None` if there are too few data sets to judge.
+
+    Given the two outputs of every data set, but not which of them is exact, the orders are
+    independent and their probabilities known: p-values hold at every sample size and every tail
+    of $D$ (see `aide.checking.orders`).
+    """
     from aide.checking.swap import swap_evidence
 
     term = pieces.exact_log_joint - pieces.exact_log_xi[:, 0]
@@ -39,19 +44,12 @@ def exchange_p_value(pieces: Pieces) -> float | None:
 def _functions_p_value(pieces: Pieces, term: np.ndarray) -> float:
     from scipy import special
 
-    from aide.checking.evidence import tail_p_value
+    from aide.checking.orders import order_p_values
 
     exact, own = _functions(pieces)
-    terms = (exact - own) * special.expit(-term)[:, None]
-    size = np.sqrt((terms**2).sum(axis=0))
-    terms, size = terms[:, size > 0], size[size > 0]
-    if not size.size:
-        return 1.0
-    num = len(terms)
-    z = np.abs(terms.sum(axis=0)) / size
-    skewness = (terms**3).mean(axis=0) * num**1.5 / size**3
-    p_values = [tail_p_value(a, b, num) for a, b in zip(z, skewness, strict=True)]
-    return min(1.0, size.size * min(p_values))
+    seen = (exact - own) * special.expit(-term)[:, None]
+    other = (own - exact) * special.expit(term)[:, None]
+    return min(1.0, order_p_values(term, seen, other).min() * seen.shape[1])
 
 
 def _functions(pieces: Pieces) -> tuple[np.ndarray, np.ndarray]:

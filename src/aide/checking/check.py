@@ -11,8 +11,9 @@ horizons (`shrink`), run, and judged:
 | 4 | AIDE against itself is at least 0 | the same, coarsely |
 | 5 | $E_{simulate}[h(x)/\xi] = 1/Z$ | densities, through `simulate` |
 
-The chance that a correct algorithm fails, over all tests together, is at most `false_alarm` up to
-the normal approximation of means (signs are judged exactly).
+The chance that a correct algorithm fails, over all tests together, is at most `false_alarm`, at
+every sample size and every tail: signs are judged given all else (`orders`), means of non-negative
+terms by bets against "too large" (`betting`).
 """
 
 from typing import Any
@@ -23,11 +24,11 @@ import numpy as np
 from aide._algorithm import describe, log_z_of
 from aide._random import as_key
 from aide._validate import check_count
-from aide.checking.density import density_evidence
+from aide.checking.density import DensityRuns, density_evidence
 from aide.checking.evidence import Evidence
 from aide.checking.features import Features
 from aide.checking.locate import locate, log_ratios, wrong_kernels
-from aide.checking.region import fit_region
+from aide.checking.region import fit_region, repeated
 from aide.checking.report import CheckReport
 from aide.checking.shrink import Variant, determines_trace, variants_of
 from aide.checking.swap import ROUNDING, exchange_evidence, self_evidence, swap_evidence
@@ -70,36 +71,49 @@ def check(
     if not 0 < false_alarm < 1:
         raise ValueError(f"false_alarm must lie strictly between 0 and 1, got {false_alarm}.")
     variants = variants_of(algorithm) if shrink else [Variant("as given", algorithm)]
-    each = num_runs // len(variants)
+    shares = np.array([variant.share for variant in variants])
+    numbers = (num_runs * shares / shares.sum()).astype(int)
     evidence: list[Evidence] = []
     with compile_quickly():
         for index, variant in enumerate(variants):
             subkey = jax.random.fold_in(key, index)
-            evidence += _examine(subkey, variant, each, progress)
-        report = CheckReport(describe(algorithm), tuple(evidence), false_alarm, each)
+            evidence += _examine(subkey, variant, int(numbers[index]), progress)
+        single = tuple(variant.name for variant in variants if variant.has_one_particle)
+        report = CheckReport(describe(algorithm), tuple(evidence), false_alarm, num_runs, single)
         if find and any(item.law in (2, 3) for item in report.failures):
             subkey = jax.random.fold_in(key, len(variants))
             kernels = wrong_kernels(subkey, algorithm, KERNEL_RUNS)
-            report = report.with_place(locate(subkey, algorithm, min(each, 6000)), kernels)
+            place = locate(subkey, algorithm, min(int(numbers.max()), 6000))
+            report = report.with_place(place, kernels)
     return report
 
 
 def _examine(key: Any, variant: Variant, num_runs: int, progress: bool | None) -> list[Evidence]:
     """All tests of one version: pilot runs fit the region and the features, fresh runs judge."""
-    name, algorithm, has_density = variant
+    name, algorithm = variant.name, variant.algorithm
     key_pilot, key_main = jax.random.split(key)
     num_pilot = num_runs // 5
     pilot = _draw(key_pilot, algorithm, algorithm, 1, num_pilot, progress)
     features = Features(pilot.target.values)
-    region = fit_region(pilot.target.values) if has_density else "the density is left out here"
+    if variant.has_density:
+        region = fit_region(pilot.target.values)
+    else:
+        region = "the density is left out here"
     num = num_runs - num_pilot
     if isinstance(region, str):
         draws = _draw(key_main, algorithm, algorithm, 1, num, progress)
-        densities = [Evidence(1, name, None, region, num)]
+        densities = [Evidence(law, name, None, region, num) for law in (1, 5)]
     else:
         draws = _draw(key_main, region, algorithm, num, num, progress)
-        columns = features(draws.gold.values), features(draws.target.values)
-        densities = density_evidence(draws, columns, log_z_of(algorithm), name)
+        real = region.layout.real_numbers(draws.target.values)
+        runs = DensityRuns(
+            log_weight=draws.gold.cross[:, 0] - draws.gold.own[:, 0],
+            log_inverse=draws.target.cross[:, 0] - draws.target.own[:, 0],
+            is_atom=repeated(real),
+            at_region=features(draws.gold.values),
+            at_outputs=features(draws.target.values),
+        )
+        densities = density_evidence(runs, log_z_of(algorithm), name)
     log_ratio = log_ratios(draws.target.own)
     if determines_trace(algorithm):
         return [_same_evidence(log_ratio, name), *densities]
@@ -113,7 +127,7 @@ def _same_evidence(log_ratio: np.ndarray, name: str) -> Evidence:
     """Law 3."""
     largest = float(np.abs(log_ratio).max())
     words = f"the output determines the trace: |l| is at most {largest:.2g}"
-    return Evidence(3, name, float(largest <= SAME), words, log_ratio.size, largest)
+    return Evidence(3, name, float(largest <= SAME), words, log_ratio.size)
 
 
 def _draw(

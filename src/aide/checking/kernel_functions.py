@@ -1,9 +1,4 @@
-r"""Functions of one state and of two, chosen on pilot runs, that a kernel is looked at through.
-
-Every function of a state is multiplied by $m(x) = \min\{1, c/w(x)\}$ with $w = \pi/s$. Then
-$|w(x)\,m(x)\,m(y)| \le c$: terms are bounded whatever the start, and vanish where it has no mass,
-so that the law of detailed balance is exact for *every* start.
-"""
+"""Functions of one state and of two, chosen on pilot runs, that a kernel is looked at through."""
 
 from typing import NamedTuple
 
@@ -20,18 +15,22 @@ FAR = 1e100
 
 
 class View(NamedTuple):
-    """Some runs through all functions, one row a run; `reverse` repeats `after` if there is none.
+    r"""Some runs through all functions, one row a run; the reversal's repeat the kernel's if none.
 
     Attributes:
-        weights: $w/c$.
+        log_weight: $\log w/c$ at the start, $w = \pi/s$.
+        log_weight_after: The same after a step of the kernel.
+        log_weight_reverse: The same after a step of the reversal.
         before: Functions of the start, between 0 and 1.
         after: The same after a step of the kernel.
         reverse: The same after a step of the reversal.
-        jumps: Odd functions of the kernel's step.
+        jumps: Odd functions of the kernel's step, between -1 and 1.
         jumps_reverse: The same of the reversal's step.
     """
 
-    weights: np.ndarray
+    log_weight: np.ndarray
+    log_weight_after: np.ndarray
+    log_weight_reverse: np.ndarray
     before: np.ndarray
     after: np.ndarray
     reverse: np.ndarray
@@ -75,23 +74,24 @@ class Functions:
         """All functions at all states and steps of some runs."""
         where = [points for points in runs if points is not None]
         projected = [self._project(points) for points in where]
-        damped = [np.exp(np.minimum(self.log_bound - p.log_weight, 0.0))[:, None] for p in where]
-        states = [self._states(*parts) for parts in zip(where, projected, damped, strict=True)]
-        jumps = [
-            np.tanh((ahead - projected[0]) / self.jump_scale) * damped[0] * damp
-            for ahead, damp in zip(projected[1:], damped[1:], strict=True)
-        ]
-        weights = np.exp(np.minimum(runs.before.log_weight - self.log_bound, 700.0))[:, None]
-        return View(weights, states[0], states[1], states[-1], jumps[0], jumps[-1])
+        states = [self._states(*parts) for parts in zip(where, projected, strict=True)]
+        jumps = [np.tanh((ahead - projected[0]) / self.jump_scale) for ahead in projected[1:]]
+        weights = [points.log_weight - self.log_bound for points in where]
+        # The last of each is the kernel's again where there is no reversal.
+        return View(
+            *(weights[0], weights[1], weights[-1]),
+            *(states[0], states[1], states[-1]),
+            *(jumps[0], jumps[-1]),
+        )
 
-    def _states(self, points: Points, projected: np.ndarray, damped: np.ndarray) -> np.ndarray:
+    def _states(self, points: Points, projected: np.ndarray) -> np.ndarray:
         from scipy import special
 
         sigmoids = special.expit((projected[:, self.which] - self.rise) / self.width)
         level = special.expit((projected[:, -1:] - self.log_centre) / self.log_width)
         hits = [points.flat[:, i] == value for i, value in self.values]
         columns = [np.ones_like(level), sigmoids, level, *(hit[:, None] for hit in hits)]
-        return np.concatenate(columns, axis=1) * damped
+        return np.concatenate(columns, axis=1)
 
     @property
     def jump_names(self) -> list[str]:

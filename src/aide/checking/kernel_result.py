@@ -34,7 +34,7 @@ class KernelCheck:
     """
 
     verdict: str
-    p_value: float | None
+    p_value: float
     false_alarm: float
     reversal: LawTest | None
     invariance: LawTest
@@ -77,7 +77,7 @@ class KernelCheck:
 
     def _causes(self) -> str:
         limit = self.false_alarm / len(self.tests)
-        invariant = self.invariance.p_value is not None and self.invariance.p_value >= limit
+        invariant = self.invariance.p_value >= limit
         if self.reversal is not None and invariant:
             return (
                 "nothing speaks against invariance, so look at the reversal: that of a sweep runs "
@@ -90,8 +90,6 @@ class KernelCheck:
 
     def _words(self, test: LawTest) -> str:
         _, right, wrong = CLAIMS[test.law]
-        if test.p_value is None:
-            return "not judged from this start"
         if test.p_value < self.false_alarm / len(self.tests):
             seen = f"{test.z:+.1f} standard errors in {test.function}"
             return f"{wrong}: {_show(test.p_value)}, {seen}"
@@ -100,9 +98,10 @@ class KernelCheck:
     @property
     def headline(self) -> str:
         """One line."""
-        number = "" if self.p_value is None else f", {_show(self.p_value)}"
         rate = f"false alarms: {self.false_alarm:g}"
-        return f"Kernel check of {self.name}: {self.verdict.upper()}{number}   ({rate})"
+        return (
+            f"Kernel check of {self.name}: {self.verdict.upper()}, {_show(self.p_value)}   ({rate})"
+        )
 
     def __repr__(self) -> str:
         lines = [f"  {name:<12} {text}" for name, text in self.rows()]

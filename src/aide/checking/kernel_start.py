@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aide.checking.kernel_runs import Runs
-from aide.estimation.tails import HEAVY_TAIL, pareto_shape
+from aide.estimation.tails import pareto_shape
 
 MIN_EFFECTIVE = 200.0
 """Effective runs below which a pass would say little."""
@@ -43,11 +43,6 @@ class Start:
         if self.effective_runs < MIN_EFFECTIVE:
             return f"the runs are worth only {self.effective_runs:.0f} draws from the density"
         return None
-
-    @property
-    def sees_invariance(self) -> bool:
-        """Whether weighted means have a variance and miss no part of the density in reach."""
-        return self.flaw is None and self.tail <= HEAVY_TAIL
 
 
 class Weights:

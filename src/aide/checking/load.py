@@ -1,7 +1,9 @@
 """Finding an algorithm in a user's file: `FILE.py:NAME`."""
 
+import importlib
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,29 +22,48 @@ def load_target(target: str) -> Any:
     file = Path(path)
     if not file.is_file():
         raise BadTarget(f"there is no file {path!r}.")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    if spec is None or spec.loader is None:
+    if file.suffix != ".py":
         raise BadTarget(f"{path!r} is not a Python file: its name should end in .py.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = module  # dataclasses look their module up there
-    sys.path.insert(0, str(file.parent.resolve()))
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise BadTarget(f"importing {path!r} failed: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.pop(0)
+    module = _run("importing", path, lambda: _import_file(file.resolve()))
     if not hasattr(module, name):
         public = [n for n in vars(module) if not n.startswith("_")]
         raise BadTarget(f"{path!r} defines no {name!r}; it has {', '.join(public) or 'nothing'}.")
     found = getattr(module, name)
     if callable(found) and (isinstance(found, type) or not hasattr(found, "simulate")):
-        try:
-            found = found()
-        except TypeError as error:
-            raise BadTarget(f"calling {name}() to make an algorithm failed: {error}.") from error
+        found = _run("calling", f"{name}()", found)
     try:
         check_algorithm(name, found)
     except TypeError as error:
         raise BadTarget(str(error)) from None
     return found
+
+
+def _import_file(file: Path) -> Any:
+    """Import a file, as a module of its package if it is in one.
+
+    Its folder stays on the path: functions of the file may import their neighbours later.
+    """
+    names = [file.stem]
+    folder = file.parent
+    while (folder / "__init__.py").is_file():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    sys.path[:0] = list(dict.fromkeys([str(file.parent), str(folder)]))
+    if len(names) > 1:
+        return importlib.import_module(".".join(names))
+    # A name of its own: a file called random.py must not replace that module for everybody.
+    spec = importlib.util.spec_from_file_location(f"aide_check_{file.stem}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up there
+    spec.loader.exec_module(module)
+    return module
+
+
+def _run(doing: str, what: str, code: Callable[[], Any]) -> Any:
+    """Run the user's code; whatever ends it, `sys.exit` too, is bad input."""
+    try:
+        return code()
+    except (Exception, SystemExit) as error:
+        raise BadTarget(f"{doing} {what} failed: {type(error).__name__}: {error}") from error

@@ -19,9 +19,15 @@ from aide._random import derive_keys
 from aide._search import draw_index
 from aide._types import Key, LogProb, Value
 
-MOST_DIMENSIONS = 16
+MOST_DIMENSIONS = 50
 """Continuous dimensions beyond which an ellipsoid holds nothing typical."""
+MIN_PILOTS = 20
+"""Pilot outputs per continuous dimension that an ellipsoid needs."""
+MOST_REPEATED = 0.01
+"""Share of the outputs with a real number that comes again."""
 MOST_CONFIGURATIONS = 256
+FEW_VALUES = 0.05
+"""Different values per output up to which floating-point numbers count as discrete."""
 MIN_SEEN = 20
 """Pilot outputs that a configuration needs."""
 SHARE = 0.75
@@ -39,11 +45,16 @@ class Layout(eqx.Module):
 
     @staticmethod
     def of(values: Any) -> "Layout":
-        """The layout of stacked outputs: floating-point leaves that vary are continuous."""
+        """The layout of stacked outputs: floating-point leaves of many values are continuous."""
         leaves, tree = jax.tree.flatten(values)
-        kinds = [a.dtype.kind == "f" and bool(np.ptp(a, axis=0).max() > 0) for a in leaves]
+        kinds = [a.dtype.kind == "f" and np.unique(a).size > FEW_VALUES * len(a) for a in leaves]
         facts = zip(leaves, kinds, strict=True)
         return Layout(tree, tuple((a.shape[1:], str(a.dtype), kind) for a, kind in facts))
+
+    def real_numbers(self, values: Any) -> np.ndarray:
+        """The continuous numbers of stacked outputs, one row each."""
+        with jax.enable_x64(True):
+            return np.asarray(jax.vmap(self.split)(values)[0])
 
     def split(self, value: Value) -> tuple[Array, Array]:
         """The continuous and the discrete numbers of one output."""
@@ -114,6 +125,15 @@ class Region(eqx.Module):
         return jnp.log(mass) - self.log_volume
 
 
+def repeated(real: np.ndarray) -> np.ndarray:
+    """Whether any of a row's real numbers comes again in the same column: there is no density."""
+    found = np.zeros(len(real), bool)
+    for column in real.T:
+        _, which, counts = np.unique(column, return_inverse=True, return_counts=True)
+        found |= counts[which.reshape(-1)] > 1
+    return found
+
+
 def fit_region(values: Any) -> Region | str:
     """Fit to pilot outputs (stacked), or say in words why that cannot be done."""
     values = jax.tree.map(np.asarray, values)
@@ -126,8 +146,10 @@ def fit_region(values: Any) -> Region | str:
     size = real.shape[1]
     if size > MOST_DIMENSIONS:
         return f"outputs have {size} continuous dimensions, more than {MOST_DIMENSIONS}"
-    if size and np.unique(real, axis=0).shape[0] < 0.99 * num:
-        return "outputs repeat although they are real numbers: they have no density"
+    if num < MIN_PILOTS * size:
+        return f"{num} pilot runs are too few for {size} continuous dimensions: raise num_runs"
+    if repeated(real).mean() > MOST_REPEATED:
+        return "real numbers of the output repeat: they have no density there"
     rows, which, counts = np.unique(rest, axis=0, return_inverse=True, return_counts=True)
     order = np.argsort(-counts, kind="stable")[:MOST_CONFIGURATIONS]
     order = order[counts[order] >= max(MIN_SEEN, size + 2)]

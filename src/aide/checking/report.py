@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from aide.checking.evidence import Evidence
+from aide.checking.evidence import Evidence, short_factor
 
 LAWS = {
     1: "xi is an unbiased estimate of the output density",
@@ -12,6 +12,11 @@ LAWS = {
     4: "no distance to itself below 0",
     5: "1/xi averages to 1/Z",
 }
+CLAIMS = {
+    (2, 3): "whether simulate and regenerate fit together",
+    (1, 5): "whether xi is the density of the outputs",
+}
+"""What a pass says, by the laws that can show it."""
 CANNOT_SEE = (
     "a log joint that is wrong in the same way everywhere describes another posterior: no test of "
     "this kind can see that",
@@ -27,19 +32,19 @@ class CheckReport:
         name: The algorithm.
         evidence: The outcome of every test.
         false_alarm: Chance that a correct algorithm fails, over all tests together.
-        num_runs: Runs of `simulate` per version of the algorithm.
+        num_runs: Runs of `simulate`, over all versions of the algorithm.
+        single: Versions with one particle.
         place: The first wrong move, if it was found.
         kernels: MCMC kernels that are wrong by themselves, in words.
-        searched: Whether these two were looked for.
     """
 
     name: str
     evidence: tuple[Evidence, ...]
     false_alarm: float
     num_runs: int
+    single: tuple[str, ...] = ()
     place: str | None = None
     kernels: tuple[str, ...] = ()
-    searched: bool = False
 
     @property
     def judged(self) -> tuple[Evidence, ...]:
@@ -53,9 +58,31 @@ class CheckReport:
         return tuple(item for item in self.judged if (item.p_value or 0.0) <= level)
 
     @property
+    def missing(self) -> tuple[str, ...]:
+        """What a pass would need and was not shown, in words; nothing once a law is broken."""
+        found: list[str] = []
+        if self.failures:
+            return ()
+        for laws, claim in CLAIMS.items():
+            items = [item for item in self.evidence if item.law in laws]
+            if not any(item.p_value is not None for item in items):
+                why = dict.fromkeys(item.words for item in items)
+                found.append(f"{claim} was not tested: {'; '.join(why) or 'no such test'}")
+            doubts = [f"{item.variant}: {item.doubt}" for item in items if item.doubt is not None]
+            found += [f"{claim} was not shown on {doubt}" for doubt in doubts]
+        return tuple(found)
+
+    @property
+    def verdict(self) -> str:
+        """`passed`, `FAILED` (a law is broken) or `not shown` (some law could not be tested)."""
+        if self.failures:
+            return "FAILED"
+        return "not shown" if self.missing else "passed"
+
+    @property
     def passed(self) -> bool:
-        """Whether no law is broken. An algorithm that nothing could be tested on does not pass."""
-        return bool(self.judged) and not self.failures
+        """Whether laws on both operations and on the density were tested, and none is broken."""
+        return self.verdict == "passed"
 
     @property
     def p_value(self) -> float:
@@ -68,22 +95,21 @@ class CheckReport:
         """Where to look."""
         return tuple(_advice(self))
 
-    def with_place(self, place: str | None, kernels: tuple[str, ...] = ()) -> "CheckReport":
+    def with_place(self, place: str | None, kernels: tuple[str, ...]) -> "CheckReport":
         """The report after the search for the first wrong move."""
-        return replace(self, place=place, kernels=kernels, searched=True)
+        return replace(self, place=place, kernels=kernels)
 
     def __bool__(self) -> bool:
         return self.passed
 
     def __repr__(self) -> str:
-        verdict = "passed" if self.passed else "FAILED" if self.failures else "nothing to test"
         p_value = "< 1e-12" if self.p_value < 1e-12 else f"= {self.p_value:.2g}"
-        lines = [f"aide.check: {self.name}: {verdict}   (p {p_value} over {_tests(self)})"]
+        lines = [f"aide.check: {self.name}: {self.verdict}   (p {p_value} over {_tests(self)})"]
         if self.place:
             lines.append(f"  first wrong move: {self.place}")
         for item in self.failures:
             lines.append(f"  law {item.law}, {item.variant}: {item.words}")
-        lines += [f"  {text}" for text in self.advice]
+        lines += [f"  {text}" for text in (*self.advice, *self.missing)]
         if not self.failures:
             lines += _what_was_tested(self)
         lines += [f"  cannot see: {text}" for text in CANNOT_SEE]
@@ -91,20 +117,23 @@ class CheckReport:
         return "\n".join(lines)
 
     def __rich__(self) -> Any:
-        from rich.markup import escape
         from rich.table import Table
+        from rich.text import Text
 
-        verdict = "[green]passed[/]" if self.passed else "[red]FAILED[/]"
-        table = Table(title=f"{escape(self.name)}: {verdict}", title_justify="left")
+        colour = {"passed": "green", "FAILED": "red"}.get(self.verdict, "yellow")
+        # Text, not str: names are the user's, and brackets in a str would be read as markup.
+        title = Text.assemble(f"{self.name}: ", (self.verdict, colour))
+        table = Table(title=title, title_justify="left")
         for column in ("law", "version", "p", "what was seen"):
             table.add_column(column, no_wrap=column != "what was seen")
         for item in self.evidence:
-            p_value = "–" if item.p_value is None else f"{item.p_value:.2g}"
+            p_value = "not tested" if item.p_value is None else f"{item.p_value:.2g}"
+            cells = (str(item.law), item.variant, p_value, item.words)
             style = "red" if item in self.failures else None
-            table.add_row(str(item.law), item.variant, p_value, escape(item.words), style=style)
+            table.add_row(*map(Text, cells), style=style)
         place = [f"first wrong move: {self.place}"] if self.place else []
-        for text in (*place, *self.advice):
-            table.add_row("", "", "", f"[yellow]{escape(text)}[/]")
+        for text in (*place, *self.advice, *self.missing):
+            table.add_row("", "", "", Text(text, "yellow"))
         rate = f"A correct algorithm fails with probability {self.false_alarm:g} at most."
         table.caption = f"{rate} Cannot see: {'; '.join(CANNOT_SEE)}."
         table.caption_justify = "left"
@@ -113,13 +142,13 @@ class CheckReport:
 
 def _tests(report: CheckReport) -> str:
     versions = len({item.variant for item in report.evidence})
-    return f"{len(report.judged)} tests, {versions} versions, {report.num_runs:,} runs each"
+    return f"{len(report.judged)} tests, {versions} versions, {report.num_runs:,} runs"
 
 
 def _what_was_tested(report: CheckReport) -> list[str]:
     lines = []
     for law, words in LAWS.items():
-        made = sorted({item.variant for item in report.judged if item.law == law})
+        made = dict.fromkeys(item.variant for item in report.judged if item.law == law)
         if made:
             lines.append(f"  law {law} ({words}): {'; '.join(made)}")
     for item in report.evidence:
@@ -141,9 +170,9 @@ def _advice(report: CheckReport) -> list[str]:
                 "not reversed, another temperature or step size); the retained particle's weight "
                 "uses the new state where the old one belongs; a proposal density is missing"
             )
-        elif report.searched and not _fails_with_one_particle(report):
+        elif _is_right_with_one_particle(report):
             found.append(
-                "every move is right with one particle: look at what happens between particles: "
+                "nothing is wrong with one particle: look at what happens between particles: "
                 "the conditional resampler and the retained slot, the mean over particles (log P), "
                 "the number of particles in regenerate"
             )
@@ -153,11 +182,11 @@ def _advice(report: CheckReport) -> list[str]:
                 "the trace that simulate used; the two operations use different settings"
             )
     if laws & {1, 5} and not laws & {2, 3}:
-        masses = [i.magnitude for i in report.failures if i.law == 1 and "integrates" in i.words]
-        if masses and masses[0] is not None:
+        masses = [item.log_mass for item in report.failures if item.log_mass is not None]
+        if masses:
             found.append(
-                f"xi has {masses[0]:.3g} times the mass it claims: is a constant missing, or "
-                "should log_z be None?"
+                f"xi has {short_factor(masses[0])} times the mass it claims in a region of typical "
+                "outputs: is a constant missing, or should log_z be None?"
             )
         found.append(
             "the operations agree with each other but not with the outputs: a density that is not "
@@ -166,5 +195,6 @@ def _advice(report: CheckReport) -> list[str]:
     return found
 
 
-def _fails_with_one_particle(report: CheckReport) -> bool:
-    return any(item.variant.startswith("1 particle") for item in report.failures if item.law != 1)
+def _is_right_with_one_particle(report: CheckReport) -> bool:
+    tried = [item for item in report.judged if item.variant in report.single and item.law in (2, 3)]
+    return bool(tried) and not set(tried) & set(report.failures)

@@ -4,7 +4,8 @@ Let $(x, \xi_1)$ come from `simulate`, $\xi_2$ from `regenerate` at that $x$, an
 $l = \log\xi_2 - \log\xi_1$. The law of $(x, u_1, u_2)$ is $q(x)\,q(u_1|x)\,r(u_2;x)$; exchanging
 the traces multiplies it by $\xi_2/\xi_1$. So given $|l|$ *and* $x$, the sign of $l$ is positive
 with probability $1/(1 + e^{|l|})$, whatever the algorithm. Runs are put into cells by $|l|$ and by
-features of $x$; in each the number of positive signs is judged.
+features of $x$; in each the number of positive signs is judged. Nothing is estimated, so the
+p-values hold at every sample size and every tail of $l$ (see `orders`).
 """
 
 from collections.abc import Iterator
@@ -12,8 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import special
 
-from aide.checking.evidence import Evidence, mean_p_value, sign_p_value, tail_p_value
-from aide.estimation.interval import skewness
+from aide.checking.evidence import Evidence
+from aide.checking.orders import order_p_values, sign_p_value
 
 ROUNDING = 1e-9
 """Below this, |l| is rounding; atoms of l further apart than this are different atoms."""
@@ -27,8 +28,8 @@ def swap_evidence(log_ratio: np.ndarray, features: np.ndarray, variant: str) -> 
     num = log_ratio.size
     moved = np.abs(log_ratio) > ROUNDING
     if not moved.any():
-        words = "l = 0 in all runs: the output determines the trace, nothing for law 2 to see"
-        return Evidence(2, variant, None, words, num)
+        words = "l = 0 in all runs: the output determines the trace"
+        return Evidence(3, variant, 1.0, words, num)
     log_ratio, features = log_ratio[moved], features[moved]
     # Atoms of l must not be split between bins by rounding.
     size = np.round(np.abs(log_ratio), 9)
@@ -42,37 +43,35 @@ def swap_evidence(log_ratio: np.ndarray, features: np.ndarray, variant: str) -> 
         f"of {cell.sum():,} runs with |log ratio| near {np.median(size[cell]):.2g}, "
         f"{seen:.1%} were positive; a correct pair has {expected:.1%}"
     )
-    return Evidence(2, variant, min(1.0, smallest * len(judged)), words, num, seen - expected)
+    return Evidence(2, variant, min(1.0, smallest * len(judged)), words, num)
 
 
 def exchange_evidence(log_ratio: np.ndarray, variant: str) -> Evidence:
-    r"""Law 2 in one number: $E[(1-s)(2s-1)] = 0$ with $s = \xi_1/(\xi_1 + \xi_2)$.
-
-    The terms lie between -1 and 1/8, so that their mean is judged at any tail of l.
-    """
+    r"""Law 2 in one number: $E[(1-s)(2s-1)] = 0$ with $s = \xi_1/(\xi_1 + \xi_2)$."""
     own = special.expit(-log_ratio)
-    terms = (1 - own) * (2 * own - 1)
+    terms, swapped = (1 - own) * (2 * own - 1), own * (1 - 2 * own)
     words = f"traces and their replacements exchange with a bias of {terms.mean():+.3g}"
-    p_value = mean_p_value(terms, bounded=True)
-    return Evidence(2, variant, p_value, words, terms.size, float(terms.mean()))
+    (p_value,) = order_p_values(-log_ratio, terms[:, None], swapped[:, None])
+    return Evidence(2, variant, float(p_value), words, terms.size)
 
 
 def self_evidence(log_ratio: np.ndarray, variant: str) -> Evidence:
     r"""Law 4: AIDE of the algorithm against itself, the mean of $-l$, is no less than 0.
 
-    Given $|l|$ the mean of $-l$ is $|l|\tanh(|l|/2)$, so that heavy tails raise no false alarm.
+    Given $|l|$ the mean of $-l$ is $|l|\tanh(|l|/2) \ge 0$, and the sign is all that is random.
     """
-    value = -log_ratio
-    num = value.size
+    value, num = -log_ratio, log_ratio.size
     if np.isinf(value).any():
         words = "AIDE of the algorithm against itself is +inf: an upper bound on 0"
         return Evidence(4, variant, 1.0, words, num)
     error = value.std(ddof=1) / np.sqrt(num)
     words = f"AIDE of the algorithm against itself is {value.mean():.3g} ± {error:.2g} (at least 0)"
-    if value.mean() >= 0 or error == 0:
-        return Evidence(4, variant, 1.0, words, num, float(value.mean()))
-    p_value = tail_p_value(-value.mean() / error, skewness(value), num)
-    return Evidence(4, variant, p_value, words, num, float(value.mean()))
+    if value.mean() >= 0:
+        return Evidence(4, variant, 1.0, words, num)
+    centre = np.abs(value) * np.tanh(np.abs(value) / 2)
+    terms, swapped = (value - centre)[:, None], (-value - centre)[:, None]
+    (p_value,) = order_p_values(value, terms, swapped)
+    return Evidence(4, variant, float(p_value), words, num)
 
 
 def _cells(size: np.ndarray, variance: np.ndarray, features: np.ndarray) -> Iterator[np.ndarray]:
