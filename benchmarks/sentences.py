@@ -27,12 +27,12 @@ FINE = (20, 25, 30, 35, 40, 45, 50, 55, 60, 70, 80)
 COARSE = (5, 10, 20, 40, 80, 160, 320)
 
 
-def estimates(count: int) -> None:
+def estimates(count: int, all_sizes: tuple[tuple[int, int], ...], text: str) -> None:
     """Print the rates of everything about a single estimate."""
     print("| pair | D | N | interval | reading | sandwich | contradiction | below 0 |")
     print("|---|---|---|---|---|---|---|---|")
-    for sizes in SIZES:
-        for name, pair in PAIRS.items():
+    for sizes in all_sizes:
+        for name, pair in ((name, pair) for name, pair in PAIRS.items() if text in name):
             false = count_false(pair, sizes, count)
             rate = {claim: f"{number / count:.1%}" for claim, number in false.items()}
             print(
@@ -66,9 +66,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replications", type=int, default=1000)
     parser.add_argument("--only", choices=("estimates", "chains"), help="one of the two tables")
+    parser.add_argument("--runs", type=int, nargs=2, help="runs of gold and target, one pair only")
+    parser.add_argument("--pairs", default="", help="only pairs whose name contains this")
     options = parser.parse_args()
     if options.only != "chains":
-        estimates(options.replications)
+        sizes = (tuple(options.runs),) if options.runs else SIZES
+        estimates(options.replications, sizes, options.pairs)
     if options.only != "estimates":
         chains(options.replications)
 

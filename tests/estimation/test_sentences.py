@@ -20,6 +20,7 @@ ALLOWED = {
     "interval": 0.05,
     "reading": 0.05,
     "sandwich": 0.05,
+    "table reading": 0.05,
     "contradiction": 1e-4,
     "below 0": 1e-4,
 }

@@ -52,6 +52,7 @@ def measure(fit, steps, log_joint=POSTERIOR.log_prob, **options):
             steps=steps,
             meta=fit,
             num_reverse=30,
+            num_meta_gold=2,
             **options,
         )
 

@@ -15,7 +15,7 @@ from support.finite_laws import Pair
 
 SLACK = 1e-9
 LEVEL = 0.95
-CLAIMS = ("interval", "reading", "sandwich", "contradiction", "below 0")
+CLAIMS = ("interval", "reading", "sandwich", "table reading", "contradiction", "below 0")
 OLD = ("old interval", "old reading", "old contradiction")
 """Wrong on purpose: nothing left out, and five standard errors for a contradiction."""
 
@@ -43,6 +43,8 @@ def count_false(pair: Pair, nums: tuple[int, int], count: int, seed: int = 0) ->
         false["interval"] += low > most + SLACK or high < least - SLACK
         false["reading"] += estimate.total_variation(LEVEL) < apart - SLACK
         false["sandwich"] += found.lower > truth + SLACK or found.upper < calm_least - SLACK
+        table = total_variation_bound(found.upper) + max(shares)
+        false["table reading"] += min(table, 1.0) < apart - SLACK
         false["contradiction"] += bridge_failure(LogRatio(*ratio)) is not None
         false["below 0"] += is_impossible(estimate)
         false["old interval"] += not low - SLACK <= truth <= high + SLACK

@@ -13,7 +13,7 @@ MIN_RUNS = 50
 
 
 class Sandwich(NamedTuple):
-    r"""$lower \le D \le upper$ holds with probability `level` (each side may fail half the rest).
+    r"""$lower \le D \le upper$ holds with probability `level`, both ends together.
 
     Attributes:
         lower: Lower confidence limit, never below 0.
