@@ -43,7 +43,7 @@ class Case:
 
 def gaussian_case(kind: str, dimension: int, wanted: float, num: int) -> Case:
     """One Gaussian pair: tractable, noisy, or noisy with unknown constants."""
-    slope, meta = (0.0, 1) if kind == "tractable" else (0.3, 4)
+    slope, meta = (0.0, 2) if kind == "tractable" else (0.3, 4)
     gold, target = noisy_pair(wanted, dimension, slope)
     log_z: Any = UNKNOWN if kind == "noisy, log Z unknown" else (0.0, 0.0)
 
@@ -89,7 +89,7 @@ def widths(num: int) -> None:
     print(f"\n| pair, 10-D, N = {num:,} + {num:,} | D | M | sandwich | width / D | s |")
     print("|---|---|---|---|---|---|")
     for slope, meta, log_z in (
-        (0.0, 1, (0.0, 0.0)),
+        (0.0, 2, (0.0, 0.0)),
         (0.3, 4, (0.0, 0.0)),
         (0.3, 20, (0.0, 0.0)),
         (0.3, 20, UNKNOWN),
@@ -121,9 +121,9 @@ def main() -> None:
     count, num = (4, 200) if options.smoke else (options.replications, options.runs)
     kinds = ("tractable", "noisy", "noisy, log Z unknown")
     cases = [
-        drawn_case("bimodal, one mode missed", bimodal_modes(), num, 1, True),
+        drawn_case("bimodal, one mode missed", bimodal_modes(), num, 2, True),
         drawn_case("bimodal, SIR from an offset proposal", bimodal_sir(5), num, 4),
-        drawn_case("hidden Markov model, filter with P = 1", hidden_markov(1), num, 1, True),
+        drawn_case("hidden Markov model, filter with P = 1", hidden_markov(1), num, 2, True),
         drawn_case("hidden Markov model, filter with P = 2", hidden_markov(2), num, 4),
     ]
     cases += [

@@ -121,7 +121,11 @@ def test_simulated_data_join_the_verdict():
     good = simulated(KEY, sample_joint, log_joint, exact_for, num_datasets=200)
     result = audit(KEY, one_mode(), start_factor=None, simulated=good)
     assert result.passed, result
-    assert "of the exact posterior on average over 200 simulated data sets" in repr(result)
+    assert "nats of the exact posterior on average over data simulated from the model" in repr(
+        result
+    )
+    assert "(95%, from 200 data sets)" in repr(result)
+    assert "of the runs left out, and in any probability to within" in repr(result)
     assert all("How far it is from" not in text for text in result.not_shown)
     bad = simulated(
         KEY, sample_joint, log_joint, lambda y: aide.Tractable.of(PRIOR), num_datasets=200

@@ -108,12 +108,12 @@ def test_advice_in_words():
     [advice] = result.advice
     assert advice.role == "target"
     assert 5 <= advice.num_meta <= 30
-    words = f"raise num_meta_target to about {advice.num_meta}: the bound would fall by about"
-    assert f"{words} {advice.fall.value:.2g} nats" in repr(result)
+    words = f"raise num_meta_target, say to {advice.num_meta}: the bound would fall"
+    assert f"{words}\n" in repr(result)  # how far is a forecast, and not printed
     swapped = replace(
         result.draws, gold=result.draws.target, target=result.draws.gold, num_meta_gold=1
     )
-    assert "raise num_meta_gold to about" in repr(aide.Estimate(swapped))
+    assert "raise num_meta_gold, say to" in repr(aide.Estimate(swapped))
 
 
 def test_hopeless_cases_say_so():
@@ -127,7 +127,8 @@ def test_hopeless_cases_say_so():
     assert advice.num_meta <= MOST_META
     assert advice.fall.value < 0.5 * 400.0
     assert advice.remaining > 0.5 * 400.0
-    assert f"and stay about {advice.remaining:.2g} nats too high" in repr(result)
+    assert "improve meta-inference of the target" in repr(result)
+    assert "raise" not in repr(result)
 
 
 def test_no_advice_where_it_would_not_matter():

@@ -62,7 +62,9 @@ def test_interval_and_total_variation_use_it():
     terms = (result.gold_terms, result.target_terms)
     expected = (confidence_limit(terms, 0.05), confidence_limit(terms, 0.95))
     assert result.interval(0.9) == pytest.approx(expected, abs=1e-12)
-    assert result.total_variation(0.95) == aide.total_variation_bound(expected[1])
+    seen = aide.total_variation_bound(result.interval(0.95)[1])
+    assert result.unseen(0.95) == pytest.approx((1 - 0.025 ** (1 / 120), 1 - 0.025 ** (1 / 110)))
+    assert result.total_variation(0.95) == pytest.approx(seen + 1 - 0.025 ** (1 / 110))
 
 
 def test_limits_at_the_ends():

@@ -22,7 +22,7 @@ def _estimate(gold, target, nums, metas=(1, 1)):
 def test_kl_from_both_sides():
     """Gold tractable: KL(target || gold) lies between fresh and own traces, in closed form."""
     target = Gaussian(0.3, 0.5, 0.8)
-    result = _estimate(EXACT, target, (4000, 4000), (1, 2))
+    result = _estimate(EXACT, target, (4000, 4000), (2, 2))
     bracket, gap = result.kl_bounds.target_to_gold, result.looseness.target
     assert result.kl_bounds.gold_to_target is None
     assert bracket is not None
@@ -32,7 +32,7 @@ def test_kl_from_both_sides():
     assert bracket.upper.value == pytest.approx(result.target_to_gold.value)
     assert bracket.upper.value - bracket.lower.value == pytest.approx(gap.value)
     assert "nats for KL(target‖gold)" in repr(result)
-    mirrored = _estimate(target, EXACT, (4000, 4000), (2, 1)).kl_bounds
+    mirrored = _estimate(target, EXACT, (4000, 4000), (2, 2)).kl_bounds
     assert mirrored.target_to_gold is None
     assert mirrored.gold_to_target is not None
     _check_bracket(mirrored.gold_to_target, truth)
@@ -46,13 +46,14 @@ def _check_bracket(bracket, truth):
 
 def test_kl_from_both_sides_needs_constants_and_a_tractable_opponent():
     assert _estimate(*NOISY, (50, 50)).kl_bounds == (None, None)
-    draws = _estimate(EXACT, NOISY[0], (50, 50)).draws
+    draws = _estimate(EXACT, NOISY[0], (50, 50), (2, 1)).draws
     assert aide.Estimate(draws).kl_bounds.target_to_gold is not None
     assert aide.Estimate(replace(draws, log_z=(None, 0.0))).kl_bounds == (None, None)
     lean = [replace(side, own=side.own[:, :1]) for side in (draws.gold, draws.target)]
     assert aide.Estimate(replace(draws, gold=lean[0], target=lean[1])).kl_bounds == (None, None)
     rng = np.random.default_rng(0)
-    plain = aide.Estimate(make_draws(rng, Gaussian(0, 1), Gaussian(1, 1, 0.5), (50, 50)))
+    pair = Gaussian(0, 1), Gaussian(1, 1, 0.5)
+    plain = aide.Estimate(make_draws(rng, *pair, (50, 50), (2, 1)))
     moved = replace(plain.draws, log_z=(0.4, -0.2))
     one, two = (e.kl_bounds.target_to_gold for e in (plain, aide.Estimate(moved)))
     assert one is not None
@@ -66,6 +67,8 @@ def test_contradictory_claims_are_reported():
     wrong = aide.Tractable(normal.sample, lambda x: normal.log_density(x) + 0.5, log_z=0.0)
     key = jax.random.key(3)
     bad = run(gaussian(0.1, 1.0), wrong, 500, 500, key=key)
-    assert any("contradict each other" in note for note in bad.warnings)
+    [note] = [note for note in bad.warnings if "contradict each other" in note]
+    assert "once in 10,000 times" in note
+    assert len(note) < 250
     good = run(gaussian(0.1, 1.0), normal, 500, 500, key=key)
     assert not any("contradict" in note for note in good.warnings)

@@ -4,6 +4,7 @@ import io
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import jax.numpy as jnp
 import matplotlib.figure
@@ -13,7 +14,9 @@ import rich.console
 from support.pairs import NoisyGaussian, NumpyGaussian, gaussian, run
 
 import aide
+from aide._text import plain
 from aide.estimation.draws import Side
+from aide.estimation.quantities import cross_fall
 from aide.problems.distributions import Normal
 
 NOISY = NoisyGaussian(0.3, 0.8, 0.5), NoisyGaussian(-0.4, 0.5, 0.9)
@@ -55,7 +58,8 @@ def test_summary(result):
     assert text.startswith("Symmetrised KL(gold, target) ≤ ")
     assert f"N = {draws.gold.num_runs} + {draws.target.num_runs}" in text
     assert f"M = {draws.num_meta_gold} / {draws.num_meta_target}" in text
-    assert "any probability computed from the target is off by at most" in text
+    assert "any probability computed from the target differs from the gold standard's by" in text
+    assert "may be missing; they could add any number of nats" in text
     assert "nan" not in text
     assert all(note in text for note in result.warnings)
     known = all(z is not None for z in draws.log_z)
@@ -101,6 +105,50 @@ def test_rounding_errors_are_not_shown_as_results():
     text = repr(run(shifted, gaussian(0.1, 0.7), 100, 100))
     assert "looseness" not in text
     assert "0.000000000" not in text
+
+
+def test_equal_terms_are_not_called_exact():
+    """500 runs without spread prove little: a part of mass 0.3% goes unseen in one of five."""
+    result = _made(np.zeros(500), np.zeros(500))
+    text = repr(result)
+    assert "exact" not in text
+    assert "≤ 0 ± 0 nats" in text
+    assert result.total_variation() == pytest.approx(1 - 0.025 ** (1 / 500))
+    assert "differs from the gold standard's by at most 0.0074 (95%)" in text
+    assert "outputs rarer than 0.74% may be missing" in text
+    unequal = _made(np.zeros(500), np.zeros(100))
+    assert "rarer than 0.74% (gold) or 3.6% (target)" in repr(unequal)
+
+
+def test_looseness_speaks_of_its_own_outputs_and_the_second_meter_of_the_others():
+    """Own scores agree to 0.001, cross scores vary by tens of nats: the bound is not tight."""
+    rng = np.random.default_rng(0)
+    own = 1e-3 * rng.normal(size=(200, 5))
+    wild, calm = -20.0 * rng.exponential(size=(200, 4)), np.zeros((200, 1))
+    draws = aide.Draws(Side(np.zeros((200, 2)), wild), Side(own, calm), 1, 4, log_z=(0.0, 0.0))
+    text = repr(aide.Estimate(draws))
+    assert "from meta-inference of the target at its own outputs" in text
+    assert "at the gold's the last doubling of M took off" in text
+    assert "at most 0.00" not in text
+    fall = cross_fall(draws, "target")
+    assert fall is not None
+    assert fall.value > 3.0
+    assert cross_fall(draws, "gold") is None
+    single = replace(draws, gold=Side(np.zeros((200, 2)), wild[:, :1]), num_meta_target=1)
+    assert "unknown at the gold's (M = 1)" in repr(aide.Estimate(single))
+    hopeless = np.full((200, 4), -np.inf)
+    hopeless[0, 0] = 0.0
+    lost = replace(draws, gold=Side(np.zeros((200, 2)), hopeless))
+    assert cross_fall(lost, "target") == (math.inf, math.inf)
+
+
+def test_names_reach_neither_markup_nor_terminal():
+    name = "fit [/] \x1b[31mred\x1b[0m \u202e[bold"
+    console = rich.console.Console(record=True, width=200, file=io.StringIO())
+    console.print(_made(NOISE, NOISE, names=(name, "plain")))
+    text = console.export_text()
+    assert "fit [/] �[31mred�[0m �[bold" in text
+    assert plain("a\tb\nc\x07") == "a b c�"
 
 
 def test_no_pyplot_state():

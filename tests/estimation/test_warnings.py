@@ -108,11 +108,14 @@ def test_a_negative_estimate_is_explained():
 
 
 def test_a_negative_estimate_that_chance_cannot_explain():
-    """Far below 0 a density or a pair is wrong; "by chance" would be a false explanation."""
+    """Below -log(10,000) / N a density or a pair is wrong; "by chance" would be false."""
     result = _made(np.linspace(-2.0, 0.0, 60), np.linspace(-1.0, 1.0, 60))
-    assert result.value < -5 * result.std_error
     assert not _mentions(result, "by chance")
-    assert _mentions(result, "below 0")
+    assert _mentions(result, "1 nats below 0", "at most once in 10,000 times")
+    small = math.log(1e4) / 60
+    for factor, chance in ((0.9, True), (1.1, False)):
+        shifted = _made(np.linspace(-1.0, 1.0, 60) - factor * small, np.linspace(-1.0, 1.0, 60))
+        assert _mentions(shifted, "by chance") == chance
 
 
 def test_a_single_run():
@@ -131,7 +134,17 @@ def test_few_runs():
 
 def test_looseness_is_reported_where_it_dominates():
     noise = np.linspace(-1.0, 1.0, 60)
-    assert _mentions(_made(0.5 + noise, noise, 0.4), "0.4 of the 0.5", "raise num_meta_gold")
-    assert not _mentions(_made(0.5 + noise, noise, 0.1), "num_meta_gold")
+    loose = _made(0.5 + noise, noise, 0.4)
+    assert _mentions(loose, "0.4 of the 0.5", "at its own outputs")
+    assert not _mentions(_made(0.5 + noise, noise, 0.1), "at its own outputs")
     gap = np.r_[np.inf, np.zeros(59)]
     assert _mentions(_made(0.5 + noise, noise, gap), "looseness is infinite", "num_meta_gold")
+
+
+@pytest.mark.parametrize("gap", [0.4, 30.0])
+def test_one_printout_gives_one_piece_of_advice(gap):
+    """Either more M or better meta-inference, never both; said in one place."""
+    noise = np.linspace(-1.0, 1.0, 60)
+    text = repr(_made(gap + noise, noise, gap + 0.1 * noise))
+    assert text.count("raise num_meta_gold") + text.count("improve meta-inference") == 1
+    assert "num_meta_gold first" not in text

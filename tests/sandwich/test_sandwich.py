@@ -16,6 +16,7 @@ from support.pairs import gaussian, gaussian_kl, run
 from support.synthetic import Gaussian, make_draws, noisy_pair
 
 import aide
+from aide.estimation.quantities import is_tractable
 from aide.estimation.sandwich.sandwich import MIN_RUNS
 
 
@@ -38,7 +39,7 @@ def _gaussians(wanted, dimension, slope, count, num=300, meta=1, log_z=(0.0, 0.0
 @pytest.mark.parametrize("dimension", [1, 10, 50])
 @pytest.mark.parametrize("wanted", [0.01, 1.0, 20.0])
 def test_tractable_gaussians(wanted, dimension):
-    assert not _too_many(*_misses(_gaussians(wanted, dimension, 0.0, 100), wanted))
+    assert not _too_many(*_misses(_gaussians(wanted, dimension, 0.0, 100, meta=2), wanted))
 
 
 @pytest.mark.parametrize("log_z", [(0.0, 0.0), (None, 0.0)])
@@ -51,9 +52,9 @@ def test_noisy_gaussians(wanted, dimension, log_z):
 @pytest.mark.parametrize(
     ("known", "meta", "count"),
     [
-        (bimodal_modes(), 1, 60),
+        (bimodal_modes(), 2, 60),
         pytest.param(bimodal_sir(5), 4, 4, marks=pytest.mark.full),
-        pytest.param(hidden_markov(1), 1, 60, marks=pytest.mark.full),
+        pytest.param(hidden_markov(1), 2, 60, marks=pytest.mark.full),
         pytest.param(hidden_markov(2), 4, 5, marks=pytest.mark.full),
     ],
     ids=["one mode missed", "SIR", "filter P = 1", "filter P = 2"],
@@ -74,7 +75,7 @@ def test_noisy_gaussians_in_full(wanted, dimension, log_z):
 
 def test_coverage_can_fail():
     """Control: a constant that is off by half a nat is no longer covered."""
-    draws = _gaussians(1.0, 1, 0.0, 100, log_z=(0.5, 0.0))
+    draws = _gaussians(1.0, 1, 0.0, 100, meta=2, log_z=(0.5, 0.0))
     assert _too_many(*_misses(draws, 1.0))
 
 
@@ -82,9 +83,9 @@ def test_coverage_can_fail():
 def test_widths():
     """10 dimensions, 2,000 runs: a tenth of D = 5, classifier or not; near 0 if tractable."""
     for wanted, slope, meta, widest in (
-        (5.0, 0.0, 1, 0.1),
+        (5.0, 0.0, 2, 0.1),
         (5.0, 0.3, 8, 0.1),
-        (0.01, 0.0, 1, 0.1),
+        (0.01, 0.0, 2, 0.1),
     ):
         [draws] = _gaussians(wanted, 10, slope, 1, 2000, meta)
         low, high = aide.Estimate(draws).sandwich()[:2]
@@ -104,7 +105,11 @@ def test_balancing_beats_the_logarithm_of_the_number_of_runs():
 
 
 def test_a_tractable_pair_needs_no_outputs():
-    result = run(gaussian(0.1, 0.7), gaussian(0.3, 1.3), 200, 300)
+    pair, metas = (
+        (gaussian(0.1, 0.7), gaussian(0.3, 1.3)),
+        {"num_meta_gold": 2, "num_meta_target": 2},
+    )
+    result = run(*pair, 200, 300, **metas)
     assert result.draws.gold.values is None
     found = result.sandwich(0.9)
     truth = gaussian_kl(0.1, 0.7, 0.3, 1.3) + gaussian_kl(0.3, 1.3, 0.1, 0.7)
@@ -112,7 +117,7 @@ def test_a_tractable_pair_needs_no_outputs():
     assert found.lower <= truth <= found.upper
     wide = result.sandwich(0.999)
     assert wide.lower <= found.lower <= found.upper <= wide.upper
-    same = run(gaussian(0.1, 0.7), gaussian(0.1, 0.7), 100, 100).sandwich()
+    same = run(pair[0], pair[0], 100, 100, **metas).sandwich()
     assert same[:2] == pytest.approx((0.0, 0.0), abs=1e-12)
 
 
@@ -147,16 +152,35 @@ def test_outputs_without_mass():
     found = aide.Estimate(draws).sandwich()
     assert found.upper == math.inf
     assert 0.0 <= found.lower < 2.0
-    assert "divergence ≤ +inf with 95% confidence" in repr(aide.Estimate(draws))
+    assert "divergence ≤ +inf (95%)" in repr(aide.Estimate(draws))
 
 
 def test_summary_and_figure_show_it():
     kept = _estimate(*NOISY, (120, 110))
     low, high = kept.sandwich()[:2]
-    assert f"{low:.3g} ≤ divergence ≤ {high:.3g} with 95% confidence" in repr(kept)
+    assert f"{low:.3g} ≤ divergence ≤ {high:.3g} (95%)" in repr(kept)
     labels = [text.get_text() for text in kept.plot().axes[0].get_legend().get_texts()]
     assert "sandwich, 95%" in labels
     plain = aide.Estimate(kept.draws.without_values())
     assert "sandwich" not in repr(plain)
-    exact = _estimate(EXACT, Gaussian(0.3, 1.3), (200, 300))
-    assert "(both densities are exact)" in repr(exact)
+    exact = _estimate(EXACT, Gaussian(0.3, 1.3), (200, 300), (2, 2))
+    assert "both densities are known" in repr(exact)
+
+
+class Sloppy(Gaussian):
+    """Meta-inference that varies away from its own outputs only: own scores look exact."""
+
+    def regenerate(self, rng, x, num):
+        noise = np.where(x > 2.0, rng.exponential(8.0, (*x.shape, num))[:, 0], 0.0)
+        return super().regenerate(rng, x, num) - noise
+
+
+def test_one_score_per_output_is_never_called_exact():
+    """Scores vary at the other's outputs alone: with M = 1 nobody sees it, or may call it exact."""
+    pair = Gaussian(4.0, 0.5), Sloppy(0.0, 0.5)
+    seen = _estimate(*pair, (200, 200), (1, 1))
+    assert np.ptp(seen.draws.target.own, axis=1).max() == 0.0
+    assert not is_tractable(seen.draws, "target")
+    assert "both densities" not in repr(seen)
+    assert not is_tractable(_estimate(*pair, (200, 200), (1, 2)).draws, "target")
+    assert is_tractable(_estimate(Gaussian(4.0, 0.5), EXACT, (200, 200), (2, 2)).draws, "target")

@@ -100,6 +100,7 @@ def slices(gold: Any, target: Any, num: int, count: int, meta: int) -> Iterator[
         target,
         num_gold=num * count,
         num_target=num * count,
+        num_meta_gold=meta,
         num_meta_target=meta,
         keep_values=True,
     )

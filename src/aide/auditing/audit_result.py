@@ -5,14 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from aide._text import plain
 from aide.auditing.simulated_result import Simulated
 from aide.estimation.quantities import is_tractable
 from aide.estimation.report import show
 from aide.estimation.sandwich.sandwich import MIN_RUNS, what_is_missing
-from aide.estimation.summary import Estimate, Mean, total_variation_bound
+from aide.estimation.summary import Estimate, Mean
 
-LEVEL = 0.9
-"""Each limit fails with probability 5%."""
+LEVEL = 0.95
+"""With which every sentence holds; each limit alone fails with probability 2.5%."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,12 @@ class AuditTest:
 
     @property
     def upper(self) -> float:
-        """Upper confidence limit of the divergence (one-sided, 95%)."""
+        """Upper confidence limit of the divergence, without `Estimate.unseen` outputs."""
         return max(self.estimate.interval(LEVEL)[1], 0.0)
 
     @property
     def lower(self) -> float:
-        """Lower confidence limit (one-sided, 95%), by a classifier: see `Estimate.sandwich`.
+        """Lower confidence limit, by a classifier: see `Estimate.sandwich`.
 
         0, which always holds, where there are too few runs for one.
         """
@@ -50,13 +51,13 @@ class AuditTest:
 
     @property
     def slack(self) -> float:
-        """Nats that meta-inference may be responsible for: the looseness of both versions."""
+        """Looseness of both versions, each at its own outputs."""
         gaps = [gap.value for gap in self.estimate.looseness if gap is not None]
         return float(max(sum(gaps), 0.0))
 
     @property
     def outcome(self) -> str:
-        """`agrees`, `disagrees` or `undecided`, at the tolerance; both are proven at 95%."""
+        """`agrees`, `disagrees` or `undecided`, at the tolerance; the first two hold at 95%."""
         if self.upper <= self.tolerance:
             return "agrees"
         return "disagrees" if self.lower > self.tolerance else "undecided"
@@ -65,23 +66,23 @@ class AuditTest:
     def words(self) -> str:
         """The outcome in a sentence."""
         value = show(Mean(self.estimate.value, self.estimate.std_error))
+        name = plain(self.name)
         if self.outcome == "agrees":
-            off = total_variation_bound(self.upper)
+            off, unseen = self.estimate.total_variation(LEVEL), max(self.estimate.unseen(LEVEL))
             return (
-                f"agrees with {self.name} to within {_up(self.upper)} nats (any probability to "
-                f"within {_up(off)})"
+                f"agrees with {name} to within {_up(self.upper)} nats, {unseen:.1%} of the runs "
+                f"left out, and in any probability to within {_up(off)} (95%)"
             )
         if self.outcome == "disagrees":
             return (
-                f"DISAGREES with {self.name}: by {self.lower:.2g} nats at least ({value} at most). "
-                "One of the two is wrong"
+                f"DISAGREES with {name}: by {self.lower:.2g} nats at least (95%; AIDE's bound is "
+                f"{value}). One of the two is wrong"
             )
         more = f" ({MIN_RUNS} or more for a lower limit)" if self._lacks_lower else ""
         return (
-            f"was not shown to agree with {self.name} to within {self.tolerance:g} nats, nor to "
-            f"disagree: {self.lower:.2g} nats at least, {value} at most, of which about "
-            f"{self.slack:.2g} may be due to meta-inference. Raise num_meta, the budget or num_runs"
-            f"{more}"
+            f"was not shown to agree with {name} to within {self.tolerance:g} nats, nor to "
+            f"disagree: {self.lower:.2g} nats at least (95%), AIDE's bound is {value}, looseness "
+            f"at their own outputs {self.slack:.2g}. Raise num_meta, the budget or num_runs{more}"
         )
 
 
@@ -122,10 +123,10 @@ class Audit:
         found = [test.words for test in self.tests]
         if self.simulated is not None:
             result = self.simulated
-            value = show(Mean(result.value, result.std_error))
+            high = result.interval(LEVEL)[1]
             found.append(
-                f"is within {value} nats of the exact posterior on average over "
-                f"{result.num_datasets} simulated data sets"
+                f"is within {_up(high)} nats of the exact posterior on average over data simulated "
+                f"from the model (95%, from {result.num_datasets} data sets)"
             )
             found += list(result.warnings)
         return tuple(found)
@@ -149,7 +150,7 @@ class Audit:
     @property
     def headline(self) -> str:
         """One line."""
-        return f"Audit of {self.name}: {self.verdict.upper()} at {self.tolerance:g} nats"
+        return f"Audit of {plain(self.name)}: {self.verdict.upper()} at {self.tolerance:g} nats"
 
     def rows(self) -> list[tuple[str, str]]:
         """Name and text of every line below the headline."""
@@ -180,7 +181,7 @@ class Audit:
 
 def _up(value: float) -> str:
     """Two digits, rounded up: "to within" must hold."""
-    if value <= 0:
-        return "1e-9"
+    if value <= 0 or not np.isfinite(value):
+        return "1e-9" if value <= 0 else "+inf"
     digits = 1 - int(np.floor(np.log10(value)))
     return f"{np.ceil(value * 10**digits) / 10**digits:.2g}"

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide._numerics import running_log_mean_exp
+from aide._numerics import row_log_mean_exp, running_log_mean_exp
 from aide.estimation.draws import Draws, Side
 
 ROUNDING = 1e-9
@@ -56,10 +56,12 @@ class KlBounds(NamedTuple):
 
 
 class Looseness(NamedTuple):
-    r"""How much of the estimate meta-inference may be responsible for, at most, per algorithm.
+    r"""How loose meta-inference is, per algorithm, at the algorithm's own outputs.
 
-    At the algorithm's own outputs, the average gap between its upper and lower estimate of
-    $\log q(x)$; 0 for tractable algorithms; `None` if it was not drawn. Raise M if it is large.
+    The average gap between its upper and lower estimate of $\log q(x)$ there, which bounds what
+    meta-inference adds to the estimate at these outputs, in expectation. It says nothing about the
+    other algorithm's outputs (`cross_fall` does, if M > 1). 0 for tractable algorithms; `None` if
+    it was not drawn.
     """
 
     gold: Mean | None
@@ -98,22 +100,51 @@ def looseness_of(draws: Draws) -> Looseness:
     return Looseness(gap(draws.gold, draws.num_meta_gold), gap(draws.target, draws.num_meta_target))
 
 
-def is_tractable(draws: Draws, role: str) -> bool:
-    r"""Whether $\xi$ of the algorithm never varied at a given output, as far as was drawn.
+def cross_fall(draws: Draws, role: str) -> Mean | None:
+    r"""How far the bound fell from M/2 to M of `role` at the other algorithm's outputs.
 
-    At each of its own outputs the real trace and all `regenerate` draws agree to rounding, and so
-    do all its scores of the other's outputs. Then $\xi = Z q(x)$ there: a $\xi$ that is random at
-    a share of outputs above about $3/N$ would have been seen to vary. False if neither looseness
-    nor M > 1 was drawn, since a single $\xi$ per output says nothing.
+    $E[\log\hat\xi_M - \log\hat\xi_{M/2}]$ there, which is never negative: the second meter, for
+    what the looseness does not see. `None` with M = 1.
+    """
+    side = draws.target if role == "gold" else draws.gold
+    num = draws.num_meta_gold if role == "gold" else draws.num_meta_target
+    half = num // 2
+    if half < 1:
+        return None
+    whole = row_log_mean_exp(side.cross[:, :num])
+    first = row_log_mean_exp(side.cross[:, :half])
+    second = row_log_mean_exp(side.cross[:, num - half : num])
+    found = whole > -np.inf  # where no trace explains the output, nothing has fallen yet
+    falls = np.zeros(whole.size)
+    falls[found] = whole[found] - 0.5 * (first[found] + second[found])
+    return mean_of(falls)
+
+
+def is_tractable(draws: Draws, role: str) -> bool:
+    r"""Whether $\xi$ of the algorithm is a function of the output: $\xi = Z q(x)$.
+
+    Either the algorithm says so, or it was seen: two or more scores at every output, the own ones
+    and the other's, all equal to rounding. A $\xi$ that is random at a share of outputs above
+    `unseen_share` would have been seen to vary. One score per output says nothing.
     """
     own, cross = draws.gold.own, draws.target.cross
     if role == "target":
         own, cross = draws.target.own, draws.gold.cross
-    if own.shape[1] < 2:
+    said = getattr(draws, "tractable", (False, False))[0 if role == "gold" else 1]
+    if not said and min(own.shape[1], cross.shape[1]) < 2:
         return False
     return all(
         bool(np.isclose(scores, scores[:, :1], rtol=ROUNDING, atol=ROUNDING).all())
         for scores in (own, cross)
+    )
+
+
+def terms_of(draws: Draws) -> tuple[np.ndarray, np.ndarray]:
+    r"""AIDE's own terms: $\log\hat\xi_{own} - \log\hat\xi_{other}$ at gold and target outputs."""
+    num_gold, num_target = draws.num_meta_gold, draws.num_meta_target
+    return (
+        draws.gold.kept(num_gold) - draws.gold.scored(num_target),
+        draws.target.kept(num_target) - draws.target.scored(num_gold),
     )
 
 

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from aide.estimation.advice import Advice
+from aide._text import plain
+from aide.estimation.advice import WORTHWHILE, Advice
 from aide.estimation.interval import FEW_RUNS
-from aide.estimation.quantities import ROUNDING, Mean, is_tractable
+from aide.estimation.quantities import ROUNDING, Mean, cross_fall, is_tractable
 from aide.estimation.summary import Estimate
 
 MOST_RUNS = 5000
@@ -43,34 +44,56 @@ def summary_rows(estimate: Estimate) -> list[tuple[str, str]]:
     if bounds is not None:
         text = f"{show(bounds.lower)} to {show(bounds.upper)}"
         rows.append(("log Z", f"{text} of the {bounds.of} (log p(y) if its xi is p(x, y))"))
-    for role, gap in zip(("gold", "target"), estimate.looseness, strict=True):
-        if gap is not None and max(abs(gap.value), gap.std_error) > ROUNDING:
-            rows.append(
-                ("looseness", f"at most {show(gap)} nats from meta-inference of the {role}")
-            )
+    rows += [("looseness", text) for text in _looseness(estimate)]
     rows += [("advice", advice_text(advice)) for advice in estimate.advice]
     rows += [("both sides", text) for text in _both_sides(estimate)]
     if shows_sandwich(estimate):
         rows.append(("sandwich", sandwich_text(estimate)))
-    off = estimate.total_variation()
-    rows.append(
-        ("reading", f"any probability computed from the target is off by at most {off:.2g}")
-    )
+    off = f"differs from the gold standard's by at most {estimate.total_variation():.2g} (95%)"
+    rows.append(("reading", f"any probability computed from the target {off}"))
+    rows.append(("unseen", unseen_text(estimate)))
     rows += [("note", text) for text in estimate.warnings]
     return rows
 
 
+def unseen_text(estimate: Estimate) -> str:
+    """What all limits leave out."""
+    gold, target = (f"{share:.2g}" for share in 100 * np.array(estimate.unseen()))
+    share = f"{gold}%" if gold == target else f"{gold}% (gold) or {target}% (target)"
+    return f"outputs rarer than {share} may be missing; they could add any number of nats"
+
+
 def advice_text(advice: Advice) -> str:
-    """One piece of advice in words."""
-    name = f"num_meta_{advice.role}"
-    fall = f"{advice.fall.value:.2g} nats"
-    text = f"raise {name} to about {advice.num_meta}: the bound would fall by about {fall}"
+    """One piece of advice in words.
+
+    How far the bound would fall is not printed: where traces are discrete labels the prediction
+    was off by factors of 2 to 7. That it falls, on average, is certain.
+    """
     if advice.remaining > advice.fall.value:
         return (
-            f"{text} and stay about {advice.remaining:.2g} nats too high: improve meta-inference "
-            "itself (more particles, better proposals)"
+            f"improve meta-inference of the {advice.role} (more particles, better proposals): "
+            "a larger M alone would not do"
         )
-    return text
+    return f"raise num_meta_{advice.role}, say to {advice.num_meta}: the bound would fall"
+
+
+def _looseness(estimate: Estimate) -> list[str]:
+    """What either meter reads: at the algorithm's own outputs, and at the other's if it matters."""
+    found, draws = [], estimate.draws
+    for role, gap in zip(("gold", "target"), estimate.looseness, strict=True):
+        other = "target" if role == "gold" else "gold"
+        seen = gap is not None and max(abs(gap.value), gap.std_error) > ROUNDING
+        text = "none seen" if gap is None or not seen else f"{show(gap)} nats"
+        text = f"{text} from meta-inference of the {role} at its own outputs"
+        fall = cross_fall(draws, role)
+        if fall is None:
+            text += f"; unknown at the {other}'s (M = 1)"
+        elif fall.value > max(2 * fall.std_error, WORTHWHILE * abs(estimate.value), ROUNDING):
+            text += f"; at the {other}'s the last doubling of M took off {fall.value:.2g}"
+            seen = True
+        if seen:
+            found.append(text)
+    return found
 
 
 def shows_sandwich(estimate: Estimate) -> bool:
@@ -91,11 +114,11 @@ def shows_sandwich(estimate: Estimate) -> bool:
 def sandwich_text(estimate: Estimate) -> str:
     """The sandwich at 95% in words."""
     found = estimate.sandwich()
-    text = f"{_number(found.lower)} ≤ divergence ≤ {_number(found.upper)} with 95% confidence"
+    text = f"{_number(found.lower)} ≤ divergence ≤ {_number(found.upper)} (95%)"
     if found.lower > found.upper:
-        return f"{text}: a contradiction, by chance or because a density is wrong"
+        return f"{text}: impossible, so by chance or because a density is wrong"
     if found.exact:
-        return f"{text} (both densities are exact)"
+        return f"{text}; both densities are known"
     if found.saturated:
         return f"{text}; the number of runs limits the lower end"
     return text
@@ -114,35 +137,37 @@ def _both_sides(estimate: Estimate) -> list[str]:
 
 
 def summary_table(estimate: Estimate) -> Any:
-    """The same as a rich table."""
-    from rich.markup import escape
+    """The same as a rich table. Texts are never read as markup."""
     from rich.table import Table
+    from rich.text import Text
 
     draws = estimate.draws
     low, high = estimate.interval()
-    title = escape(f"{draws.names[1]}  against  {draws.names[0]}")
-    table = Table(title=title, title_justify="left")
+    title = plain(f"{draws.names[1]}  against  {draws.names[0]}")
+    table = Table(title=Text(title), title_justify="left")
     table.add_column("quantity", no_wrap=True)
     table.add_column("value")
-    value = show(Mean(estimate.value, estimate.std_error))
-    table.add_row(
-        "symmetrised KL ≤", f"[bold]{value} nats[/]   95%: {_number(low)} to {_number(high)}"
-    )
+    value = Text(f"{show(Mean(estimate.value, estimate.std_error))} nats", style="bold")
+    value.append(f"   95%: {_number(low)} to {_number(high)}", style="not bold")
+    table.add_row("symmetrised KL ≤", value)
     for name, text in summary_rows(estimate):
-        table.add_row(name, f"[yellow]{text}[/]" if name == "note" else text)
+        table.add_row(name, Text(text, style="yellow" if name == "note" else ""))
     runs = f"N = {draws.gold.num_runs} + {draws.target.num_runs}"
     table.add_row("runs", f"{runs}, M = {draws.num_meta_gold} / {draws.num_meta_target}")
     return table
 
 
 def show(mean: Mean) -> str:
-    """`0.213 ± 0.012`: as many digits as the standard error justifies."""
+    """`0.213 ± 0.012`: as many digits as the standard error justifies.
+
+    Terms that are all equal give `± 0`: so many runs showed no spread, which is no proof.
+    """
     if not np.isfinite(mean.value):
         return "+inf" if mean.value > 0 else "-inf"
     if not np.isfinite(mean.std_error):
         return f"{mean.value:.4g} ± ?"
     if mean.std_error < ROUNDING:
-        return f"{0.0 if abs(mean.value) < ROUNDING else mean.value:.4g} (exact)"
+        return f"{0.0 if abs(mean.value) < ROUNDING else mean.value:.4g} ± 0"
     digits = int(max(1 - np.floor(np.log10(mean.std_error)), 0))
     if digits > 6:
         return f"{mean.value:.1e} ± {mean.std_error:.1e}"

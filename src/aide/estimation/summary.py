@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aide.estimation.advice import Advice, find_advice
-from aide.estimation.draws import Draws, Side
-from aide.estimation.interval import check_level, confidence_limit, total_variation_bound
+from aide.estimation.draws import Draws
+from aide.estimation.interval import (
+    check_level,
+    confidence_limit,
+    total_variation_bound,
+    unseen_share,
+)
 from aide.estimation.quantities import (
     Direction,
     KlBounds,
@@ -22,6 +27,7 @@ from aide.estimation.quantities import (
     looseness_of,
     mean_of,
     meta_curve_of,
+    terms_of,
 )
 from aide.estimation.quantities import (
     Mean as Mean,
@@ -46,12 +52,12 @@ class Estimate:
     @cached_property
     def gold_terms(self) -> np.ndarray:
         r"""$\log\hat\xi_{gold}(x_n) - \log\hat\xi_{target}(x_n)$ at the gold standard's outputs."""
-        return _terms(self.draws.gold, self.draws.num_meta_gold, self.draws.num_meta_target)
+        return terms_of(self.draws)[0]
 
     @cached_property
     def target_terms(self) -> np.ndarray:
         r"""$\log\hat\xi_{target}(x'_n) - \log\hat\xi_{gold}(x'_n)$ at the target's outputs."""
-        return _terms(self.draws.target, self.draws.num_meta_target, self.draws.num_meta_gold)
+        return terms_of(self.draws)[1]
 
     @property
     def value(self) -> float:
@@ -74,24 +80,38 @@ class Estimate:
         return self._direction(self.target_terms)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        r"""Confidence interval for $E[\hat D]$, corrected for skewness; see `confidence_limit`."""
+        r"""Confidence interval for $E[\hat D]$, corrected for skewness; see `confidence_limit`.
+
+        Law: with probability `level` it holds the sum of both means, for some outputs of mass at
+        most `unseen(level)` left out.
+        """
         check_level(level)
         return self._limit(0.5 - level / 2), self._limit(0.5 + level / 2)
+
+    def unseen(self, level: float = 0.95) -> tuple[float, float]:
+        """Share of the gold standard's and of the target's outputs that no run may have shown."""
+        check_level(level)
+        sides = (self.draws.gold, self.draws.target)
+        gold, target = (unseen_share(side.num_runs, level) for side in sides)
+        return gold, target
 
     def _limit(self, level: float) -> float:
         return confidence_limit((self.gold_terms, self.target_terms), level)
 
     def total_variation(self, level: float = 0.95) -> float:
-        r"""Any probability computed from the target is off by at most this much.
+        r"""Any probability under the target differs from the gold standard's by at most this much.
 
-        The solution $V$ of $2V\log\frac{1+V}{1-V} = D$ at the upper confidence limit of $D$.
+        Law: holds with probability `level`. $V + \max(\varepsilon)$, where $V$ solves
+        $2V\log\frac{1+V}{1-V} = D$ at the upper end of `interval(level)` and $\varepsilon$ is
+        `unseen(level)`: if $p = (1-\varepsilon)p' + \varepsilon r$ and $q = (1-\varepsilon')q' +
+        \varepsilon's$, then $TV(p, q) \le TV(p', q') + \max(\varepsilon, \varepsilon')$.
         """
-        check_level(level)
-        return total_variation_bound(self._limit(level))
+        seen = total_variation_bound(self.interval(level)[1])
+        return min(seen + max(self.unseen(level)), 1.0)
 
     @cached_property
     def looseness(self) -> Looseness:
-        """The looseness meter; see `Looseness`."""
+        """The looseness meter, at each algorithm's own outputs; see `Looseness`."""
         return looseness_of(self.draws)
 
     @cached_property
@@ -117,8 +137,9 @@ class Estimate:
     def sandwich(self, level: float = 0.95) -> "Sandwich":
         r"""$lower \le D \le upper$ with probability `level`.
 
-        Above, AIDE's bound; below, a classifier between the two algorithms' outputs, or, if both
-        are tractable, AIDE's estimate itself. Needs `keep_values=True` unless both are tractable.
+        Above, AIDE's bound without `unseen(level)` outputs; below, a classifier between the two
+        algorithms' outputs, or, if both are tractable, AIDE's estimate itself. Needs
+        `keep_values=True` unless both are tractable. It never lies beside `interval(level)`.
         """
         check_level(level)
         if level not in self._sandwiches:
@@ -180,7 +201,3 @@ class Estimate:
         mean = mean_of(terms)
         infinite = int(np.isinf(terms).sum())
         return Direction(mean.value + sign * shift, mean.std_error, known, infinite)
-
-
-def _terms(side: Side, num_own: int, num_cross: int) -> np.ndarray:
-    return side.kept(num_own) - side.scored(num_cross)

@@ -71,6 +71,6 @@ def convergence(
         share = draw(key, gold, chain, share=share, **options)
         estimates.append(share.summarise())
     note = what_is_missing(estimates[-1].draws)
-    lower = [np.nan if note else one.sandwich(2 * LEVEL - 1).lower for one in estimates]
+    lower = [np.nan if note else one.sandwich(LEVEL).lower for one in estimates]
     cautions = tuple(getattr(meta, "cautions", ()))
     return Convergence(numbers, tuple(estimates), tuple(lower), *found, num_chains, note, cautions)

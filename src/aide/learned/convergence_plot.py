@@ -56,7 +56,12 @@ def plot_bounds(axis: Any, curve: "Convergence") -> None:
         axis.plot(curve.steps, lower, "v-", color="0.3", ms=3, lw=0.8, label="lower limit, 95%")
     # The looseness itself is never negative, only its estimate.
     axis.plot(
-        curve.steps, np.maximum(loose, 0.0), "--", color=LOOSE, lw=1.2, label="looseness, at most"
+        curve.steps,
+        np.maximum(loose, 0.0),
+        "--",
+        color=LOOSE,
+        lw=1.2,
+        label="looseness (own)",
     )
     axis.axhline(0.0, color="0.6", lw=0.5)
     axis.set_yscale("symlog", linthresh=LINEAR_BELOW, linscale=0.5)

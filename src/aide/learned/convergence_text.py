@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aide.estimation.quantities import is_tractable
+from aide._text import plain
 
 if TYPE_CHECKING:
     from aide.learned.curve import Convergence
@@ -43,10 +43,8 @@ def sentences(curve: "Convergence") -> list[str]:
     found = _about_divergence(curve)
     if curve.num_chains and not np.isnan(curve.rhat[-1]):
         found.append(_about_rhat(curve))
-    draws = curve.estimates[-1].draws
-    num_runs = min(draws.gold.num_runs, draws.target.num_runs)
-    found.append(f"{num_runs} runs may miss what happens in fewer than {3 / num_runs:.1%} of them.")
-    found.extend(curve.cautions)
+    found.append(_about_the_unseen(curve))
+    found.extend(plain(text) for text in curve.cautions)
     if curve.note:
         found.append(f"No lower bounds: {curve.note}")
     warned = [n for n, e in zip(curve.steps, curve.estimates, strict=True) if e.warnings]
@@ -62,17 +60,35 @@ def headline(curve: "Convergence") -> str:
 
 
 def _about_divergence(curve: "Convergence") -> list[str]:
-    whom = "posterior" if is_tractable(curve.estimates[-1].draws, "gold") else "gold standard"
+    whom = plain(curve.estimates[-1].draws.names[0])
     # A later, smaller distance with the same number of steps says more: it replaces the earlier.
-    nearest = {curve.steps_within(nats): nats for nats in NATS}
-    nearest.pop(None, None)
+    reached = [(curve.steps_within(nats), nats) for nats in NATS]
+    nearest = {steps: nats for steps, nats in reached if steps is not None}
     found = []
     for steps, nats in nearest.items():
-        text = f"From {steps} steps on this chain is within {nats:g} nats of the {whom} (95%)"
+        text = (
+            f"At {_lengths(steps, curve.steps[-1])}, this chain is within {nats:g} nats of the "
+            f"gold standard ({whom}), {curve.left_out():.1%} of the runs left out (95%)"
+        )
         beyond = curve.steps_beyond(nats)
         contrast = "" if beyond is None else f"{CONTRAST}up to {beyond} steps it is not (95%)"
         found.append(f"{text}{contrast}.")
     return found or [_still_away(curve)]
+
+
+def _lengths(first: int, last: int) -> str:
+    return (
+        f"{last} steps" if first == last else f"the lengths measured from {first} to {last} steps"
+    )
+
+
+def _about_the_unseen(curve: "Convergence") -> str:
+    draws = curve.estimates[-1].draws
+    fewest = min(draws.gold.num_runs, draws.target.num_runs)
+    return (
+        f"Late or stuck chains: {fewest} runs may miss up to {curve.left_out():.1%} of them, which "
+        "could add any number of nats; more runs show more."
+    )
 
 
 def _still_away(curve: "Convergence") -> str:

@@ -4,17 +4,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from aide.estimation.interval import check_level, confidence_limit, total_variation_bound
+from aide.estimation.interval import check_level, total_variation_bound
 from aide.estimation.quantities import mean_of
-from aide.estimation.sandwich.balance import calm_terms
+from aide.estimation.sandwich.balance import calm_limits, calm_terms
 from aide.estimation.summary import Estimate
 
 LEVEL = 0.95
-"""Probability with which each limit holds, taken alone."""
+"""Probability with which each limit holds, taken alone, and with which each sentence holds."""
 
 
 class Convergence(NamedTuple):
     """What is known about the chain after each number of steps.
+
+    N runs do not show chains that are late or stuck more rarely than `left_out`; upper limits and
+    what follows from them are about the rest. Nothing is known about lengths that were not
+    measured: a divergence may rise again (unadjusted chains do).
 
     Attributes:
         steps: Numbers of steps, increasing.
@@ -37,16 +41,20 @@ class Convergence(NamedTuple):
     cautions: tuple[str, ...] = ()
 
     def upper(self, level: float = LEVEL) -> tuple[float, ...]:
-        """Upper confidence limits of the bound: each is too low with probability 1 - `level`."""
+        """Upper confidence limits of the bound without `left_out`: each holds with `level`."""
         check_level(level)
-        terms = (calm_terms(estimate.draws) for estimate in self.estimates)
-        return tuple(max(confidence_limit(pair, level), 0.0) for pair in terms)
+        return tuple(calm_limits(estimate.draws, level)[1] for estimate in self.estimates)
+
+    def left_out(self, level: float = LEVEL) -> float:
+        """Share of the runs (of either algorithm) that the upper limits leave out, at most."""
+        return max(share for estimate in self.estimates for share in estimate.unseen(level))
 
     def steps_within(self, nats: float, level: float = LEVEL) -> int | None:
-        """The first number of steps from which on every upper confidence limit is below `nats`.
+        """The first length measured from which on every upper confidence limit is below `nats`.
 
-        Law: with probability `level`, no length from there on is farther away than `nats`. For if
-        one were, the limit of the longest of those would be too low: one limit, not many, decides.
+        Law: with probability `level`, no length *measured* from there on is farther away than
+        `nats`, `left_out` apart. For if one were, the limit of the longest of those would be too
+        low: one limit, that of a given length, decides, whether or not the divergence falls.
         """
         limits, first = self.upper(level), len(self.steps)
         while first and limits[first - 1] <= nats:
@@ -54,9 +62,9 @@ class Convergence(NamedTuple):
         return self.steps[first] if first < len(limits) else None
 
     def steps_beyond(self, nats: float) -> int | None:
-        """The last number of steps up to which every lower limit is above `nats`.
+        """The last length measured up to which every lower limit is above `nats`.
 
-        Law: with probability 95%, every length up to there is farther away than `nats`.
+        Law: with probability 95%, every length measured up to there is farther away than `nats`.
         """
         num = 0
         while num < len(self.steps) and self.lower[num] > nats:
@@ -67,7 +75,8 @@ class Convergence(NamedTuple):
         r"""One dictionary per number of steps, for tables.
 
         `value` estimates the same bound as `Estimate.value`, with less noise if $Z$ is known on
-        both sides (`calm_terms`); `upper`, `lower` and `total_variation` are 95% limits.
+        both sides (`calm_terms`); `upper` (without `left_out`), `lower` and `total_variation`
+        (everything included) are 95% limits.
         """
         rows = []
         for index, upper in enumerate(self.upper()):
@@ -81,7 +90,7 @@ class Convergence(NamedTuple):
                 "upper": upper,
                 "lower": self.lower[index],
                 "looseness": None if loose is None else loose.value,
-                "total_variation": total_variation_bound(upper),
+                "total_variation": min(total_variation_bound(upper) + self.left_out(), 1.0),
                 "rhat": self.rhat[index],
                 "ess": self.ess[index],
             }

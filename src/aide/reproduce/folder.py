@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from aide._files import make_folder, write_atomically
+from aide._version import __version__
 from aide.reproduce.bad_input import BadInput
 from aide.reproduce.table import Row, format_rows, parse_rows
 
@@ -117,5 +118,6 @@ def _changed(before: Any, now: Any) -> str:
 def _versions() -> dict[str, str]:
     from importlib.metadata import version
 
-    names = ("aide-inference", "jax", "jaxlib", "equinox", "numpy")
-    return {"python": platform.python_version(), **{name: version(name) for name in names}}
+    names = ("jax", "jaxlib", "equinox", "numpy")
+    versions = {name: version(name) for name in names}
+    return {"python": platform.python_version(), "aide-inference": __version__, **versions}

@@ -3,10 +3,9 @@ r"""The sandwich: lower ≤ D ≤ upper with one confidence statement."""
 from typing import NamedTuple
 
 from aide.estimation.draws import Draws
-from aide.estimation.interval import confidence_limit
 from aide.estimation.quantities import is_tractable
-from aide.estimation.sandwich.balance import Integrands, cross_fitted, log_ratio
-from aide.estimation.sandwich.lower_bound import NUM_FOLDS, lower_terms
+from aide.estimation.sandwich.balance import calm_limits
+from aide.estimation.sandwich.lower_bound import lower_terms
 from aide.estimation.sandwich.recipe import find_recipes
 
 MIN_RUNS = 50
@@ -14,11 +13,11 @@ MIN_RUNS = 50
 
 
 class Sandwich(NamedTuple):
-    r"""$lower \le D \le upper$ holds with probability `level` (each side may fail half the rest).
+    r"""$lower \le D \le upper$ holds with probability `level`, both ends together.
 
     Attributes:
         lower: Lower confidence limit, never below 0.
-        upper: Upper confidence limit of AIDE's bound.
+        upper: Upper confidence limit of AIDE's bound, without outputs of mass `unseen_share`.
         level: The probability.
         exact: Both algorithms are tractable: one unbiased estimate gives both limits.
         saturated: The lower limit is held down by the number of runs, not by the divergence.
@@ -33,23 +32,15 @@ class Sandwich(NamedTuple):
 
 def find_sandwich(draws: Draws, level: float) -> Sandwich:
     """See `Estimate.sandwich`."""
-    miss = (1 - level) / 2
-    ratio = log_ratio(draws, draws.num_meta_gold, draws.num_meta_target)
-    gold = draws.gold.kept(draws.num_meta_gold) - draws.gold.scored(draws.num_meta_target)
-    target = draws.target.kept(draws.num_meta_target) - draws.target.scored(draws.num_meta_gold)
-    if ratio is not None:
-        values = Integrands(ratio.gold, -ratio.gold, ratio.target, -ratio.target)
-        gold, target = cross_fitted(values, ratio, NUM_FOLDS)
-    upper = max(confidence_limit((gold, target), 1 - miss), 0.0)
+    lower, upper = calm_limits(draws, level)
     if is_tractable(draws, "gold") and is_tractable(draws, "target"):
-        lower = max(confidence_limit((gold, target), miss), 0.0)
         return Sandwich(lower, upper, level, True, False)
     reason = what_is_missing(draws)
     if reason:
         raise ValueError(reason)
-    found = lower_terms(find_recipes(draws), 1 - miss)
-    lower = max(found.limit(1 - miss), 0.0)
-    return Sandwich(lower, upper, level, False, found.saturated)
+    each = 0.5 + level / 2
+    found = lower_terms(find_recipes(draws), each)
+    return Sandwich(max(found.limit(each), 0.0), upper, level, False, found.saturated)
 
 
 def what_is_missing(draws: Draws) -> str:
