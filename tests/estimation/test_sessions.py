@@ -84,12 +84,13 @@ def test_integer_data_and_flags_are_told_apart():
 
 
 class Fixed(eqx.Module):
-    """Always returns its value."""
+    """Returns its value, or one that is larger by an integer."""
 
     value: Any
 
     def __call__(self, key):
-        return jnp.asarray(self.value)
+        value = jnp.asarray(self.value)
+        return value + jax.random.randint(key, (), 0, 10**6).astype(value.dtype)
 
 
 def test_estimates_in_threads():

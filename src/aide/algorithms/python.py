@@ -55,11 +55,11 @@ class PythonAlgorithm:
 
 def _scalar(label: str, method: str, log_xi: Any) -> float:
     try:
-        array = np.asarray(log_xi).astype(np.float64) if log_xi is not None else None
+        array = None if np.iscomplexobj(log_xi) else np.asarray(log_xi, np.float64)
     except (TypeError, ValueError):
         array = None
-    if array is None:
-        raise TypeError(f"{label}: {method} must return a number log_xi, got {log_xi!r}.")
+    if array is None or log_xi is None:
+        raise TypeError(f"{label}: {method} must return a real number log_xi, got {log_xi!r}.")
     if array.shape != ():
         raise ValueError(f"{label}: {method} must return a scalar log_xi, got shape {array.shape}.")
     return float(array)

@@ -72,10 +72,8 @@ def write_dataset(dataset: Any, path: Path) -> None:
             os.rename(path, _aside(path))
         os.rename(partial, path)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise OSError(
-            error.errno, f"cannot write: {reason} (the old runs are kept)", str(path)
-        ) from error
+        reason = f"{error.strerror or error} (what was there is as it was)"
+        raise OSError(error.errno, reason, str(path)) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     shutil.rmtree(_aside(path), ignore_errors=True)
