@@ -140,6 +140,17 @@ def test_sizes_are_checked_up_front(name):
         SIZES[name]()
 
 
+def test_a_chunk_that_does_not_fit_says_so(monkeypatch):
+    from aide.estimation.engine import Program
+
+    def exhausted(*_):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 51 bytes.")
+
+    monkeypatch.setattr(Program, "compiled", lambda self, size: exhausted)
+    with pytest.raises(MemoryError, match=r"do not fit into memory.*51 bytes.*fewer particles"):
+        aide.estimate(KEY, aide.Tractable.of(Normal(0.1, 1.3)), aide.Tractable.of(Normal(0.0, 1.0)))
+
+
 def test_memory_is_named():
     check_memory("nothing", 0)
     with pytest.raises(ValueError, match=r"runs would take 1\.15e\+03 PB|runs would take 1\.15 EB"):

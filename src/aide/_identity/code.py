@@ -140,9 +140,14 @@ def members_of(kind: type) -> Iterator[tuple[str, Any]]:
 
 
 def qualified_name(thing: Any) -> str:
-    """Module and name; an installed package's with its version."""
+    """The name, with module and version for an installed package.
+
+    The module of a user's code is left out: a script is `__main__` when it is run, and has another
+    name when it is imported.
+    """
     module = getattr(thing, "__module__", "") or ""
     name = getattr(thing, "__qualname__", "") or getattr(thing, "__name__", "")
+    if not _is_library_module(module or "builtins"):
+        return name
     top = sys.modules.get(module.partition(".")[0])
-    version = getattr(top, "__version__", "") if _is_library_module(module or "builtins") else ""
-    return f"{module}.{name} {version}"
+    return f"{module}.{name} {getattr(top, '__version__', '')}"

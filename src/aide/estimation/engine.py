@@ -205,7 +205,7 @@ def run_chunks(
         if gathered is not None:
             tree, position = gathered
             chunk = (*chunk, jax.tree.map(lambda a: a[position[index]], tree))
-        with program.context():
+        with program.context(), _memory_errors(size):
             return jax.tree.map(np.asarray, execute(arrays, key, chunk))
 
     pieces = []
@@ -213,6 +213,20 @@ def run_chunks(
         pieces.append(piece)
         report(min(size, num - size * (len(pieces) - 1)))
     return jax.tree.map(lambda *parts: np.concatenate(parts)[:num], *pieces)
+
+
+@contextmanager
+def _memory_errors(size: int) -> Iterator[None]:
+    """Say in words that a chunk does not fit; other errors of the device pass."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise MemoryError(
+            f"{size} run(s) at a time do not fit into memory ({str(error).splitlines()[0]}). Use "
+            "fewer particles or steps, or a smaller chunk_size."
+        ) from error
 
 
 def _in_threads(run: Callable[[int], Any], begins: range, threads: int) -> Iterator[Any]:

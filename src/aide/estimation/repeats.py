@@ -74,13 +74,13 @@ def find_repeats(draws: Draws) -> list[str]:
             factor = np.sqrt(1 + num / different)
             found.append(
                 f"The {num} outputs of the {name} are only {different} different ones. If it draws "
-                "from a stored list, runs are not independent, and the standard error is about "
-                f"{factor:.1f} times too small: use every stored draw once."
+                "from a stored list, runs are not independent: the standard error is about "
+                f"{factor:.1f} times too small, and no limit holds. Use every stored draw once."
             )
     if rests_on_one_density(draws):
         found.append(
-            "Both algorithms state the same density at every output, so the estimate is 0 whatever "
-            "their samplers do: it shows that the densities agree, not that the outputs do. "
+            "Both algorithms state the same density at every output seen, so the estimate is 0 "
+            "whatever their samplers do: it shows that the densities agree there, not the outputs. "
             "aide.check tests a sampler against its density."
         )
     return found

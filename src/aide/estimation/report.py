@@ -8,6 +8,7 @@ from aide._text import plain
 from aide.estimation.advice import WORTHWHILE, Advice
 from aide.estimation.interval import FEW_RUNS
 from aide.estimation.quantities import ROUNDING, Mean, cross_fall, is_tractable
+from aide.estimation.repeats import rests_on_one_density
 from aide.estimation.summary import Estimate
 
 MOST_RUNS = 5000
@@ -50,6 +51,8 @@ def summary_rows(estimate: Estimate) -> list[tuple[str, str]]:
     if shows_sandwich(estimate):
         rows.append(("sandwich", sandwich_text(estimate)))
     off = f"differs from the gold standard's by at most {estimate.total_variation():.2g} (95%)"
+    if rests_on_one_density(estimate.draws):
+        off = "may differ from the gold standard's: see the note"
     rows.append(("reading", f"any probability computed from the target {off}"))
     rows.append(("unseen", unseen_text(estimate)))
     rows += [("note", text) for text in estimate.warnings]
@@ -102,7 +105,7 @@ def shows_sandwich(estimate: Estimate) -> bool:
     sides = (draws.gold, draws.target)
     if 0.95 in estimate.asked_levels:
         return True
-    if min(side.num_runs for side in sides) < 2:
+    if min(side.num_runs for side in sides) < 2 or rests_on_one_density(draws):
         return False
     if is_tractable(draws, "gold") and is_tractable(draws, "target"):
         return True
@@ -175,4 +178,6 @@ def show(mean: Mean) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:+.3g}" if np.isinf(value) else f"{value:.3g}"
+    if np.isinf(value):
+        return f"{value:+.3g}"
+    return f"{0.0 if abs(value) < ROUNDING else value:.3g}"

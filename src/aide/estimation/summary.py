@@ -32,6 +32,7 @@ from aide.estimation.quantities import (
 from aide.estimation.quantities import (
     Mean as Mean,
 )
+from aide.estimation.repeats import rests_on_one_density
 from aide.estimation.storage.dataset import to_xarray
 from aide.estimation.storage.files import load_draws, save_draws
 
@@ -105,7 +106,10 @@ class Estimate:
         $2V\log\frac{1+V}{1-V} = D$ at the upper end of `interval(level)` and $\varepsilon$ is
         `unseen(level)`: if $p = (1-\varepsilon)p' + \varepsilon r$ and $q = (1-\varepsilon')q' +
         \varepsilon's$, then $TV(p, q) \le TV(p', q') + \max(\varepsilon, \varepsilon')$.
+        1 where the estimate rests on one density that both state (`rests_on_one_density`).
         """
+        if rests_on_one_density(self.draws):  # the estimate says nothing about the samplers
+            return 1.0
         seen = total_variation_bound(self.interval(level)[1])
         return min(seen + max(self.unseen(level)), 1.0)
 

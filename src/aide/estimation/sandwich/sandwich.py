@@ -2,8 +2,11 @@ r"""The sandwich: lower ≤ D ≤ upper with one confidence statement."""
 
 from typing import NamedTuple
 
+import numpy as np
+
 from aide.estimation.draws import Draws
 from aide.estimation.quantities import is_tractable
+from aide.estimation.repeats import rests_on_one_density
 from aide.estimation.sandwich.balance import calm_limits
 from aide.estimation.sandwich.lower_bound import lower_terms
 from aide.estimation.sandwich.recipe import find_recipes
@@ -32,6 +35,8 @@ class Sandwich(NamedTuple):
 
 def find_sandwich(draws: Draws, level: float) -> Sandwich:
     """See `Estimate.sandwich`."""
+    if rests_on_one_density(draws):  # the terms say nothing about the samplers
+        return Sandwich(0.0, np.inf, level, False, False)
     lower, upper = calm_limits(draws, level)
     if is_tractable(draws, "gold") and is_tractable(draws, "target"):
         return Sandwich(lower, upper, level, True, False)
