@@ -71,9 +71,9 @@ def test_two_halves_of_the_draws_rest_on_one_density():
     assert rests_on_one_density(result.draws)
     assert _notes(result, "same density at every output", "aide.check")
     assert result.total_variation() == 1.0  # nothing is claimed about outputs that lie apart
-    assert result.sandwich().upper == np.inf
-    assert "at most" not in repr(result)
+    assert "by at most" not in repr(result)
     assert "divergence ≤" not in repr(result)
+    assert result.sandwich().upper == np.inf
 
 
 def test_an_algorithm_against_itself_is_exactly_zero():

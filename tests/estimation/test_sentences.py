@@ -65,8 +65,7 @@ def test_a_rare_part_gives_no_false_contradiction_and_no_false_exactness():
     text = repr(aide.Estimate(made_draws(ratio)))
     assert "contradict" not in text
     assert "exact" not in text
-    assert "at most 0.0074 (95%)" in text
-    assert pair.total_variation < 0.0074
+    assert "may differ from the gold standard's: see the note" in text
 
 
 def test_bennetts_identity_keeps_its_power():
