@@ -21,6 +21,9 @@ Laws of every correct pair:
 5. $E_{simulate}[h(x)/\xi] = 1/Z$ for every normalised density $h$ with support inside that of
    $q$, if every trace that $r$ proposes there is possible: $\xi(u, x) > 0$ for $u \sim r(u; x)$.
    Otherwise the mean is $E_h[P_r(\xi > 0)]/Z$, which is smaller.
+6. Let $(x_0, \xi_0)$ come from `simulate`, $x_1, \dots, x_K$ from $x_0$ by moves whose joint
+   density is symmetric in all $K + 1$ places, and $\xi_k$ from `regenerate` at $x_k$. Given the set
+   of pairs, number $k$ is the one from `simulate` with probability $\xi_k/\sum_j \xi_j$.
 
 The laws are tests (`tests/laws`), run on every algorithm of the library.
 """

@@ -12,6 +12,7 @@ from aide._files import write_atomically
 from aide.algorithms.particle_filter import ParticleFilter
 from aide.estimation.draw import draw
 from aide.estimation.draws import Draws
+from aide.estimation.interval import unseen_share
 from aide.estimation.report import show
 from aide.estimation.summary import Estimate, Mean
 from aide.problems.linear_gaussian import nile
@@ -26,8 +27,14 @@ INTRODUCTION = (
     "guess the whole path of the level; a Kalman smoother knows its exact posterior. AIDE bounds, "
     "in nats, how far each filter's output is from that posterior: 0 is perfect, "
     f"{GOOD_ENOUGH} good enough for most purposes. {NUM_RUNS} runs each way, {NUM_META} "
-    "meta-inference runs per output; the looseness says how much of a bound they may be "
-    "responsible for.\n"
+    "meta-inference runs per output; the looseness says how much they add at the filter's own "
+    "outputs.\n"
+)
+READING = (
+    "P off by: any probability computed from the filter's output differs from the gold standard's, "
+    "here the exact posterior's, by at most this (95%). "
+    f"Within {GOOD_ENOUGH}: the divergence is, {unseen_share(NUM_RUNS, 0.95):.1%} of the runs left "
+    "out (95%).\n"
 )
 
 
@@ -71,8 +78,8 @@ def demo_table(rows: list[Row]) -> Any:
     table.add_column("proposal")
     table.add_column("particles", justify="right")
     table.add_column("divergence ≤", justify="right", no_wrap=True)
-    table.add_column("looseness ≤", justify="right")
-    table.add_column("P off by ≤", justify="right")
+    table.add_column("looseness (own outputs)", justify="right")
+    table.add_column("P off by ≤ (95%)", justify="right")
     table.add_column("verdict", no_wrap=True)
     for row in rows:
         estimate = row.estimate
@@ -136,7 +143,7 @@ def run_demo(out: Path, seed: int) -> None:
     path, image = out / "nile-filters.png", BytesIO()
     demo_figure(rows).savefig(image, format="png", dpi=150)
     write_atomically(path, image.getvalue())
-    console.print("P off by: any probability computed from the output is off by at most this.\n")
+    console.print(READING)
     console.print("The last filter in full:", style="bold")
     console.print(str(rows[-1].estimate), highlight=False, soft_wrap=True)
     console.print(f"\nFigure: {path}", highlight=False, soft_wrap=True)

@@ -109,7 +109,7 @@ def test_what_was_not_tested_is_not_called_passed(monkeypatch):
     assert not report.passed
     assert not report
     text = repr(report)
-    assert "density of the outputs was not tested: outputs have 60 continuous" in text
+    assert "whether Z is what log_z says was not tested: outputs have 60 continuous" in text
     assert "law 3 (the output determines the trace): as given" in text
     assert "law 5 not tested on as given" in text
     monkeypatch.setattr("aide.checking.load.load_target", lambda target: high)

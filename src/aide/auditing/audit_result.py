@@ -123,11 +123,8 @@ class Audit:
         found = [test.words for test in self.tests]
         if self.simulated is not None:
             result = self.simulated
-            high = result.interval(LEVEL)[1]
-            found.append(
-                f"is within {_up(high)} nats of the exact posterior on average over data simulated "
-                f"from the model (95%, from {result.num_datasets} data sets)"
-            )
+            if result.consistent:  # otherwise its numbers are about no posterior: see the warning
+                found.append(_simulated_words(result))
             found += list(result.warnings)
         return tuple(found)
 
@@ -177,6 +174,15 @@ class Audit:
             return "agrees"
         is_exact = abs(self.simulated.looseness.value) < 1e-9
         return "disagrees" if is_exact and low > self.tolerance else "undecided"
+
+
+def _simulated_words(result: Simulated) -> str:
+    high, off = result.interval(LEVEL)[1], result.total_variation(LEVEL)
+    return (
+        f"is within {_up(high)} nats of the exact posterior on average over data simulated from "
+        f"the model, {result.unseen(LEVEL):.1%} of them left out, and in any probability to within "
+        f"{_up(off)} (95%, from {result.num_datasets} data sets)"
+    )
 
 
 def _up(value: float) -> str:

@@ -8,8 +8,14 @@ import numpy as np
 
 from aide._numerics import row_log_mean_exp
 from aide.auditing.simulated_runs import Pieces
+from aide.estimation.interval import (
+    check_level,
+    confidence_limit,
+    total_variation_bound,
+    unseen_share,
+)
 from aide.estimation.report import show
-from aide.estimation.summary import Mean, mean_of, total_variation_bound
+from aide.estimation.summary import Mean, mean_of
 from aide.estimation.tails import HEAVY_TAIL, MIN_RUNS, pareto_shape
 
 FALSE_ALARM = 1e-4
@@ -69,15 +75,29 @@ class Simulated:
         return mean_of(self.terms).std_error
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval for the expectation of `value` (Student's t)."""
-        if not 0.0 < level < 1.0:
-            raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
-        if not np.isfinite(self.value):
-            return self.value, self.value
-        from scipy import special
+        """Confidence interval for the expectation of `value`; see `confidence_limit`.
 
-        reach = float(special.stdtrit(self.num_datasets - 1, 0.5 + level / 2)) * self.std_error
-        return self.value - reach, self.value + reach
+        Law: with probability `level` it holds the mean of the terms, for some data sets of mass at
+        most `unseen(level)` left out.
+        """
+        check_level(level)
+        low, high = (confidence_limit((self.terms,), 0.5 + sign * level / 2) for sign in (-1, 1))
+        return low, high
+
+    def unseen(self, level: float = 0.95) -> float:
+        """Share of the data sets, draws and outputs that no run may have shown."""
+        check_level(level)
+        return unseen_share(self.num_datasets, level)
+
+    def total_variation(self, level: float = 0.95) -> float:
+        r"""Averaged over data, any probability differs from the posterior's by at most this much.
+
+        Law: holds with probability `level`. $V + \varepsilon$ as for `Estimate.total_variation`:
+        $E_y[TV(p_y, q_y)]$ is the total variation between the laws of $(x, y)$ and $(x', y)$, and
+        `value` bounds their symmetrised KL divergence.
+        """
+        seen = total_variation_bound(self.interval(level)[1])
+        return min(seen + self.unseen(level), 1.0)
 
     @property
     def log_evidence(self) -> tuple[Mean, Mean] | None:
@@ -90,7 +110,10 @@ class Simulated:
 
     @property
     def looseness(self) -> Mean:
-        """At most this much of `value` comes from meta-inference, at the algorithm's outputs."""
+        """Mean gap of two estimates of the log density, at the algorithm's own outputs.
+
+        It bounds what meta-inference adds there; at the exact draws nothing meters it.
+        """
         own, num = self.pieces.own_log_xi, self.num_meta
         return mean_of(row_log_mean_exp(own[:, :num]) - row_log_mean_exp(own[:, 1:]))
 
@@ -146,11 +169,15 @@ class Simulated:
             low, high = map(show, self.log_evidence)
             found.append(("log evidence", f"{low} to {high} on average over data sets"))
         if max(abs(self.looseness.value), self.looseness.std_error) > 1e-9:
-            text = f"at most {show(self.looseness)} nats from meta-inference of the algorithm"
+            text = f"{show(self.looseness)} nats from meta-inference at its own outputs"
             found.append(("looseness", text))
-        off = total_variation_bound(self.interval(0.9)[1])  # concave: it holds for the average
-        text = f"averaged over simulated data sets, any probability is off by at most {off:.2g}"
-        found.append(("reading", f"{text}; real data may differ"))
+        text = (
+            "averaged over simulated data sets, any probability differs from the exact posterior's "
+            f"by at most {self.total_variation():.2g} (95%); real data may differ"
+        )
+        found.append(("reading", text))
+        share = f"data sets, draws or outputs rarer than {100 * self.unseen():.2g}% may be missing"
+        found.append(("unseen", f"{share}; they could add any number of nats"))
         return found + [("note", text) for text in self.warnings]
 
     @property

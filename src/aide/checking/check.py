@@ -10,10 +10,13 @@ horizons (`shrink`), run, and judged:
 | 3 | $l = 0$ if the output determines the trace | the same, exactly |
 | 4 | AIDE against itself is at least 0 | the same, coarsely |
 | 5 | $E_{simulate}[h(x)/\xi] = 1/Z$ | densities, through `simulate` |
+| 6 | among moved copies, the k-th is the output with chance $\xi_k/\sum_j\xi_j$ | shapes |
 
 The chance that a correct algorithm fails, over all tests together, is at most `false_alarm`, at
 every sample size and every tail: signs are judged given all else (`orders`), means of non-negative
-terms by bets against "too large" (`betting`).
+terms by bets against "too large" (`betting`), outputs among moved copies given the sets (`moved`).
+Runs are independent by construction; reference draws that a sampler picks from must be, too: of a
+Markov chain use a thinned part.
 """
 
 from typing import Any
@@ -24,10 +27,11 @@ import numpy as np
 from aide._algorithm import describe, log_z_of
 from aide._random import as_key
 from aide._validate import check_count
-from aide.checking.density import DensityRuns, density_evidence
+from aide.checking.density import DensityRuns, density_evidence, untested
 from aide.checking.evidence import Evidence
 from aide.checking.features import Features
 from aide.checking.locate import locate, log_ratios, wrong_kernels
+from aide.checking.moved_runs import moved_law
 from aide.checking.region import fit_region, repeated
 from aide.checking.report import CheckReport
 from aide.checking.shrink import Variant, determines_trace, variants_of
@@ -91,7 +95,7 @@ def check(
 def _examine(key: Any, variant: Variant, num_runs: int, progress: bool | None) -> list[Evidence]:
     """All tests of one version: pilot runs fit the region and the features, fresh runs judge."""
     name, algorithm = variant.name, variant.algorithm
-    key_pilot, key_main = jax.random.split(key)
+    key_pilot, key_main, key_moved = jax.random.split(key, 3)
     num_pilot = num_runs // 5
     pilot = _draw(key_pilot, algorithm, algorithm, 1, num_pilot, progress)
     features = Features(pilot.target.values)
@@ -99,10 +103,10 @@ def _examine(key: Any, variant: Variant, num_runs: int, progress: bool | None) -
         region = fit_region(pilot.target.values)
     else:
         region = "the density is left out here"
-    num = num_runs - num_pilot
+    num, log_z = num_runs - num_pilot, log_z_of(algorithm)
     if isinstance(region, str):
         draws = _draw(key_main, algorithm, algorithm, 1, num, progress)
-        densities = [Evidence(law, name, None, region, num) for law in (1, 5)]
+        densities = untested(region, log_z, name, num)
     else:
         draws = _draw(key_main, region, algorithm, num, num, progress)
         real = region.layout.real_numbers(draws.target.values)
@@ -113,7 +117,11 @@ def _examine(key: Any, variant: Variant, num_runs: int, progress: bool | None) -
             at_region=features(draws.gold.values),
             at_outputs=features(draws.target.values),
         )
-        densities = density_evidence(runs, log_z_of(algorithm), name)
+        densities = density_evidence(runs, log_z, name)
+    if variant.has_density:
+        own, values = draws.target.own[:, 0], draws.target.values
+        moved = moved_law(key_moved, algorithm, pilot.target.values, values, own, CHUNK, name)
+        densities = [*densities, moved]
     log_ratio = log_ratios(draws.target.own)
     if determines_trace(algorithm):
         return [_same_evidence(log_ratio, name), *densities]

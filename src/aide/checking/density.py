@@ -72,7 +72,7 @@ def density_evidence(runs: DensityRuns, log_z: float | None, variant: str) -> li
     inside = runs.log_inverse > -np.inf
     if inside.mean() < MIN_INSIDE:
         words = f"the region of typical outputs holds {inside.mean():.1%} of them"
-        return [Evidence(law, variant, None, words, num) for law in (1, 5)]
+        return untested(words, log_z, variant, num)
     seen, drawn = _functions(runs.at_outputs), _functions(runs.at_region)
     log_inverse = np.where(runs.is_atom, -np.inf, runs.log_inverse)
     log_inverse[np.argmax(log_inverse)] = -np.inf
@@ -89,6 +89,12 @@ def density_evidence(runs: DensityRuns, log_z: float | None, variant: str) -> li
     log_mass = float(_log_mean(runs.log_weight) - log_z - np.log(inside.mean()))
     first = replace(first, doubt=doubt, log_mass=log_mass)
     return [first, _judge(5, inverse, log_z, law_5, variant)]
+
+
+def untested(words: str, log_z: float | None, variant: str, num_runs: int) -> list[Evidence]:
+    """Why the laws could not be tested; without a stated $Z$ law 5 says nothing of its own."""
+    laws = (1,) if log_z is None else (1, 5)
+    return [Evidence(law, variant, None, words, num_runs) for law in laws]
 
 
 def _judge(law: int, bet: Bet, log_factor: float, words: str, variant: str) -> Evidence:

@@ -1,5 +1,6 @@
 """Where is the mistake? Law 2 after every move, with one particle."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from aide.checking.swap import ROUNDING, swap_evidence
 from aide.estimation.draw import draw
 
 LOCATE_LEVEL = 1e-6
-"""Chance of blaming a move that is right."""
+"""Chance, at most, of blaming a move that is right, over all prefixes tried together."""
 
 
 def locate(key: Any, algorithm: Any, num_runs: int) -> str | None:
@@ -28,10 +29,11 @@ def locate(key: Any, algorithm: Any, num_runs: int) -> str | None:
 
     def failing(index: int) -> bool:
         if index not in fails:
-            fails[index] = _fails(key, prefixes[index][1], num_runs)
+            fails[index] = _fails(key, prefixes[index][1], num_runs, LOCATE_LEVEL / most)
         return fails[index]
 
     lengths = sorted({min(n, len(prefixes)) for n in (1, 2, 3, 4, 6, 8, 12, 16, 32, len(prefixes))})
+    most = len(lengths) + math.ceil(math.log2(len(prefixes) + 1))
     right = -1
     for length in lengths:
         if failing(length - 1):
@@ -46,7 +48,7 @@ def locate(key: Any, algorithm: Any, num_runs: int) -> str | None:
     return prefixes[wrong][0]
 
 
-def _fails(key: Any, build: Callable[[], Any], num_runs: int) -> bool:
+def _fails(key: Any, build: Callable[[], Any], num_runs: int, level: float) -> bool:
     prefix = build()
     draws = draw(
         key, prefix, prefix, num_gold=1, num_target=num_runs, chunk_size=1000, progress=False
@@ -57,7 +59,7 @@ def _fails(key: Any, build: Callable[[], Any], num_runs: int) -> bool:
     if np.abs(log_ratio).max() < ROUNDING:
         return False
     evidence = swap_evidence(log_ratio, np.zeros((num_runs, 0)), "")
-    return evidence.p_value is not None and evidence.p_value < LOCATE_LEVEL
+    return evidence.p_value is not None and evidence.p_value < level
 
 
 def log_ratios(own: np.ndarray) -> np.ndarray:

@@ -13,6 +13,8 @@ from aide.estimation.summary import Estimate
 
 MOST_RUNS = 5000
 """With more runs than this in all, a sandwich that trains classifiers is shown only if asked."""
+WORTH_SAYING = 0.1
+"""Nats that meta-inference adds at the other's outputs which are printed beside any bound."""
 
 
 def summary_text(estimate: Estimate) -> str:
@@ -89,9 +91,11 @@ def _looseness(estimate: Estimate) -> list[str]:
         text = "none seen" if gap is None or not seen else f"{show(gap)} nats"
         text = f"{text} from meta-inference of the {role} at its own outputs"
         fall = cross_fall(draws, role)
+        least = min(WORTHWHILE * abs(estimate.value), WORTH_SAYING)
         if fall is None:
             text += f"; unknown at the {other}'s (M = 1)"
-        elif fall.value > max(2 * fall.std_error, WORTHWHILE * abs(estimate.value), ROUNDING):
+            seen = seen or not is_tractable(draws, role)
+        elif fall.value > max(2 * fall.std_error, least, ROUNDING):
             text += f"; at the {other}'s the last doubling of M took off {fall.value:.2g}"
             seen = True
         if seen:
