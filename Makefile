@@ -8,7 +8,7 @@ DEVELOPMENT := $(VENV)/.development
 LOWEST := .venv-lowest
 INSTALL := -m pip install --quiet --disable-pip-version-check
 # One worker per core: threads of linear algebra would only wait for each other.
-PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -q
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -q
 
 .PHONY: demo test test-full test-lowest lint types bench install clean
 

@@ -5,19 +5,24 @@ Tests that do exact arithmetic with JAX use the fixture `x64`.
 """
 
 import gc
+import os
 
 import jax
 import pytest
 
-from aide.estimation.engine import compile_quickly
+from aide.estimation.engine import QUICK_OPTIONS, compile_quickly
 
 gc.set_threshold(200_000, 50, 1000)  # traced programs are many objects, and few are garbage
+# What is compiled outside the engine, here and in processes that tests start: programs run once.
+FLAGS = " ".join(f"--{name}={str(value).lower()}" for name, value in QUICK_OPTIONS.items())
+os.environ.setdefault("XLA_FLAGS", FLAGS)
+ABOUT_COMPILED_PROGRAMS = {"test_compilation.py", "test_determinism.py"}
 
 
 @pytest.fixture(autouse=True)
 def quick(request):
     """Compile quickly, except where the compiled programs themselves are tested."""
-    if "estimation" in request.path.parts:
+    if request.path.name in ABOUT_COMPILED_PROGRAMS:
         yield
     else:
         with compile_quickly():

@@ -23,7 +23,7 @@ def total_log_prob(x, std):
     return Normal(0.0, std).log_prob(x)
 
 
-@pytest.mark.parametrize("size", [3, 16])
+@pytest.mark.parametrize("size", [3, pytest.param(16, marks=pytest.mark.full)])
 def test_a_variance_in_place_of_a_scale_is_found(size):
     """The error is so large that the tails of 1/xi have no mean."""
     wrong_one = normal_with(size, 0.1, lambda x: total_log_prob(x, 0.1**2))

@@ -63,7 +63,7 @@ def check(kernel, log_density=log_line, start=LINE_START, seed=0, **options):
     return check_kernel(jax.random.key(seed), kernel, log_density, start, **options)
 
 
-QUICK = {"walk", "cycle", "gibbs-three", "hmc"}
+QUICK = {"cycle", "gibbs-three", "hmc", "drift", "temperature", "no accept step"}
 """The others run in `make test-full`."""
 
 
@@ -79,7 +79,7 @@ def test_right_kernels_pass(name):
         assert result.passed, result
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", some_quick(WRONG))
 def test_a_wrong_reversal_is_rejected(name):
     """And it is the reversal that is blamed: the density is invariant all the same."""
     kernel, problem = WRONG[name]
@@ -195,7 +195,7 @@ REJECTED = {
 }
 
 
-@pytest.mark.parametrize("name", REJECTED)
+@pytest.mark.parametrize("name", some_quick(REJECTED))
 def test_wrong_kernels_are_rejected(name):
     result = check(REJECTED[name])
     assert result.verdict == "rejected"

@@ -6,6 +6,7 @@ compiled programs. "Right" is known: the scores are those of a unit normal with 
 """
 
 import functools
+import itertools
 import math
 import types
 from typing import Any
@@ -241,11 +242,17 @@ def _is_right(draws, role):
 
 
 FIXED = lambda: 0.5
+KEPT = (1, "extend")
 
 
-@pytest.mark.parametrize("how", ["share", "extend", "checkpoint"])
-@pytest.mark.parametrize("role", [0, 1])
-@pytest.mark.parametrize("way", WAYS)
+REUSE = [
+    # Every way once, and one way through everything.
+    pytest.param(*case, marks=() if case[0] == "global" or case[1:] == KEPT else pytest.mark.full)
+    for case in itertools.product(WAYS, (0, 1), ("share", "extend", "checkpoint"))
+]
+
+
+@pytest.mark.parametrize(("way", "role", "how"), REUSE)
 def test_a_changed_algorithm_is_refused_or_right(way, role, how, tmp_path):
     case = WAYS[way]()
     make = lambda read: [

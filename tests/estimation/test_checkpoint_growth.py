@@ -25,11 +25,11 @@ def _size(path):
     "smaller",
     [
         {"num_gold": 10, "num_target": 10},
-        {"num_meta_target": 1},
         {"keep_values": False},
-        {"looseness": False},
-        {"num_gold": 10, "num_meta_gold": 3},
         {"num_target": 200, "num_meta_target": 1},
+        pytest.param({"num_meta_target": 1}, marks=pytest.mark.full),
+        pytest.param({"looseness": False}, marks=pytest.mark.full),
+        pytest.param({"num_gold": 10, "num_meta_gold": 3}, marks=pytest.mark.full),
     ],
     ids=str,
 )
@@ -84,7 +84,10 @@ def test_a_full_disk_is_an_error_and_the_old_file_stays(tmp_path, name):
     assert_same(kill_me.draw(path), kill_me.draw())
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, -2)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, -2, marks=pytest.mark.full)],
+)
 def test_a_signal_saves_what_was_finished_and_says_how_to_go_on(tmp_path, number, code):
     path = tmp_path / "runs.nc"
     script = (

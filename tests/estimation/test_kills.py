@@ -65,7 +65,7 @@ def _kill_inside_writes(tmp_path, undisturbed, name, num):
         _finish(path, undisturbed)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", ["runs.nc", pytest.param("runs.zarr", marks=pytest.mark.full)])
 def test_a_kill_at_any_moment(tmp_path, undisturbed, name):
     _kill_at_random_moments(tmp_path, undisturbed, name, 1)
 

@@ -145,7 +145,14 @@ def kernel_z(kernel, problem):
     return [z_score(h(y) - h(x)) for h in (f, g)], (there.mean() - back.mean()) / error
 
 
-AGAIN = {"independence-plane", "mala-plane", "hmc-plane", "cycle-shipped", "gibbs-three"}
+AGAIN = {
+    "walk-plane",
+    "independence-plane",
+    "mala-plane",
+    "hmc-plane",
+    "cycle-shipped",
+    "gibbs-three",
+}
 """Kernels that are tested on the line, or with other parts, already."""
 NAMES = [pytest.param(n, marks=pytest.mark.full) if n in AGAIN else n for n in KERNELS]
 

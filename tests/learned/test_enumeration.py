@@ -144,7 +144,6 @@ def paths(x, traces):
 CORE = [
     (every_step, "multinomial", 1, "bad"),
     (by_ess, "systematic", 2, "good"),
-    (every_step, "multinomial", 3, "bad"),
 ]
 CASES = [
     pytest.param(*case, marks=() if case in CORE else pytest.mark.full)

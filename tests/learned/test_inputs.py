@@ -35,7 +35,7 @@ STARTS = {
 }
 
 
-@pytest.mark.parametrize("name", STARTS)
+@pytest.mark.parametrize("name", ["mcmc", "sir", pytest.param("ais", marks=pytest.mark.full)])
 def test_bare_numpyro_distributions_as_starts(name):
     """Two of them at once: caches of JAX compare functions, and theirs hold distributions."""
     algorithms = [STARTS[name](start) for start in (dist.Normal(0.0, 1.0), Normal(0.0, 1.0))]
@@ -49,6 +49,7 @@ def test_bare_numpyro_distributions_as_starts(name):
         assert gold[0] == pytest.approx(gold[1], abs=1e-6)
 
 
+@pytest.mark.full
 def test_numpyro_start_of_a_learned_chain():
     learn = {"num_pilots": 60, "num_components": 1}
     start = dist.Normal(0.0, 1.0)

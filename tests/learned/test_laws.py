@@ -54,6 +54,7 @@ def test_a_wrong_reverse_density_is_rejected():
     assert_rejected(eqx.tree_at(where, right, np.zeros_like(where(right))))
 
 
+@pytest.mark.full
 def test_an_unnormalised_noise_density_is_rejected():
     where = lambda algorithm: algorithm.kernel
     assert_rejected(eqx.tree_at(where, learned_chain("walk", 1), WrongWalk(0.8)))

@@ -40,7 +40,7 @@ def cases(values, quick):
     return [pytest.param(*v, marks=() if v in quick else pytest.mark.full) for v in values]
 
 
-SAME = cases(list(itertools.product(ANNEALED_KERNELS, (1, 2, 3))), {("mala", 1)})
+SAME = cases(list(itertools.product(ANNEALED_KERNELS, (1, 2, 3))), {("walk", 1)})
 
 
 @pytest.mark.parametrize(("kernel", "num_particles"), SAME)
@@ -65,7 +65,7 @@ def scores(algorithm):
 SIZES = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (2, 1, 1), (2, 2, 3), (2, 3, 2), (3, 1, 3), (3, 3, 1)]
 CASES = cases(
     [(kernel, *sizes) for kernel in ANNEALED_KERNELS for sizes in SIZES],
-    set(),
+    {("walk", 2, 3, 2)},
 )
 
 
@@ -109,6 +109,7 @@ def test_mistakes_are_rejected(wrong):
     assert found
 
 
+@pytest.mark.full
 def test_a_wrong_model_density_is_rejected():
     right = refined(tempered("walk", 1), 1, 1)
     where = lambda algorithm: algorithm.fit.models[0].log_scale_v

@@ -13,14 +13,14 @@ import pytest
 from reference import dpmm as reference
 from scipy import special
 
-from aide.estimation.engine import CPU_OPTIONS
+from aide.estimation.engine import QUICK_OPTIONS
 from aide.problems import DirichletMixture
 from aide.problems.dpmm.clusters import canonical_labels
 
 HYPER = {"alpha": 0.8, "m": -0.3, "r": 0.6, "nu": 1.7, "s": 0.4}
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=CPU_OPTIONS)
+@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=QUICK_OPTIONS)
 def _run(structure, method, leaves, seed, *value):
     smc = jax.tree.unflatten(structure, leaves)
     return getattr(smc, method)(jax.random.key(seed), *value)

@@ -14,7 +14,7 @@ import pytest
 from reference import dpmm as reference
 from support import Z_MAX
 
-from aide.estimation.engine import CPU_OPTIONS
+from aide.estimation.engine import QUICK_OPTIONS
 from aide.problems.dpmm.assignment import Change, gibbs_step, weigh_slots
 from aide.problems.dpmm.clusters import find_rows, gather_clusters, remove_datum
 from aide.problems.dpmm.hyperparameters import from_value
@@ -33,7 +33,7 @@ def lanes_of(states, slots=range(4)):
     return make_state(labels, from_value(fill), gather_clusters(labels, jnp.asarray(Y), 4))
 
 
-@functools.partial(jax.jit, compiler_options=CPU_OPTIONS)
+@functools.partial(jax.jit, compiler_options=QUICK_OPTIONS)
 def conditional(state, i):
     """Shipped probabilities of all slots for datum i."""
     y, before = jnp.asarray(Y)[i], state.labels[i]
@@ -42,7 +42,7 @@ def conditional(state, i):
     return jax.nn.softmax(log_prior + log_likelihood, axis=0)
 
 
-@functools.partial(jax.jit, compiler_options=CPU_OPTIONS)
+@functools.partial(jax.jit, compiler_options=QUICK_OPTIONS)
 def step(uniform, state, i):
     """The shipped step, and its statistics computed afresh."""
     after = gibbs_step(uniform, state, i, jnp.asarray(Y)[i])

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from aide.estimation.engine import CPU_OPTIONS
+from aide.estimation.engine import QUICK_OPTIONS
 from aide.problems.dpmm.lanes import side_by_side
 from aide.problems.dpmm.move import AddDatum
 
@@ -74,9 +74,9 @@ def test_the_move_does_not_depend_on_its_neighbours(x64, direction):
         x["labels"] = jnp.asarray(np.tile([0, 1, 0, 2, -1, -1], (9, 1)), jnp.int32)
     run = jax.vmap(getattr(move, direction))
     keys = jax.random.split(jax.random.key(3), 9)
-    together = jax.jit(run, compiler_options=CPU_OPTIONS)(keys, x)
+    together = jax.jit(run, compiler_options=QUICK_OPTIONS)(keys, x)
     single = lambda key, value: run(key[None], jax.tree.map(lambda a: a[None], value))
-    by_one = jax.jit(single, compiler_options=CPU_OPTIONS)
+    by_one = jax.jit(single, compiler_options=QUICK_OPTIONS)
     for i in range(9):
         alone = by_one(keys[i], jax.tree.map(lambda a, i=i: a[i], x))
         for part, whole in zip(jax.tree.leaves(alone), jax.tree.leaves(together), strict=True):

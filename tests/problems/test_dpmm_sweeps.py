@@ -116,6 +116,7 @@ def test_free_sweeps_leave_the_posterior_invariant(x64):
     assert invariance_z(4, compiled, True) < Z_MAX
 
 
+@pytest.mark.full
 def test_wrong_likelihood_is_noticed(x64, monkeypatch):
     """Without the factor of the centres in the acceptance of hyperparameters."""
     right = hyperparameters.log_likelihood

@@ -2,12 +2,14 @@
 
 import csv
 import json
+from functools import partial
 
 import pytest
 from typer.testing import CliRunner
 
 from aide.cli import app
-from aide.reproduce import bimodal, dpmm, hmm, linreg
+from aide.learned.learn import learn_reverse
+from aide.reproduce import bimodal, dpmm, hmm, linreg, linreg_algorithms
 
 NUM_ROWS = {"linreg": 6, "bimodal": 2, "hmm": 4, "dpmm": 2}
 """Of linreg: prior, posterior, SMC, MH, MH with learned meta-inference, variational."""
@@ -24,6 +26,9 @@ MODEL = {
 def smallest(monkeypatch):
     sizes = {"steps": (1,), "iterations": (1,), "learned_runs": 20, "metas": (1,)}
     monkeypatch.setitem(linreg.SCALES, "smoke", {**linreg.SCALES["smoke"], **sizes})
+    quickly = partial(learn_reverse, num_pilots=60, num_components=1)
+    monkeypatch.setattr(linreg_algorithms, "learn_reverse", quickly)
+    monkeypatch.setattr(linreg, "NUM_REVERSE", 2)
     few = {"sweeps": (1,), "gold": 2}
     monkeypatch.setitem(dpmm.SCALES, "smoke", {**dpmm.SCALES["smoke"], **few})
     monkeypatch.setattr(bimodal, "SHOWN", {1: 1.0})

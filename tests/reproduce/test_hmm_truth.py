@@ -35,7 +35,7 @@ OPTIMAL = pytest.param("optimal", marks=pytest.mark.full)
 
 
 @pytest.mark.parametrize("proposal", ["prior", OPTIMAL])
-@pytest.mark.parametrize("num", [1, 2])
+@pytest.mark.parametrize("num", [pytest.param(1, marks=pytest.mark.full), 2])
 def test_bound_and_excess(proposal, num):
     truth = enumerate_truth(MODEL, proposal == "optimal", num)
     single = measure(proposal, num, 1)

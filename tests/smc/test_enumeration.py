@@ -36,13 +36,11 @@ POLICIES = {
     "low ESS": (0.8, lambda scheme: EssBelow(0.8, scheme)),
     "never": (0.0, lambda scheme: Never()),
 }
-FAST_WITH_THREE = [("bootstrap", "every step"), ("optimal", "low ESS")]
 CASES = [
-    pytest.param(
-        *case, marks=[pytest.mark.full] if case[0] == 3 and case[1:] not in FAST_WITH_THREE else []
-    )
+    pytest.param(*case, marks=pytest.mark.full if case[0] == 3 else ())
     for case in itertools.product((1, 2, 3), FILTERS, POLICIES)
 ]
+TWO_OR_THREE = pytest.mark.parametrize("num", [2, pytest.param(3, marks=pytest.mark.full)])
 TOLERANCE = 1e-10
 VIOLATION = 1e-3
 
@@ -99,7 +97,7 @@ def test_particles_of_weight_zero(x64, when):
         assert (around[(found.r > 0) & (q[found.path] == 0)] == 0).all()
 
 
-@pytest.mark.parametrize("num", [2, 3])
+@TWO_OR_THREE
 @pytest.mark.parametrize("scheme", ["stratified", "systematic", "residual"])
 def test_a_pinned_slot_is_wrong(x64, scheme, num):
     _, around = shipped_xi(num, "bootstrap", "every step")
@@ -110,14 +108,15 @@ def test_a_pinned_slot_is_wrong(x64, scheme, num):
     assert abs(average.sum() - 1) > VIOLATION
 
 
-def test_unconditional_ancestors_beside_the_retained_one_are_wrong(x64):
-    _, around = shipped_xi(3, "bootstrap", "every step")
-    found = enumerate_filter(bootstrap(), 3, np.inf, LAWS["systematic"], wrong_unconditional)
+@TWO_OR_THREE
+def test_unconditional_ancestors_beside_the_retained_one_are_wrong(x64, num):
+    _, around = shipped_xi(num, "bootstrap", "every step")
+    found = enumerate_filter(bootstrap(), num, np.inf, LAWS["systematic"], wrong_unconditional)
     assert largest(found.by_path(found.r) - 1) < TOLERANCE
     assert largest(found.by_path(found.r * around) - found.by_path(found.q)) > VIOLATION
 
 
-@pytest.mark.parametrize("num", [2, 3])
+@TWO_OR_THREE
 @pytest.mark.parametrize("scheme", LAWS)
 def test_a_free_run_is_no_meta_inference(x64, scheme, num):
     free, _ = shipped_xi(num, "bootstrap", "every step")

@@ -76,7 +76,7 @@ def cases(names, fast):
     return [pytest.param(*p, marks=[] if p in fast else [pytest.mark.full]) for p in pairs]
 
 
-FAST = [("stratified", 3), ("systematic", 3), ("residual", 2)]
+FAST = [("systematic", 3)]
 WRONG_FAST = [("systematic", 3)]
 UNEVEN = ["stratified", "systematic", "residual"]
 

@@ -158,11 +158,11 @@ def density(std):
 
 HMC, MALA, WALK = aide.Hmc(0.4, 3), aide.mala(0.7), aide.RandomWalk(0.8)
 INJECTED = [
-    Injected("SIR", "log P forgotten in regenerate", sir, lambda: wrong.WrongSum(sir()), True),
+    Injected("SIR", "log P forgotten in regenerate", sir, lambda: wrong.WrongSum(sir())),
     Injected("SIR", "log P forgotten in both", sir, lambda: wrong.WrongSumTwice(sir())),
     Injected("SIR", "one particle too many", sir, lambda: wrong.WrongExtraParticle(sir())),
     Injected("SIR", "output not retained", sir, lambda: wrong.WrongUnconditional(sir())),
-    Injected("SIR by hand", "key used twice", lambda: UserSir(3), lambda: UserSir(3, True), True),
+    Injected("SIR by hand", "key used twice", lambda: UserSir(3), lambda: UserSir(3, True)),
     Injected(
         "filter, optimal proposal",
         "retained weight at the wrong state",

@@ -121,7 +121,7 @@ def add_annealed():
         "cycle": aide.Cycle(walk, independence),
         "repeat": aide.Repeat(independence, 2),
     }
-    core = {("walk", 1), ("walk", 2), ("hmc", 1)}
+    core = {("walk", 2)}
     for name, kernel in kernels.items():
         for num in PARTICLES:
             path: Any = {"kernel": kernel, "temperatures": [0.2, 0.6, 1.0]}
@@ -129,7 +129,7 @@ def add_annealed():
             add(f"tempered-{name}-{num}", algorithm, LINE, full=(name, num) not in core)
     for num in (0, 1, 3):
         algorithm = aide.mcmc(toys.PRIOR, toys.log_joint, kernel=walk, num_steps=num)
-        add(f"mcmc-{num}", algorithm, LINE, determined=num == 0, full=num == 3)
+        add(f"mcmc-{num}", algorithm, LINE, determined=num == 0, full=num != 1)
 
 
 def add_ising():
@@ -170,7 +170,7 @@ def add_smc():
         tables = aide.Smc(initial, moves, last, num, first)
         add(f"smc-tables-{num}", tables, switch, full=num != 2)
         algorithm = aide.Smc(toys.GROWING, growing, toys.GROWING.log_density, num)
-        add(f"smc-growing-{num}", algorithm, tuples, full=num != 2)
+        add(f"smc-growing-{num}", algorithm, tuples, full=True)
     half = aide.Tempered(toys.PRIOR.log_prob, toys.log_joint, 0.5)
     at = lambda betas: aide.Tempered(toys.PRIOR.log_prob, toys.log_joint, np.array(betas))
     pieces = (
@@ -178,7 +178,7 @@ def add_smc():
         aide.stacked(aide.Reweight(at([0.5, 0.8]), at([0.8, 1.0]))),
         aide.Mcmc(aide.RandomWalk(0.4), toys.log_joint),
     )
-    add("smc-pieces", aide.Smc(toys.PRIOR, pieces, toys.log_joint, 2), LINE)
+    add("smc-pieces", aide.Smc(toys.PRIOR, pieces, toys.log_joint, 2), LINE, full=True)
 
 
 HMM = HiddenMarkovModel(
@@ -203,7 +203,7 @@ def add_filters():
     for name, proposal in proposals.items():
         for num in PARTICLES:
             filtered = aide.ParticleFilter(model, num, proposal)
-            core = num == 2 or (name, num) in (("prior", 1), ("optimal", 1))
+            core = (name, num) in (("optimal", 1), ("optimal", 2))
             add(f"filter-{name}-{num}", filtered, HMM_PATHS, determined=num == 1, full=not core)
     schemes = (aide.Stratified(), aide.Systematic(), aide.Residual())
     policies: dict[str, Any] = {type(s).__name__.lower(): aide.EveryStep(s) for s in schemes}
@@ -214,8 +214,7 @@ def add_filters():
     for name, resampler in policies.items():
         for num in (2, 3):
             filtered = aide.ParticleFilter(toys.STICKY.state_space(), num, None, resampler)
-            core = num == 2 + (isinstance(resampler, aide.EveryStep))
-            core = core and name not in ("residual", "ess-systematic")
+            core = (name, num) in (("systematic", 3), ("ess", 2))
             add(f"filter-{name}-{num}", filtered, paths, full=not core)
     level = LocalLevelModel([0.5, -0.3, 1.2], 0.8, 1.0, 0.3, 1.0, 0.9)
     optimal = aide.ParticleFilter(level.state_space(), 2, level.optimal_proposal())
@@ -232,7 +231,7 @@ def add_filters():
 def add_refined():
     """Tempered SMC with a made-up walk back; two reverse particles, two populations."""
     for num in PARTICLES:
-        add(f"refined-{num}", refined(tempered("walk", num), 2, 2), LINE, full=num != 2)
+        add(f"refined-{num}", refined(tempered("walk", num), 2, 2), LINE, full=True)
 
 
 add_tractable()
