@@ -16,7 +16,9 @@ gc.set_threshold(200_000, 50, 1000)  # traced programs are many objects, and few
 # What is compiled outside the engine, here and in processes that tests start: programs run once.
 FLAGS = " ".join(f"--{name}={str(value).lower()}" for name, value in QUICK_OPTIONS.items())
 os.environ.setdefault("XLA_FLAGS", FLAGS)
-ABOUT_COMPILED_PROGRAMS = {"test_compilation.py", "test_determinism.py"}
+ABOUT_COMPILED_PROGRAMS = {
+    f"test_{name}.py" for name in ("compilation", "determinism", "repeats", "reuse", "sessions")
+}
 
 
 @pytest.fixture(autouse=True)
