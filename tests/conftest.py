@@ -16,15 +16,19 @@ gc.set_threshold(200_000, 50, 1000)  # traced programs are many objects, and few
 # What is compiled outside the engine, here and in processes that tests start: programs run once.
 FLAGS = " ".join(f"--{name}={str(value).lower()}" for name, value in QUICK_OPTIONS.items())
 os.environ.setdefault("XLA_FLAGS", FLAGS)
-ABOUT_COMPILED_PROGRAMS = {
-    f"test_{name}.py" for name in ("compilation", "determinism", "repeats", "reuse", "sessions")
+AS_FOR_USERS = {
+    "test_compilation.py",
+    "test_determinism.py",
+    "test_docs.py",  # the example of the README runs longer than it compiles
+    "test_repeats.py",  # rounding to single precision
+    "test_sessions.py",  # threads do not inherit the setting
 }
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def quick(request):
-    """Compile quickly, except where the compiled programs themselves are tested."""
-    if request.path.name in ABOUT_COMPILED_PROGRAMS:
+    """Compile quickly, other fixtures too, except where the compiled programs themselves matter."""
+    if request.path.name in AS_FOR_USERS:
         yield
     else:
         with compile_quickly():

@@ -8,10 +8,15 @@ import pytest
 from aide.estimation.engine import compile_quickly
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+LONG = {"mcmc.md", "gold_standards.md", "trust.md"}
+"""Half a minute of compiling each; the tests of what they show are in their own folders."""
+PAGES = [
+    pytest.param(page, id=page.name, marks=pytest.mark.full if page.name in LONG else ())
+    for page in sorted((ROOT / "docs").glob("*.md"))
+]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES)
 def test_examples_run(page, capsys):
     namespace = {"__name__": "example"}
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)

@@ -202,6 +202,7 @@ def test_wrong_kernels_are_rejected(name):
     assert result.p_value < 1e-9, result
 
 
+@pytest.mark.full
 def test_unadjusted_samplers_of_libraries_are_rejected():
     """`Ula` claims no reversal, so that invariance alone is tested; MCLMC is taken at its word."""
     result = check(aide.Ula(0.9))

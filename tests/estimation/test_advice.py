@@ -53,7 +53,10 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module", params=CASES)
+NAMES = [pytest.param(n, marks=pytest.mark.full) if n == "filter" else n for n in CASES]
+
+
+@pytest.fixture(scope="module", params=NAMES)
 def drawn(request):
     return CASES[request.param]()
 

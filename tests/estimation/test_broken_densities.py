@@ -60,6 +60,7 @@ def test_zero_density_at_a_proposal_is_a_rejection(name):
     assert jnp.isfinite(_after(KERNELS[name][0], bounded)).all()
 
 
+@pytest.mark.full
 def test_nan_inside_tempered_smc():
     smc = aide.tempered_smc(
         NORMAL,

@@ -112,7 +112,9 @@ def _run(algorithm, **options):
     return run(gold, algorithm, **options)
 
 
-@pytest.mark.parametrize("name", SAME)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.full) if n == "tempered" else n for n in SAME]
+)
 def test_new_numbers_trace_nothing(name):
     (build, first), *others = SAME[name]
     TRACES.clear()

@@ -43,7 +43,9 @@ def reference():
     return run(EXACT, SIR, 21, 10, num_meta_gold=2, num_meta_target=2, keep_values=True).draws
 
 
-@pytest.mark.parametrize("chunk_size", [1, 3, 7, 64])
+@pytest.mark.parametrize(
+    "chunk_size", [1, 7, *(pytest.param(n, marks=pytest.mark.full) for n in (3, 64))]
+)
 def test_chunks_change_nothing(chunk_size):
     pair = NoisyGaussian(0.3, 0.8, 0.5), NoisyGaussian(-0.4, 0.5, 0.9)
     options = {"num_meta_gold": 2, "num_meta_target": 3}
@@ -51,7 +53,7 @@ def test_chunks_change_nothing(chunk_size):
     assert_same(run(*pair, 21, 10, chunk_size=chunk_size, **options).draws, chosen, TOLERANCE)
 
 
-@pytest.mark.parametrize("chunk_size", [1, 7])
+@pytest.mark.parametrize("chunk_size", [pytest.param(1, marks=pytest.mark.full), 7])
 def test_chunks_change_nothing_with_resampling(reference, chunk_size):
     options = {"num_meta_gold": 2, "num_meta_target": 2, "chunk_size": chunk_size}
     assert_same(run(EXACT, SIR, 21, 10, **options).draws, reference, TOLERANCE)

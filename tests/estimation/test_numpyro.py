@@ -17,6 +17,12 @@ from support.pairs import gaussian, run
 import aide
 from aide.problems.distributions import Normal
 
+
+def some(names, quick):
+    """Those of `quick` always, the others in the full suite."""
+    return [pytest.param(n, marks=() if n in quick else pytest.mark.full) for n in names]
+
+
 COVARIANCE = np.array([[2.0, 0.3], [0.3, 1.0]])
 CASES = {
     "scalar": (dist.Normal(0.25, 1.5), lambda x: stats.norm.logpdf(x, 0.25, 1.5)),
@@ -48,7 +54,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", some(CASES, {"scalar", "event", "categorical", "mixture"}))
 def test_density_is_that_of_scipy(name):
     distribution, log_density = CASES[name]
     algorithm = aide.Tractable.of(distribution)
@@ -69,7 +75,7 @@ WIDE = {
 }
 
 
-@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize("name", some(WIDE, {"square", "categorical"}))
 def test_density_vanishes_outside_the_support(name):
     """An algorithm that produces what the other one cannot: the divergence is infinite."""
     narrow, wide = WIDE[name]

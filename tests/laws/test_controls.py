@@ -39,12 +39,9 @@ CONTROLS = [
     ("filter-optimal-1", wrong.retained_weight, binned),
     ("filter-optimal-2", wrong.retained_weight, probe),
     ("gibbs-ais", wrong.sweep_not_reversed, binned),
-    ("sir-2", wrong.WrongSum, binned),
     ("sir-2", wrong.WrongSumTwice, point),
     ("sir-2", wrong.WrongSumTwice, density),
-    ("sir-2", wrong.WrongUnconditional, exchange),
     ("filter-systematic-3", wrong.unconditional_resampling, exchange),
-    ("filter-ess-2", wrong.WrongPolicy, binned),
     ("sir-2", wrong.WrongSign, binned),
     ("sir-2", wrong.WrongSign, laws.self_z),
     ("tractable", wrong.WrongConstant, density),
@@ -52,6 +49,9 @@ CONTROLS = [
     ("tractable", wrong.WrongConstant, point),
 ]
 AGAIN = [
+    ("filter-ess-2", wrong.WrongPolicy, binned),
+    ("sir-2", wrong.WrongUnconditional, exchange),
+    ("sir-2", wrong.WrongSum, binned),
     ("filter-prior-2", wrong.WrongSumTwice, mass),
     ("tempered-walk-3", wrong.WrongUnconditional, binned),
     ("sir-2", wrong.WrongExtraParticle, binned),

@@ -170,7 +170,7 @@ def test_every_trace(rule, scheme, num, quality):
         assert abs(traces.probability @ xi - q[position(x)]) < 1e-12
 
 
-@pytest.mark.parametrize("quality", MODELS)
+@pytest.mark.parametrize("quality", [pytest.param("good", marks=pytest.mark.full), "bad"])
 def test_retained_runs_give_the_same_xi(quality):
     """Around the path that ends in any slot; the script holds wrong records in its place."""
     models = MODELS[quality]

@@ -35,7 +35,9 @@ STARTS = {
 }
 
 
-@pytest.mark.parametrize("name", ["mcmc", "sir", pytest.param("ais", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "name", ["sir", *(pytest.param(n, marks=pytest.mark.full) for n in ("ais", "mcmc"))]
+)
 def test_bare_numpyro_distributions_as_starts(name):
     """Two of them at once: caches of JAX compare functions, and theirs hold distributions."""
     algorithms = [STARTS[name](start) for start in (dist.Normal(0.0, 1.0), Normal(0.0, 1.0))]

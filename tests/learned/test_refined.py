@@ -62,10 +62,10 @@ def scores(algorithm):
     return laws.scores_of(Entry(algorithm, *LINE))
 
 
-SIZES = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (2, 1, 1), (2, 2, 3), (2, 3, 2), (3, 1, 3), (3, 3, 1)]
+SIZES = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (2, 1, 1), (2, 2, 3), (2, 3, 1), (3, 1, 3), (3, 3, 1)]
 CASES = cases(
     [(kernel, *sizes) for kernel in ANNEALED_KERNELS for sizes in SIZES],
-    {("walk", 2, 3, 2)},
+    {("walk", 2, 3, 1)},
 )
 
 

@@ -16,6 +16,7 @@ MODEL = HiddenMarkovModel(
     observations=np.array([0, 2, 1, 2]),
 )
 NUM_RUNS = 40_000
+pytestmark = pytest.mark.full
 
 
 def measure(proposal, num, num_meta, num_runs=NUM_RUNS, seed=0):
@@ -31,11 +32,8 @@ def measure(proposal, num, num_meta, num_runs=NUM_RUNS, seed=0):
     )
 
 
-OPTIMAL = pytest.param("optimal", marks=pytest.mark.full)
-
-
-@pytest.mark.parametrize("proposal", ["prior", OPTIMAL])
-@pytest.mark.parametrize("num", [pytest.param(1, marks=pytest.mark.full), 2])
+@pytest.mark.parametrize("proposal", ["prior", "optimal"])
+@pytest.mark.parametrize("num", [1, 2])
 def test_bound_and_excess(proposal, num):
     truth = enumerate_truth(MODEL, proposal == "optimal", num)
     single = measure(proposal, num, 1)
@@ -52,7 +50,7 @@ def test_bound_and_excess(proposal, num):
         assert many.value < single.value - 5 * single.std_error
 
 
-@pytest.mark.parametrize("proposal", ["prior", OPTIMAL])
+@pytest.mark.parametrize("proposal", ["prior", "optimal"])
 def test_one_particle_leaves_nothing_to_infer(proposal):
     """With P = 1 the trace is the output, so meta-inference runs all agree: exactly the same."""
     one, many = (measure(proposal, 1, meta, 200) for meta in (1, 10))

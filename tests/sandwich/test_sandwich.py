@@ -43,7 +43,7 @@ def test_tractable_gaussians(wanted, dimension):
 
 
 @pytest.mark.parametrize("log_z", [(0.0, 0.0), (None, 0.0)])
-@pytest.mark.parametrize(("wanted", "dimension"), [(0.1, 1), (20.0, 10)])
+@pytest.mark.parametrize(("wanted", "dimension"), [(0.1, 1)])
 def test_noisy_gaussians(wanted, dimension, log_z):
     draws = _gaussians(wanted, dimension, 0.3, 4, num=200, meta=4, log_z=log_z)
     assert not _too_many(*_misses(draws, wanted))

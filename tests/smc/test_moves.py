@@ -65,6 +65,10 @@ MOVES = {  # move, gamma, gamma', k, l
     "annealing": (ANNEALING, COLD, WARM, SWEEP_COLD, BACK_COLD),
 }
 
+PARTS = {"chain", "walk", "reweight"}
+"""What other moves of the list are made of, or made from."""
+NAMES = [pytest.param(n, marks=pytest.mark.full) if n in PARTS else n for n in MOVES]
+
 
 @jax.jit
 def draws(move, keys):
@@ -104,7 +108,7 @@ def weight_table(reached, log_weights):
     return table
 
 
-@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("name", NAMES)
 def test_law_of_the_kernels(x64, name):
     _, _, _, k, back = MOVES[name]
     there, _, here, _ = drawn(name, 31)
@@ -112,7 +116,7 @@ def test_law_of_the_kernels(x64, name):
     assert worst_z(here, back) < Z_MAX
 
 
-@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("name", NAMES)
 def test_law_of_the_weights(x64, name):
     _, start, end, k, back = MOVES[name]
     there, log_w, here, log_w_back = drawn(name, 31)

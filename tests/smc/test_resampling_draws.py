@@ -51,7 +51,7 @@ def worst_z(found, expected):
     return np.abs((found[possible] - mean) / spread).max()
 
 
-@pytest.mark.parametrize("num", [2, 3])
+@pytest.mark.parametrize("num", [pytest.param(2, marks=pytest.mark.full), 3])
 @pytest.mark.parametrize("name", LAWS)
 def test_law_of_draws(x64, name, num):
     scheme = getattr(aide, name.capitalize())()
@@ -66,7 +66,7 @@ def test_law_of_draws(x64, name, num):
             assert worst_z(kept(weights, retained), expected) < Z_MAX
 
 
-@pytest.mark.parametrize("num", [2, 3])
+@pytest.mark.parametrize("num", [pytest.param(2, marks=pytest.mark.full), 3])
 @pytest.mark.parametrize("name", ["stratified", "systematic", "residual"])
 def test_law_of_draws_rejects_a_pinned_slot(x64, name, num):
     weights = WEIGHTS[num][0]

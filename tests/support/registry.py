@@ -214,7 +214,7 @@ def add_filters():
     for name, resampler in policies.items():
         for num in (2, 3):
             filtered = aide.ParticleFilter(toys.STICKY.state_space(), num, None, resampler)
-            core = (name, num) in (("systematic", 3), ("ess", 2))
+            core = (name, num) == ("systematic", 3)
             add(f"filter-{name}-{num}", filtered, paths, full=not core)
     level = LocalLevelModel([0.5, -0.3, 1.2], 0.8, 1.0, 0.3, 1.0, 0.9)
     optimal = aide.ParticleFilter(level.state_space(), 2, level.optimal_proposal())
@@ -225,7 +225,7 @@ def add_filters():
     plain = lambda density: lambda x: density((x["level"], x["mode"]))
     reference = aide.Tractable(lambda key: named(pairs.sample(key)), plain(pairs.log_density))
     mixed = reference, plain(log_h)
-    add("filter-dict-2", aide.ParticleFilter(toys.DICT_MODEL, 2), mixed)
+    add("filter-dict-2", aide.ParticleFilter(toys.DICT_MODEL, 2), mixed, full=True)
 
 
 def add_refined():
