@@ -50,10 +50,10 @@ $(LOWEST)/.installed: pyproject.toml constraints-lowest.txt
 test-lowest: $(LOWEST)/.installed
 	$(LOWEST)/bin/python -m pip check
 	OPENBLAS_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -q -m "not full" tests/test_bounds.py \
-		tests/test_imports.py tests/test_files.py tests/estimation/test_storage.py \
+		tests/test_imports.py tests/core/test_files.py tests/draws/test_storage.py \
 		tests/estimation/test_estimate.py tests/estimation/test_report.py tests/kernels/test_involutions.py \
-		tests/smc/test_resampling.py tests/learned/test_convergence.py tests/reproduce/test_command.py \
-		tests/reproduce/test_folder.py
+		tests/smc/test_resampling.py tests/convergence/test_convergence.py tests/experiments/test_command.py \
+		tests/experiments/test_folder.py
 
 bench: $(DEVELOPMENT)
 	$(BIN)/python benchmarks/run.py

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aide.estimation.engine import compile_quickly
+from aide.running.programs import compile_quickly
 
 ROOT = Path(__file__).parents[1]
 LONG = {"mcmc.md", "gold_standards.md", "trust.md"}

@@ -1,7 +1,7 @@
 """AIDE: how accurate is your probabilistic inference, on this data set, in nats?"""
 
 from aide import problems
-from aide._algorithm import Draw, InferenceAlgorithm
+from aide._core.algorithm import Draw, InferenceAlgorithm
 from aide._version import __version__ as __version__
 from aide.algorithms.annealed import Tempered, ais, tempered_smc
 from aide.algorithms.forward_reverse import ForwardReverse
@@ -14,18 +14,19 @@ from aide.algorithms.state_space import Proposal, StateSpaceModel
 from aide.algorithms.tractable import Amortized, Tractable
 from aide.auditing.audit import audit
 from aide.auditing.audit_result import Audit
-from aide.auditing.simulated import simulated
-from aide.auditing.simulated_result import Simulated
+from aide.auditing.simulated.result import Simulated
+from aide.auditing.simulated.study import simulated
 from aide.auditing.starts import with_start
-from aide.checking.check import check
-from aide.checking.kernel_check import check_kernel
-from aide.checking.kernel_result import KernelCheck
-from aide.checking.report import CheckReport
-from aide.estimation.draw import draw
-from aide.estimation.draws import Draws, concatenate
+from aide.checking.algorithm.check import check
+from aide.checking.algorithm.report import CheckReport
+from aide.checking.kernel.check import check_kernel
+from aide.checking.kernel.result import KernelCheck
+from aide.convergence.convergence import Convergence, convergence
+from aide.draws.draw import draw
+from aide.draws.draws import Draws, concatenate
+from aide.draws.storage.files import load_draws, save_draws
 from aide.estimation.estimate import estimate
-from aide.estimation.storage.files import load_draws, save_draws
-from aide.estimation.summary import Estimate, total_variation_bound
+from aide.estimation.summary import Estimate, summarise, total_variation_bound
 from aide.estimation.yardsticks import Comparison, compare_log_evidence, compare_probe
 from aide.kernels.entries import OnEntry
 from aide.kernels.finite import FiniteNoise
@@ -34,7 +35,6 @@ from aide.kernels.hamiltonian import Hmc, mala
 from aide.kernels.kernel import AbstractKernel, Cycle, Kernel, Repeat
 from aide.kernels.langevin import Sgld, Ula
 from aide.kernels.metropolis import AbstractMetropolis, Independence, RandomWalk
-from aide.learned.convergence import Convergence, convergence
 from aide.learned.fit import ReverseFit
 from aide.learned.learn import learn_reverse
 from aide.learned.refine import refine
@@ -118,6 +118,7 @@ __all__ = [
     "simulated",
     "sir",
     "stacked",
+    "summarise",
     "tempered_smc",
     "tighten",
     "total_variation_bound",

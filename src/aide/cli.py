@@ -33,8 +33,8 @@ def _ending(command: str, go_on: str) -> Iterator[None]:
         command: Whose line it is.
         go_on: What to do after an interruption.
     """
-    from aide._interrupts import cause, exit_code, terminable
-    from aide.reproduce.bad_input import BadInput
+    from aide._core.interrupts import cause, exit_code, terminable
+    from aide.experiments.bad_input import BadInput
 
     try:
         with terminable():
@@ -69,9 +69,9 @@ def demo(
 ) -> None:
     """Measure eight particle filters on 100 years of the Nile's flow (about half a minute)."""
     with _ending("demo", "The same command starts again."):
-        from aide._files import make_folder
-        from aide.demo import run_demo
-        from aide.reproduce.command import check_seed
+        from aide._core.files import make_folder
+        from aide.experiments.command import check_seed
+        from aide.experiments.demo import run_demo
 
         run_demo(make_folder(out), check_seed(seed))
 
@@ -95,8 +95,8 @@ def reproduce(
     with _ending("reproduce", "The same command continues."):
         from rich.console import Console
 
-        from aide.reproduce import command
-        from aide.reproduce.runner import Options
+        from aide.experiments import command
+        from aide.experiments.runner import Options
 
         options = Options(
             scale,

@@ -10,10 +10,10 @@ import pytest
 from support import Z_MAX, toys
 
 import aide
-from aide._random import CROSS_META, GOLD, SIMULATE, TARGET, run_key, stream_key
-from aide.estimation.engine import QUICK_OPTIONS
+from aide._core.random import CROSS_META, GOLD, SIMULATE, TARGET, run_key, stream_key
 from aide.problems import LinearRegression
 from aide.problems.distributions import Normal
+from aide.running.programs import QUICK_OPTIONS
 
 KEY = jax.random.key(20)
 

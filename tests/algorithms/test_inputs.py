@@ -10,7 +10,7 @@ import pytest
 from support.pairs import KEY, gaussian, run, unnormalised
 
 import aide
-from aide._validate import check_memory
+from aide._core.validate import check_memory
 from aide.problems import HiddenMarkovModel
 from aide.problems.distributions import Normal
 
@@ -141,7 +141,7 @@ def test_sizes_are_checked_up_front(name):
 
 
 def test_a_chunk_that_does_not_fit_says_so(monkeypatch):
-    from aide.estimation.engine import Program
+    from aide.running.programs import Program
 
     def exhausted(*_):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 51 bytes.")

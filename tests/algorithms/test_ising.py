@@ -67,7 +67,7 @@ def test_a_kernel_one_temperature_ahead_is_rejected():
 def test_finer_schedules():
     """The divergence falls to 0; the log partition function is estimated from below."""
     results = [
-        quick_draw(MODEL.exact(), annealed(1, num), 400, 400, 30, keep_values=True).summarise()
+        aide.summarise(quick_draw(MODEL.exact(), annealed(1, num), 400, 400, 30, keep_values=True))
         for num in (2, 8, 50)
     ]
     for worse, better in itertools.pairwise(results):

@@ -78,7 +78,7 @@ def test_looseness_of_perfectly_mixing_ais():
 def two_ais():
     """Two approximate algorithms with known output densities, M = 10 on both sides."""
     metas = {"num_meta_gold": 10, "num_meta_target": 10}
-    return draw(GOLD.algorithm, TARGET.algorithm, 4_000, 4_000, 20, **metas).summarise()
+    return aide.summarise(draw(GOLD.algorithm, TARGET.algorithm, 4_000, 4_000, 20, **metas))
 
 
 def terms(draws, num_gold, num_target):

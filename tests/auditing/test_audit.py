@@ -12,10 +12,10 @@ from rich.console import Console
 
 import aide
 from aide.auditing.audit import _budgets, audit
-from aide.auditing.simulated import simulated
+from aide.auditing.simulated.study import simulated
 from aide.auditing.starts import Widened, widen, with_start
-from aide.estimation.engine import compile_quickly
 from aide.problems.distributions import Normal
+from aide.running.programs import compile_quickly
 
 KEY = jax.random.key(5)
 PRIOR = Normal(0.0, 3.0)

@@ -10,9 +10,9 @@ import pytest
 from support import Z_MAX
 
 import aide
-from aide.auditing.simulated import simulated
-from aide.estimation.engine import compile_quickly
+from aide.auditing.simulated.study import simulated
 from aide.problems.distributions import Normal
+from aide.running.programs import compile_quickly
 
 KEY = jax.random.key(3)
 PRIOR_STD, NOISE_STD = 2.0, 0.5

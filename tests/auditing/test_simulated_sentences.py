@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from aide.auditing.audit_result import Audit
-from aide.auditing.simulated_result import Simulated
-from aide.auditing.simulated_runs import Pieces
+from aide.auditing.simulated.result import Simulated
+from aide.auditing.simulated.runs import Pieces
 from aide.estimation.interval import total_variation_bound
 
 GRID = np.linspace(-60.0, 60.0, 6001)

@@ -14,8 +14,8 @@ from support.pairs import NoisyGaussian, gaussian, run
 from support.synthetic import Gaussian, make_draws
 
 import aide
+from aide.draws.draws import Side
 from aide.estimation.advice import MOST_META, find_advice, predict_falls
-from aide.estimation.draws import Side
 from aide.problems import LinearRegression
 
 LARGE = 100

@@ -16,7 +16,7 @@ from support.pairs import NoisyGaussian, gaussian, run
 from support.skewed import PAIRS, gammas, welch
 
 import aide
-from aide.estimation.draws import Side
+from aide.draws.draws import Side
 from aide.estimation.interval import confidence_limit, skewness
 
 SIZES = (100, 300)

@@ -14,10 +14,10 @@ import rich.console
 from support.pairs import NoisyGaussian, NumpyGaussian, gaussian, run
 
 import aide
-from aide._text import plain
-from aide.estimation.draws import Side
+from aide._core.text import plain
+from aide.draws.draws import Side
+from aide.draws.repeats import rests_on_one_density
 from aide.estimation.quantities import cross_fall
-from aide.estimation.repeats import rests_on_one_density
 from aide.problems.distributions import Normal
 
 NOISY = NoisyGaussian(0.3, 0.8, 0.5), NoisyGaussian(-0.4, 0.5, 0.9)

@@ -12,7 +12,7 @@ import pytest
 from support.pairs import gaussian, run
 
 import aide
-from aide.estimation.draws import Side
+from aide.draws.draws import Side
 
 CAUCHY = aide.Tractable(
     jax.random.cauchy, lambda x: -jnp.log1p(x * x) - math.log(math.pi), label="Cauchy"

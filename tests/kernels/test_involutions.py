@@ -10,8 +10,8 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import aide
-from aide.estimation.engine import QUICK_OPTIONS
 from aide.problems.distributions import Normal
+from aide.running.programs import QUICK_OPTIONS
 
 
 def log_density(x):

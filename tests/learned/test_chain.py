@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import aide
-from aide.estimation import engine
 from aide.learned.chain import LearnedChain
 from aide.learned.mixture import JointMixture
 from aide.problems.distributions import Normal
+from aide.running import programs as engine
 
 
 def stated(size, noise_size, num_times=2, seed=0):

@@ -18,7 +18,7 @@ from support.learned import (
 )
 
 import aide
-from aide.estimation.engine import compile_quickly
+from aide.running.programs import compile_quickly
 
 
 def marked(names, quick):

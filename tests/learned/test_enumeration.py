@@ -28,11 +28,11 @@ from reference.resampling import LAWS, ancestor_vectors
 from reference.scripted import ScriptedScheme
 
 import aide
-from aide.estimation.engine import QUICK_OPTIONS as QUICK
 from aide.learned.flat import FlatKernel, Layout
 from aide.learned.joint import Proposed, log_sum_exp, redirect
 from aide.learned.sweep import begin, log_estimate, step_back
 from aide.learned.transitions import Kept
+from aide.running.programs import QUICK_OPTIONS as QUICK
 
 pytestmark = pytest.mark.usefixtures("x64")
 RNG = np.random.default_rng(5)

@@ -9,13 +9,13 @@ from scipy import stats
 from support import Z_MAX
 
 import aide
-from aide.estimation.engine import compile_quickly
 from aide.learned.constant import estimate_log_z
 from aide.learned.em import fit_times, gaussian_slots, improve
 from aide.learned.gaussians import Records, mean_log_joint
 from aide.learned.pilots import nearest, time_grid
 from aide.learned.stragglers import describe_stragglers
 from aide.problems.distributions import Normal
+from aide.running.programs import compile_quickly
 
 START, POSTERIOR, SHIFT = Normal(0.0, 3.0), Normal(1.0, 0.5), 2.5
 NUM_STEPS = 12

@@ -25,13 +25,13 @@ from support.learned import (
 from support.registry import LINE, Entry
 
 import aide
-from aide.estimation.engine import QUICK_OPTIONS as QUICK
-from aide.estimation.engine import compile_quickly
 from aide.learned.fit import ReverseFit
 from aide.learned.refined import RefinedSmc
 from aide.learned.survival import MeanWeights
 from aide.learned.table import JointTable
 from aide.problems.distributions import Normal
+from aide.running.programs import QUICK_OPTIONS as QUICK
+from aide.running.programs import compile_quickly
 
 RESAMPLERS = [None, aide.EssBelow(0.9, aide.Systematic()), aide.Never()]
 

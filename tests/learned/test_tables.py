@@ -21,10 +21,10 @@ from support.learned import (
 )
 
 import aide
-from aide.estimation.engine import QUICK_OPTIONS as QUICK
-from aide.estimation.engine import compile_quickly
 from aide.learned.joint import redirect
 from aide.learned.table import states_of, strides_of
+from aide.running.programs import QUICK_OPTIONS as QUICK
+from aide.running.programs import compile_quickly
 
 NUM_RUNS = 20_000
 

@@ -1,4 +1,4 @@
-r"""The laws of `aide._algorithm` for SMC over three data, all hyperparameters free or all fixed.
+r"""The six laws for SMC over three data, all hyperparameters free or all fixed.
 
 Proven at 1, 2 and 3 particles, both proposals, 0, 1 and 2 sweeps: swap symmetry (law 2), the
 integrated laws 1 and 5. The control, whose backward move leaves out the sweep, is rejected. (A

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import aide
-from aide.estimation.draws import Side
+from aide.draws.draws import Side
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ import numpy as np
 from scipy import stats
 
 from aide.auditing.exchange import exchange_p_value
-from aide.auditing.simulated_runs import Pieces
-from aide.checking.density import DensityRuns, density_evidence
-from aide.checking.features import Features
-from aide.checking.kernel_check import judge_runs
-from aide.checking.kernel_runs import Points, Runs
-from aide.checking.region import repeated
-from aide.checking.swap import exchange_evidence, self_evidence, swap_evidence
+from aide.auditing.simulated.runs import Pieces
+from aide.checking.algorithm.density import DensityRuns, density_evidence
+from aide.checking.algorithm.features import Features
+from aide.checking.algorithm.region import repeated
+from aide.checking.algorithm.swap import exchange_evidence, self_evidence, swap_evidence
+from aide.checking.kernel.check import judge_runs
+from aide.checking.kernel.runs import Points, Runs
 
 Rng = np.random.Generator
 NUM_STATES = 10

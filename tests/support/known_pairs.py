@@ -17,9 +17,9 @@ from reference.hmm_excess import enumerate_truth
 from scipy import special, stats
 
 import aide
+from aide.experiments.bimodal import Bimodal
 from aide.problems import HiddenMarkovModel
 from aide.problems.distributions import Normal
-from aide.reproduce.bimodal import Bimodal
 
 HMM = HiddenMarkovModel(
     [0.5, 0.3, 0.2],

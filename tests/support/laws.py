@@ -1,4 +1,4 @@
-r"""The laws of `aide._algorithm` as statistics, each a z-score that is standard normal if it holds.
+r"""The laws of every pair as statistics, each a z-score that is standard normal if it holds.
 
 All come from one call of `aide.draw` per algorithm, with a reference distribution as gold standard:
 the algorithm's outputs with $\xi$ of their own and of a fresh trace (laws 2 to 5), and $\xi$ of
@@ -10,8 +10,8 @@ import numpy as np
 from scipy import special, stats
 
 import aide
-from aide.estimation.engine import compile_quickly, program_session
-from aide.estimation.operations import Chunk, regenerate_runs
+from aide.running.operations import Chunk, regenerate_runs
+from aide.running.programs import compile_quickly, program_session
 from support import Z_MAX, z_score
 
 MAX_BINS = 8
@@ -118,7 +118,7 @@ def point_z(entry, x, seed=0):
 def self_estimate(entry, seed=0):
     """Law 4: AIDE of an algorithm against itself."""
     num = min(entry.num_runs, 5_000)
-    return draw(entry.algorithm, entry.algorithm, num, num, seed).summarise()
+    return aide.summarise(draw(entry.algorithm, entry.algorithm, num, num, seed))
 
 
 def self_z(entry, seed=0):

@@ -6,11 +6,11 @@ import numpy as np
 from scipy import special
 
 import aide
+from aide.convergence.curve import Convergence
+from aide.draws.draws import Side
 from aide.estimation.caution import is_impossible
-from aide.estimation.draws import Side
 from aide.estimation.interval import total_variation_bound, unseen_share
 from aide.estimation.sandwich.balance import LogRatio, bridge_failure
-from aide.learned.curve import Convergence
 from support.finite_laws import Pair
 
 SLACK = 1e-9

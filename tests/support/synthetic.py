@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import aide
-from aide.estimation.draws import Side
+from aide.draws.draws import Side
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from functools import partial
 from io import BytesIO
 from typing import Any
 
-from aide.reproduce import command
-from aide.reproduce.data import read_column, source_of
-from aide.reproduce.figures import new_figure
-from aide.reproduce.runner import Experiment, Job, Options
-from aide.reproduce.table import Row
+from aide.experiments import command
+from aide.experiments.data import read_column, source_of
+from aide.experiments.figures import new_figure
+from aide.experiments.runner import Experiment, Job, Options
+from aide.experiments.table import Row
 
 
 def tiny(options: Options, pause: float = 0.004) -> Experiment:

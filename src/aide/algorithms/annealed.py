@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from aide._distribution import LogDensityOf, check_distribution
-from aide._numerics import as_log, as_parameter, log_ratio
-from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_scalar, check_size
+from aide._core.distribution import LogDensityOf, check_distribution
+from aide._core.numerics import as_log, as_parameter, log_ratio
+from aide._core.types import Key, LogDensity, LogProb, Value
+from aide._core.validate import check_scalar, check_size
 from aide.kernels.kernel import AbstractKernel
 from aide.smc.moves import Mcmc, Steps
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler

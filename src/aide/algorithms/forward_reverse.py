@@ -6,9 +6,9 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from aide._algorithm import Draw, Label
-from aide._numerics import as_log
-from aide._types import Key, LogDensity, LogProb, Value
+from aide._core.algorithm import Draw, Label
+from aide._core.numerics import as_log
+from aide._core.types import Key, LogDensity, LogProb, Value
 
 
 class ForwardReverse(eqx.Module):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from aide._types import LogDensity
+from aide._core.types import LogDensity
 from aide.smc.smc import Smc
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from aide._types import LogDensity
-from aide._validate import check_size
+from aide._core.types import LogDensity
+from aide._core.validate import check_size
 from aide.kernels.kernel import AbstractKernel
 from aide.smc.moves import Constant, Mcmc, Steps
 from aide.smc.smc import Smc

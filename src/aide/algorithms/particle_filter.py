@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from aide._algorithm import Draw, Label
-from aide._random import derive_keys
-from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_size
+from aide._core.algorithm import Draw, Label
+from aide._core.random import derive_keys
+from aide._core.types import Key, LogDensity, LogProb, Value
+from aide._core.validate import check_size
 from aide.algorithms.state_space import Extend, FirstState, Proposal, StateSpaceModel
 from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler

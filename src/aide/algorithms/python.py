@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from aide._algorithm import Label, describe, log_z_of
+from aide._core.algorithm import Label, describe, log_z_of
 
 
 class PythonAlgorithm:

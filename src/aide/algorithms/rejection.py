@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from aide._algorithm import Draw, Label
-from aide._distribution import check_distribution, log_density_of, sample_from
-from aide._numerics import as_log, as_parameter, log_ratio
-from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_finite, check_size, raise_if
+from aide._core.algorithm import Draw, Label
+from aide._core.distribution import check_distribution, log_density_of, sample_from
+from aide._core.numerics import as_log, as_parameter, log_ratio
+from aide._core.types import Key, LogDensity, LogProb, Value
+from aide._core.validate import check_finite, check_size, raise_if
 
 
 class _State(NamedTuple):

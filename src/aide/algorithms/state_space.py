@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from aide._distribution import check_distribution, log_density_of, sample_from
-from aide._numerics import as_parameter, log_ratio
-from aide._types import Key, LogProb, Value
+from aide._core.distribution import check_distribution, log_density_of, sample_from
+from aide._core.numerics import as_parameter, log_ratio
+from aide._core.types import Key, LogProb, Value
 
 
 class StateSpaceModel(eqx.Module):

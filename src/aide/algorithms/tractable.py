@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 
-from aide._algorithm import Draw, Label, log_z_of
-from aide._distribution import LogDensityOf, SampleFrom, check_distribution, in_full_precision
-from aide._numerics import as_log
-from aide._types import Key, LogDensity, LogProb, Value
+from aide._core.algorithm import Draw, Label, log_z_of
+from aide._core.distribution import LogDensityOf, SampleFrom, check_distribution, in_full_precision
+from aide._core.numerics import as_log
+from aide._core.types import Key, LogDensity, LogProb, Value
 
 
 class Tractable(eqx.Module):

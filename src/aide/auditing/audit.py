@@ -6,15 +6,15 @@ from typing import Any
 
 import jax
 
-from aide._algorithm import describe
-from aide._random import as_key
-from aide._validate import check_count
+from aide._core.algorithm import describe
+from aide._core.random import as_key
+from aide._core.validate import check_count
 from aide.auditing.audit_result import Audit, AuditTest
-from aide.auditing.simulated_result import Simulated
+from aide.auditing.simulated.result import Simulated
 from aide.auditing.starts import widen, with_start
-from aide.estimation.check_outputs import check_algorithm
-from aide.estimation.draw import draw
-from aide.estimation.draws import Draws
+from aide.draws.draw import draw
+from aide.draws.draws import Draws
+from aide.draws.outputs import check_algorithm
 from aide.estimation.summary import Estimate
 
 

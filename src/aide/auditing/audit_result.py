@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from aide._text import plain
-from aide.auditing.simulated_result import Simulated
+from aide._core.text import plain
+from aide.auditing.simulated.result import Simulated
 from aide.estimation.quantities import is_tractable
 from aide.estimation.report import show
 from aide.estimation.sandwich.sandwich import MIN_RUNS, what_is_missing

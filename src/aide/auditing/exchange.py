@@ -14,7 +14,7 @@ that agree with each other but not with the sampler, at which $D$ vanishes too.
 
 import numpy as np
 
-from aide.auditing.simulated_runs import Pieces
+from aide.auditing.simulated.runs import Pieces
 
 NUM_FUNCTIONS = 12
 MOST_DATA = 20
@@ -29,7 +29,7 @@ def exchange_p_value(pieces: Pieces) -> float | None:
     independent and their probabilities known: p-values hold at every sample size and every tail
     of $D$ (see `aide.checking.orders`).
     """
-    from aide.checking.swap import swap_evidence
+    from aide.checking.algorithm.swap import swap_evidence
 
     term = pieces.exact_log_joint - pieces.exact_log_xi[:, 0]
     term = term - (pieces.own_log_joint - pieces.own_log_xi[:, 0])

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide._algorithm import describe
-from aide._distribution import LogDensityOf, check_distribution, log_density_of, sample_from
-from aide._numerics import as_parameter
-from aide._types import Key, LogProb, Value
-from aide._validate import check_positive
+from aide._core.algorithm import describe
+from aide._core.distribution import LogDensityOf, check_distribution, log_density_of, sample_from
+from aide._core.numerics import as_parameter
+from aide._core.types import Key, LogProb, Value
+from aide._core.validate import check_positive
 from aide.algorithms.annealed import AnnealingStep, Tempered
 from aide.smc.moves import Constant, Mcmc, Steps
 from aide.smc.smc import Smc

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from aide._text import plain
+from aide._core.text import plain
 
 
 def two_columns(title: str, rows: list[tuple[str, str]], colour: str = "") -> Any:

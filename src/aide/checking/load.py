@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from aide.estimation.check_outputs import check_algorithm
+from aide.draws.outputs import check_algorithm
 
 
 class BadTarget(Exception):

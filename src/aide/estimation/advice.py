@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide._numerics import row_log_mean_exp, running_log_mean_exp
-from aide.estimation.draws import Draws
+from aide._core.numerics import row_log_mean_exp, running_log_mean_exp
+from aide.draws.draws import Draws
 from aide.estimation.quantities import Mean, looseness_of
 
 STEPS = (1, 2, 3, 4, 5, 7)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from aide.draws.repeats import find_repeats
 from aide.estimation.interval import FALSE_ALARM, FEW_RUNS, MOST_SKEWED, skewness
-from aide.estimation.repeats import find_repeats
 from aide.estimation.summary import Estimate
 from aide.estimation.tails import HEAVY_TAIL, MIN_RUNS, pareto_shape
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from aide.estimation.draw import draw
+from aide.draws.draw import draw
 from aide.estimation.summary import Estimate
 
 

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide._numerics import row_log_mean_exp, running_log_mean_exp
-from aide.estimation.draws import Draws, Side
+from aide._core.numerics import row_log_mean_exp, running_log_mean_exp
+from aide.draws.draws import Draws, Side
 
 ROUNDING = 1e-9
 """Differences between log xi below this, relative to their size, are rounding."""

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from aide._text import plain
+from aide._core.text import plain
+from aide.draws.repeats import rests_on_one_density
 from aide.estimation.advice import WORTHWHILE, Advice
 from aide.estimation.interval import FEW_RUNS
 from aide.estimation.quantities import ROUNDING, Mean, cross_fall, is_tractable
-from aide.estimation.repeats import rests_on_one_density
 from aide.estimation.summary import Estimate
 
 MOST_RUNS = 5000

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aide.draws.draws import Draws
+from aide.draws.repeats import rests_on_one_density
+from aide.draws.storage.dataset import to_xarray
+from aide.draws.storage.files import load_draws, save_draws
 from aide.estimation.advice import Advice, find_advice
-from aide.estimation.draws import Draws
 from aide.estimation.interval import (
     check_level,
     confidence_limit,
@@ -32,9 +35,6 @@ from aide.estimation.quantities import (
 from aide.estimation.quantities import (
     Mean as Mean,
 )
-from aide.estimation.repeats import rests_on_one_density
-from aide.estimation.storage.dataset import to_xarray
-from aide.estimation.storage.files import load_draws, save_draws
 
 if TYPE_CHECKING:
     from aide.estimation.sandwich.sandwich import Sandwich
@@ -205,3 +205,8 @@ class Estimate:
         mean = mean_of(terms)
         infinite = int(np.isinf(terms).sum())
         return Direction(mean.value + sign * shift, mean.std_error, known, infinite)
+
+
+def summarise(draws: Draws) -> Estimate:
+    """Turn draws into numbers."""
+    return Estimate(draws)

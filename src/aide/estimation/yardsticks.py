@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide._types import LogDensity
-from aide.estimation.draws import Draws, Side
+from aide._core.types import LogDensity
+from aide.draws.draws import Draws, Side
 from aide.estimation.summary import Estimate, Mean, mean_of
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import equinox as eqx
 
-from aide._types import Key, LogDensity, LogProb, Value
+from aide._core.types import Key, LogDensity, LogProb, Value
 from aide.kernels.kernel import AbstractKernel, reversal_of
 
 

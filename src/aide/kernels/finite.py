@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from aide._types import Key, LogDensity, Value
+from aide._core.types import Key, LogDensity, Value
 from aide.kernels.kernel import AbstractKernel
 from aide.kernels.metropolis import AbstractMetropolis
 from aide.kernels.retrace import NO_RECORD, Recorded, Retraced

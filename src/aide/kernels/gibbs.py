@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from aide._distribution import log_density_of, sample_from
-from aide._numerics import as_log
-from aide._random import derive_keys
-from aide._search import draw_index
-from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_size
+from aide._core.distribution import log_density_of, sample_from
+from aide._core.numerics import as_log
+from aide._core.random import derive_keys
+from aide._core.search import draw_index
+from aide._core.types import Key, LogDensity, LogProb, Value
+from aide._core.validate import check_size
 from aide.kernels.entries import entry_of, with_entry
 from aide.kernels.kernel import AbstractKernel
 from aide.kernels.metropolis import AbstractMetropolis, like

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from aide._numerics import as_parameter
-from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_positive, check_scalar, check_size
+from aide._core.numerics import as_parameter
+from aide._core.types import Key, LogDensity, LogProb, Value
+from aide._core.validate import check_positive, check_scalar, check_size
 from aide.kernels.metropolis import (
     AbstractMetropolis,
     log_standard_normal,

@@ -13,9 +13,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from aide._random import derive, derive_keys
-from aide._types import Key, LogDensity, Value
-from aide._validate import check_size
+from aide._core.random import derive, derive_keys
+from aide._core.types import Key, LogDensity, Value
+from aide._core.validate import check_size
 
 
 class AbstractKernel(eqx.Module):

@@ -9,11 +9,11 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from aide._normal import standard_normal
-from aide._numerics import as_log, as_parameter
-from aide._random import derive_keys
-from aide._types import Key, LogDensity, Value
-from aide._validate import check_positive, check_scalar, check_size
+from aide._core.normal import standard_normal
+from aide._core.numerics import as_log, as_parameter
+from aide._core.random import derive_keys
+from aide._core.types import Key, LogDensity, Value
+from aide._core.validate import check_positive, check_scalar, check_size
 from aide.kernels.kernel import AbstractKernel
 from aide.kernels.metropolis import log_standard_normal, ravel_reals
 from aide.kernels.retrace import Recorded, Retraced

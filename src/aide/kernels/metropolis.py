@@ -17,12 +17,12 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from aide._distribution import check_distribution, log_density_of, sample_from
-from aide._normal import standard_normal
-from aide._numerics import as_log, as_parameter
-from aide._random import derive_keys, standard_uniform
-from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_positive, check_scalar
+from aide._core.distribution import check_distribution, log_density_of, sample_from
+from aide._core.normal import standard_normal
+from aide._core.numerics import as_log, as_parameter
+from aide._core.random import derive_keys, standard_uniform
+from aide._core.types import Key, LogDensity, LogProb, Value
+from aide._core.validate import check_positive, check_scalar
 from aide.kernels.kernel import AbstractKernel
 from aide.kernels.retrace import Recorded, Retraced
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Array, Float, Int
 
-from aide._types import Key, LogDensity, Value
+from aide._core.types import Key, LogDensity, Value
 from aide.kernels.kernel import Cycle, Repeat, check_instance
 
 NO_RECORD = -1

@@ -15,10 +15,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from aide._numerics import scaled_exp
-from aide._random import derive, derive_keys
-from aide._search import draw_index
-from aide._types import Key
+from aide._core.numerics import scaled_exp
+from aide._core.random import derive, derive_keys
+from aide._core.search import draw_index
+from aide._core.types import Key
 from aide.learned.flat import Layout
 from aide.learned.joint import Stored
 from aide.learned.sweep import Population, begin, log_estimate, step_back

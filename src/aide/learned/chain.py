@@ -6,10 +6,10 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from aide._algorithm import Draw, Label, describe
-from aide._random import derive_keys
-from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_size
+from aide._core.algorithm import Draw, Label, describe
+from aide._core.random import derive_keys
+from aide._core.types import Key, LogDensity, LogProb, Value
+from aide._core.validate import check_size
 from aide.kernels.retrace import parts_of
 from aide.learned.backward import Backward
 from aide.learned.flat import Layout

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide._distribution import sample_from
-from aide._types import LogDensity, Value
+from aide._core.distribution import sample_from
+from aide._core.types import LogDensity, Value
 from aide.kernels.kernel import Repeat
 from aide.kernels.retrace import parts_of
 from aide.learned.chain import LearnedChain, check_models

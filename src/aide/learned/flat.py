@@ -7,10 +7,10 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
-from aide._numerics import as_log
-from aide._random import derive_keys
-from aide._types import Key, LogDensity, Value
-from aide._validate import check_scalar
+from aide._core.numerics import as_log
+from aide._core.random import derive_keys
+from aide._core.types import Key, LogDensity, Value
+from aide._core.validate import check_scalar
 
 
 class Layout:

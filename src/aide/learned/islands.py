@@ -14,10 +14,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from aide._distribution import sample_from
-from aide._numerics import log_mean_exp
-from aide._random import derive, derive_keys
-from aide._types import Key, LogProb
+from aide._core.distribution import sample_from
+from aide._core.numerics import log_mean_exp
+from aide._core.random import derive, derive_keys
+from aide._core.types import Key, LogProb
 from aide.learned.flat import Layout
 from aide.learned.transitions import Transitions
 from aide.smc.policy import AbstractResampler

@@ -6,11 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide._distribution import check_distribution
-from aide._random import as_key
-from aide._types import LogDensity
-from aide._validate import check_size
-from aide.estimation.progress import Progress
+from aide._core.distribution import check_distribution
+from aide._core.random import as_key
+from aide._core.types import LogDensity
+from aide._core.validate import check_size
 from aide.kernels.retrace import NO_RECORD, parts_of
 from aide.learned.constant import estimate_log_z
 from aide.learned.fit import ReverseFit, example_state, state_size, unroll
@@ -25,6 +24,7 @@ from aide.learned.pilots import (
 )
 from aide.learned.tables import box_of, log_sum
 from aide.learned.transitions import Same, Transitions
+from aide.running.progress import Progress
 
 
 def learn_reverse(

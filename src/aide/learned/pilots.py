@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from aide._numerics import as_log
-from aide._random import derive_keys
-from aide._types import Key
-from aide.estimation.engine import get_program, program_session, run_chunks
+from aide._core.numerics import as_log
+from aide._core.random import derive_keys
+from aide._core.types import Key
 from aide.learned.flat import Layout
 from aide.learned.joint import Stored
 from aide.learned.transitions import Kept, Transitions, run_chain
+from aide.running.programs import get_program, program_session, run_chunks
 
 SPACING = 0.1
 """Grid times lie this far apart, relative to their size; so wide is the window around each."""

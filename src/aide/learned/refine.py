@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide._random import as_key
-from aide._validate import check_size
+from aide._core.random import as_key
+from aide._core.validate import check_size
 from aide.kernels.retrace import parts_of
 from aide.learned.fit import ReverseFit, example_state, state_size
 from aide.learned.learn import check_pilots, count_pilots, learning_bars

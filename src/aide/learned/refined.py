@@ -24,10 +24,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from aide._algorithm import Draw, Label
-from aide._random import derive, derive_keys
-from aide._types import Key, LogProb, Value
-from aide._validate import check_size, raise_if
+from aide._core.algorithm import Draw, Label
+from aide._core.random import derive, derive_keys
+from aide._core.types import Key, LogProb, Value
+from aide._core.validate import check_size, raise_if
 from aide.learned.backward import Backward, choose_path
 from aide.learned.fit import ReverseFit
 from aide.learned.flat import Layout

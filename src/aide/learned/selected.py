@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from aide._distribution import sample_from
-from aide._numerics import as_log
-from aide._random import derive, derive_keys
-from aide._types import Key, LogProb, Value
+from aide._core.distribution import sample_from
+from aide._core.numerics import as_log
+from aide._core.random import derive, derive_keys
+from aide._core.types import Key, LogProb, Value
 from aide.learned.flat import Layout
 from aide.learned.pilots import Traced
 from aide.learned.transitions import Kept, Transitions, record_step

@@ -17,10 +17,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from aide._normal import normal_quantile
-from aide._numerics import log_mean_exp, log_ratio
-from aide._random import derive_keys
-from aide._types import Key
+from aide._core.normal import normal_quantile
+from aide._core.numerics import log_mean_exp, log_ratio
+from aide._core.random import derive_keys
+from aide._core.types import Key
 from aide.kernels.retrace import NO_RECORD
 from aide.learned.joint import Scores, States, redirect
 from aide.learned.transitions import Kept

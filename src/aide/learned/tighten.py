@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from aide._random import TARGET, as_key
-from aide._validate import check_positive, check_size
-from aide.estimation.engine import program_session
-from aide.estimation.operations import Chunk, regenerate_runs, simulate_runs
+from aide._core.random import TARGET, as_key
+from aide._core.validate import check_positive, check_size
 from aide.learned.chain import LearnedChain
 from aide.learned.refined import RefinedSmc
+from aide.running.operations import Chunk, regenerate_runs, simulate_runs
+from aide.running.programs import program_session
 
 FEWEST = 16
 """Reverse particles to begin with."""

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from aide._distribution import log_density_of, sample_from
-from aide._random import derive, derive_keys
-from aide._types import Key, LogDensity
+from aide._core.distribution import log_density_of, sample_from
+from aide._core.random import derive, derive_keys
+from aide._core.types import Key, LogDensity
 from aide.kernels.retrace import parts_of
 from aide.learned.flat import FlatKernel, Layout
 

@@ -7,10 +7,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from aide._normal import standard_normal
-from aide._numerics import as_parameter
-from aide._search import draw_index
-from aide._types import Key, LogProb
+from aide._core.normal import standard_normal
+from aide._core.numerics import as_parameter
+from aide._core.search import draw_index
+from aide._core.types import Key, LogProb
 
 
 class Normal(eqx.Module):

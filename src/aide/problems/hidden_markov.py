@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from aide._numerics import as_parameter
-from aide._search import draw_index
-from aide._types import Key, LogProb
+from aide._core.numerics import as_parameter
+from aide._core.search import draw_index
+from aide._core.types import Key, LogProb
 from aide.algorithms.state_space import Proposal, StateSpaceModel
 from aide.algorithms.tractable import Tractable
 from aide.problems.distributions import Categorical

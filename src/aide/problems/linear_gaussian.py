@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from aide._numerics import as_parameter
-from aide._types import Key, LogProb
+from aide._core.numerics import as_parameter
+from aide._core.types import Key, LogProb
 from aide.algorithms.state_space import Proposal, StateSpaceModel
 from aide.algorithms.tractable import Tractable
 from aide.problems.distributions import Normal

@@ -16,10 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide._numerics import log_ratio
-from aide._random import derive_keys
-from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_size
+from aide._core.numerics import log_ratio
+from aide._core.random import derive_keys
+from aide._core.types import Key, LogDensity, LogProb, Value
+from aide._core.validate import check_size
 from aide.kernels.kernel import AbstractKernel, reversal_of
 
 

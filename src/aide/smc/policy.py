@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from aide._numerics import as_parameter, scaled_exp
-from aide._types import Key
+from aide._core.numerics import as_parameter, scaled_exp
+from aide._core.types import Key
 from aide.smc.resampling import AbstractScheme, Multinomial, as_scheme
 
 

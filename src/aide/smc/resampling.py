@@ -16,9 +16,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from aide._random import derive_keys, standard_uniform
-from aide._search import draw_index, invert_cdf
-from aide._types import Key
+from aide._core.random import derive_keys, standard_uniform
+from aide._core.search import draw_index, invert_cdf
+from aide._core.types import Key
 
 Ancestors = Int[Array, " num"]
 Slot = Int[Array, ""]

@@ -6,13 +6,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from aide._algorithm import Draw, Label
-from aide._distribution import SampleFrom, check_distribution, log_density_of
-from aide._numerics import as_log, log_ratio, scaled_exp
-from aide._random import derive, derive_keys
-from aide._search import draw_index
-from aide._types import Key, LogDensity, LogProb, Value
-from aide._validate import check_scalar, check_size, raise_if
+from aide._core.algorithm import Draw, Label
+from aide._core.distribution import SampleFrom, check_distribution, log_density_of
+from aide._core.numerics import as_log, log_ratio, scaled_exp
+from aide._core.random import derive, derive_keys
+from aide._core.search import draw_index
+from aide._core.types import Key, LogDensity, LogProb, Value
+from aide._core.validate import check_scalar, check_size, raise_if
 from aide.smc.moves import Steps, WeightedMove
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
 from aide.smc.sweep import (

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from aide._numerics import as_log, log_mean_exp
-from aide._random import derive, derive_keys
-from aide._types import Key, Value
+from aide._core.numerics import as_log, log_mean_exp
+from aide._core.random import derive, derive_keys
+from aide._core.types import Key, Value
 from aide.smc.moves import ForwardMove, Steps, WeightedMove
 from aide.smc.policy import AbstractResampler
 

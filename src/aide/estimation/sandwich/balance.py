@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from aide.estimation.draws import Draws
+from aide.draws.draws import Draws
 from aide.estimation.interval import FALSE_ALARM, confidence_limit
 from aide.estimation.quantities import terms_of
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from aide._numerics import row_log_mean_exp
-from aide.estimation.draws import Draws, Side
+from aide._core.numerics import row_log_mean_exp
+from aide.draws.draws import Draws, Side
 from aide.estimation.quantities import is_tractable
 from aide.estimation.sandwich.balance import LogRatio, log_ratio
 

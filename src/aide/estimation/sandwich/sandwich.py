@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide.estimation.draws import Draws
+from aide.draws.draws import Draws
+from aide.draws.repeats import rests_on_one_density
 from aide.estimation.quantities import is_tractable
-from aide.estimation.repeats import rests_on_one_density
 from aide.estimation.sandwich.balance import calm_limits
 from aide.estimation.sandwich.lower_bound import lower_terms
 from aide.estimation.sandwich.recipe import find_recipes

@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from aide._normal import normal_quantile
-from aide._random import derive, standard_uniform
-from aide._types import Key, Value
+from aide._core.normal import normal_quantile
+from aide._core.random import derive, standard_uniform
+from aide._core.types import Key, Value
 from aide.problems.dpmm.clusters import Row, row_of
 from aide.problems.dpmm.likelihood import Hyper, Parts, log_likelihood, sum_scale, sum_shape
 from aide.problems.dpmm.special import log, log_gamma

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from aide._types import Key, LogProb, Value
-from aide._validate import check_size
+from aide._core.types import Key, LogProb, Value
+from aide._core.validate import check_size
 from aide.problems.dpmm.clusters import Clusters
 from aide.problems.dpmm.data import as_data, as_fixed
 from aide.problems.dpmm.hyperparameters import from_value, log_prior, sample_prior, to_value

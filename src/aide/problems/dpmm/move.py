@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide._random import derive, standard_uniform
-from aide._types import Key, LogProb, Value
+from aide._core.random import derive, standard_uniform
+from aide._core.types import Key, LogProb, Value
 from aide.problems.dpmm.assignment import draw_slots, weigh_slots
 from aide.problems.dpmm.clusters import (
     Labels,

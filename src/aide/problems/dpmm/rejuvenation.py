@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from aide._types import Key
+from aide._core.types import Key
 from aide.problems.dpmm.assignment import gibbs_step
 from aide.problems.dpmm.hyperparameters import (
     Noise,

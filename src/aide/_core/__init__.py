@@ -1,0 +1,1 @@
+"""The formalism and the arithmetic everything stands on."""

@@ -1,0 +1,113 @@
+r"""The two operations on which everything in this library stands.
+
+An inference algorithm draws random choices $u$ (its *trace*) and returns an output $x$; its joint
+law is $q(u, x)$, and its *output density* is $q(x) = \int q(u, x)\,du$, which nobody can compute.
+*Meta-inference* guesses a trace that could have led to a given output: $u \sim r(u; x)$. With
+
+$$\xi(u, x) = Z\, q(u, x) / r(u; x)$$
+
+a pair of operations suffices to measure the algorithm:
+
+- `simulate(key)` runs it and returns $x$ together with $\log\xi(u, x)$ for the trace it used;
+- `regenerate(key, value)` samples $u \sim r(u; x)$ and returns $\log\xi(u, x)$.
+
+Laws of every correct pair:
+
+1. $E_{u\sim r(\cdot;x)}[\xi(u,x)] = Z\,q(x)$ for every $x$.
+2. With $(x, \xi_1)$ from `simulate`, $\xi_2$ from `regenerate` at that $x$ and
+   $l = \log\xi_2 - \log\xi_1$: given $|l|$, $P(l > 0) = 1/(1 + e^{|l|})$.
+3. If the output determines the trace, $l = 0$.
+4. AIDE of an algorithm against itself is an upper bound on 0, and 0 if it is tractable.
+5. $E_{simulate}[h(x)/\xi] = 1/Z$ for every normalised density $h$ with support inside that of
+   $q$, if every trace that $r$ proposes there is possible: $\xi(u, x) > 0$ for $u \sim r(u; x)$.
+   Otherwise the mean is $E_h[P_r(\xi > 0)]/Z$, which is smaller.
+6. Let $(x_0, \xi_0)$ come from `simulate`, $x_1, \dots, x_K$ from $x_0$ by moves whose joint
+   density is symmetric in all $K + 1$ places, and $\xi_k$ from `regenerate` at $x_k$. Given the set
+   of pairs, number $k$ is the one from `simulate` with probability $\xi_k/\sum_j \xi_j$.
+
+The laws are tests (`tests/laws`), run on every algorithm of the library.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import numpy as np
+
+from aide._core.types import Key, LogProb, Value
+
+
+class Draw(NamedTuple):
+    r"""One run of an inference algorithm: its output $x$ and $\log\xi(u, x)$ for its own trace."""
+
+    value: Value
+    log_xi: LogProb
+
+
+@runtime_checkable
+class InferenceAlgorithm(Protocol):
+    r"""Anything with `simulate` and `regenerate`; no base class is needed.
+
+    Both methods handle *one* run; callers use `jax.vmap`. An optional attribute `log_z` states
+    $\log Z$: 0.0 if $\xi$ is an unbiased estimate of the normalised $q(x)$ (SMC, AIS, MCMC,
+    variational fits), `None` (the same as leaving it out) if unknown. An optional class attribute
+    `determines_log_xi = True` states that $\xi$ is a function of the output alone.
+    """
+
+    def simulate(self, key: Key) -> Draw:
+        r"""Sample $(u, x) \sim q(u, x)$; return $x$ and $\log\xi(u, x)$."""
+        ...
+
+    def regenerate(self, key: Key, value: Value) -> LogProb:
+        r"""Sample $u \sim r(u; x)$ for the given $x$; return $\log\xi(u, x)$."""
+        ...
+
+
+class Label(str):
+    """The name of an algorithm: a text that plays no part in what the algorithm computes.
+
+    As part of a pytree it has no leaves, and all labels have the same structure, so that a new name
+    compiles nothing. As a text it is like any other.
+    """
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class _AnyLabel:
+    """A label inside a pytree's structure, where all of them count as equal."""
+
+    text: Label = field(compare=False)
+
+
+jax.tree_util.register_pytree_node(
+    Label, lambda label: ((), _AnyLabel(label)), lambda structure, _: structure.text
+)
+
+
+def log_z_of(algorithm: Any) -> float | None:
+    r"""The algorithm's claim about $\log Z$, or `None` if it makes none."""
+    log_z = getattr(algorithm, "log_z", None)
+    if log_z is None:
+        return None
+    try:
+        is_scalar = np.shape(log_z) == () and not isinstance(log_z, str)
+        number = float(log_z) if is_scalar else np.nan
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number):
+        raise ValueError(
+            f"log_z of {describe(algorithm)} must be a finite number, or None if it is unknown, "
+            f"got {log_z!r}."
+        )
+    return number
+
+
+def describe(algorithm: Any) -> str:
+    """A short name for tables and messages: the algorithm's `label`, or its class and sizes."""
+    label = getattr(algorithm, "label", None)
+    if isinstance(label, str) and str(label):
+        return str(label)
+    name = type(algorithm).__name__
+    particles = getattr(algorithm, "num_particles", None)
+    return f"{name}, {particles} particles" if isinstance(particles, int) else name

@@ -1,0 +1,100 @@
+"""Distributions of any library: what the rest of the code asks of them."""
+
+import inspect
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from aide._core.algorithm import describe
+from aide._core.numerics import as_log
+from aide._core.types import Key, LogProb, Value
+
+
+def sample_from(distribution: Any, key: Key) -> Value:
+    """Draw one value from any object with `sample`; distrax and TFP call the key `seed`."""
+    sample = distribution.sample
+    if "seed" in inspect.signature(sample).parameters:
+        return in_full_precision(sample(seed=key))
+    return in_full_precision(sample(key))
+
+
+def in_full_precision(value: Value) -> Value:
+    r"""The same with all reals in JAX's default precision: double, where estimates are made.
+
+    A draw in single precision would be scored in single precision, and its $\log\xi$ would differ
+    by rounding (1e-7) between programs: what is exact would look random.
+    """
+
+    def promote(leaf: Any) -> Any:
+        is_real = jnp.issubdtype(jnp.result_type(leaf), jnp.floating)
+        return jnp.asarray(leaf, float) if is_real else leaf
+
+    return jax.tree.map(promote, value)
+
+
+def log_density_of(distribution: Any, x: Value) -> LogProb:
+    r"""The scalar log density of one value: a batch of distributions counts as their product.
+
+    It is normalised: the constant of an `aide.Tractable` (its `log_z`) is taken off. NumPyro's
+    `log_prob` may return anything outside the support; its `support` says where that is, and the
+    result is $-\infty$ there.
+    """
+    log_density = getattr(distribution, "log_density", None)
+    if log_density is not None:
+        _check_normalised("the distribution", distribution)
+        return as_log(log_density(x)) - getattr(distribution, "log_z", 0.0)
+    log_prob = as_log(distribution.log_prob(x))
+    support = getattr(distribution, "support", None)
+    if callable(support):
+        log_prob = jnp.where(jnp.asarray(support(x)), log_prob, -jnp.inf)
+    return jnp.sum(log_prob)
+
+
+def is_distribution(thing: Any) -> bool:
+    """Whether it is an instance with `sample` and a log density."""
+    density = getattr(thing, "log_density", None) or getattr(thing, "log_prob", None)
+    methods = (getattr(thing, "sample", None), density)
+    return not isinstance(thing, type) and all(callable(method) for method in methods)
+
+
+def check_distribution(name: str, thing: Any) -> None:
+    """Raise unless `thing` can be sampled and its normalised density evaluated."""
+    if not is_distribution(thing):
+        raise TypeError(
+            f"{name} must be an object with sample(key) and log_prob(x) (or log_density(x)), got "
+            f"{thing!r}. Pass an instance, or the two functions as aide.Tractable(sample, "
+            "log_density)."
+        )
+    _check_normalised(name, thing)
+
+
+def _check_normalised(name: str, thing: Any) -> None:
+    """Raise if it says itself that its constant is unknown; saying nothing means normalised."""
+    if hasattr(thing, "log_density") and getattr(thing, "log_z", 0.0) is None:
+        raise ValueError(
+            f"{name} must have a normalised density, but log_z of {describe(thing)} is None "
+            "(unknown). State its constant, log_z=...; a density without one can be log_joint, "
+            "never a start, prior or proposal."
+        )
+
+
+class LogDensityOf(eqx.Module):
+    """The log density of a distribution as a function that is a pytree."""
+
+    distribution: Any
+
+    def __call__(self, x: Value) -> LogProb:
+        """Evaluate it."""
+        return log_density_of(self.distribution, x)
+
+
+class SampleFrom(eqx.Module):
+    """The sampler of a distribution as a function that is a pytree."""
+
+    distribution: Any
+
+    def __call__(self, key: Key) -> Value:
+        """Draw one value."""
+        return sample_from(self.distribution, key)

@@ -1,0 +1,127 @@
+"""Where random numbers come from: streams for runs and meta-runs, keys for particles."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from aide._core.forked import check_not_forked
+from aide._core.tracing import check_concrete
+from aide._core.types import Key
+
+GOLD, TARGET = 0, 1
+"""Roles: whose output a run produced."""
+SIMULATE, OWN_META, CROSS_META = 0, 1, 2
+"""Purposes within a run: the run itself; meta-inference of its own algorithm; of the other one."""
+
+
+def as_key(key: Any) -> Key:
+    """Accept new-style keys and old `PRNGKey` arrays; reject everything else by name."""
+    check_not_forked()
+    check_concrete("this function", key)
+    dtype = getattr(key, "dtype", None)
+    if dtype == jnp.uint32 and key.shape in ((2,), (4,)):
+        key = jax.random.wrap_key_data(key, impl={2: "threefry2x32", 4: "rbg"}[key.shape[0]])
+        dtype = key.dtype
+    if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key) and key.shape == ():
+        return _as_threefry(key)
+    raise TypeError(f"key must be a single JAX key such as jax.random.key(0), got {key!r}.")
+
+
+def _as_threefry(key: Key) -> Key:
+    """Other generators are not vectorised run by run: chunks would change their numbers."""
+    if str(jax.random.key_impl(key)) == "threefry2x32":
+        return key
+    threefry = jax.random.key(0, impl="threefry2x32")
+    for word in jax.random.key_data(key).ravel():
+        threefry = jax.random.fold_in(threefry, word)
+    return threefry
+
+
+def stream_key(key: Key, role: int, purpose: int) -> Key:
+    """The key from which all runs of one role and purpose are derived."""
+    return jax.random.fold_in(jax.random.fold_in(key, role), purpose)
+
+
+def run_key(stream: Key, run: Any, meta: Any) -> Key:
+    """The key of one run or meta-run: a function of (key, role, purpose, run, meta) alone.
+
+    Batch size, order, device and the other algorithm cannot change it, so that runs can be
+    shared, extended, resumed and distributed.
+    """
+    return jax.random.fold_in(jax.random.fold_in(stream, run), meta)
+
+
+def derive(key: Key, index: Any) -> Key:
+    """A new key for each index, like `jax.random.fold_in` at a tenth of its cost.
+
+    Threefry is a keyed permutation, so keys need to be different, not random: hashing a key with
+    Threefry before using it, as `split` and `fold_in` do, doubles the work of a small random draw.
+    Here the second word is mixed with the index by a bijection (the finaliser of MurmurHash3) and
+    then into the first. For one key, different indices never collide; nesting does not commute.
+    As with `fold_in`, do not use `key` itself for anything else.
+
+    Args:
+        key: One key.
+        index: An integer or an array of them; the result has its shape.
+    """
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        key = jax.random.wrap_key_data(key)
+    index = jnp.asarray(index).astype(jnp.uint32)
+    if str(jax.random.key_impl(key)) != "threefry2x32":
+        folded = jax.vmap(lambda i: jax.random.fold_in(key, i))(index.ravel())
+        return folded.reshape(index.shape)
+    words = jax.random.key_data(key)
+    mixed = words[1] ^ (index * jnp.uint32(0x9E3779B9) + jnp.uint32(0x7F4A7C15))
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        mixed = (mixed ^ (mixed >> shift)) * jnp.uint32(factor)
+    mixed = mixed ^ (mixed >> 16)
+    first = words[0] ^ (mixed * jnp.uint32(0xCC9E2D51))
+    data = jnp.stack([jnp.broadcast_to(first, mixed.shape), mixed], axis=-1)
+    return jax.random.wrap_key_data(data, impl="threefry2x32")
+
+
+def derive_keys(key: Key, num: int) -> Key:
+    """`num` keys, like `jax.random.split` at a tenth of its cost; see `derive`."""
+    return derive(key, jnp.arange(num, dtype=jnp.uint32))
+
+
+def standard_uniform(key: Key, shape: tuple[int, ...] = (), dtype: Any = float) -> Array:
+    """The numbers of `jax.random.uniform` in [0, 1), three times faster on CPU.
+
+    JAX computes Threefry in a loop there, which XLA can neither fuse nor vectorise; written out,
+    it costs 2 ns instead of 7.
+    """
+    dtype = jnp.dtype(jax.dtypes.canonicalize_dtype(dtype))
+    partitionable = getattr(jax.config, "jax_threefry_partitionable", False)
+    plain = partitionable and dtype in (jnp.float32, jnp.float64)
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        key = jax.random.wrap_key_data(key)
+    size = math.prod(shape)
+    if not plain or str(jax.random.key_impl(key)) != "threefry2x32" or size >= 2**32:
+        return jax.random.uniform(key, shape, dtype)
+    words = jax.random.key_data(key)
+    counter = jnp.arange(size, dtype=jnp.uint32).reshape(shape)
+    high, low = _threefry(words[0], words[1], jnp.zeros_like(counter), counter)
+    if dtype == jnp.float32:
+        pattern = ((high ^ low) >> np.uint32(9)) | np.uint32(0x3F800000)
+    else:
+        pattern = (high.astype(jnp.uint64) << np.uint64(32)) | low.astype(jnp.uint64)
+        pattern = (pattern >> np.uint64(12)) | np.uint64(0x3FF0000000000000)
+    return jax.lax.bitcast_convert_type(pattern, dtype) - jnp.ones((), dtype)
+
+
+def _threefry(key_0: Array, key_1: Array, x_0: Array, x_1: Array) -> tuple[Array, Array]:
+    """Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror & Shaw 2011)."""
+    schedule = (key_0, key_1, key_0 ^ key_1 ^ np.uint32(0x1BD11BDA))
+    x_0, x_1 = x_0 + key_0, x_1 + key_1
+    for group in range(5):
+        for shift in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
+            x_0 = x_0 + x_1
+            x_1 = x_0 ^ ((x_1 << np.uint32(shift)) | (x_1 >> np.uint32(32 - shift)))
+        x_0 = x_0 + schedule[(group + 1) % 3]
+        x_1 = x_1 + schedule[(group + 2) % 3] + np.uint32(group + 1)
+    return x_0, x_1

@@ -1,0 +1,113 @@
+"""Checks of what a caller passed; every message names the argument, its value and the fix."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from aide._core.numerics import as_log
+
+MOST = 2**31 - 1
+"""Particles, steps and the like are numbered with 32 bits."""
+_deferred = ContextVar("deferred", default=False)
+
+
+def check_count(name: str, count: Any, minimum: int = 1) -> None:
+    """Raise unless `count` is an integer of at least `minimum`."""
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < minimum:
+        raise ValueError(f"{name} must be an integer of at least {minimum}, got {count!r}.")
+
+
+def check_size(name: str, count: Any, minimum: int = 1) -> None:
+    """Raise unless `count` is an integer of at least `minimum` that JAX can number."""
+    check_count(name, count, minimum)
+    if count > MOST:
+        raise ValueError(
+            f"{name} must be at most {MOST}, got {count}: one number for each of them would take "
+            f"{show_bytes(8 * int(count))}."
+        )
+
+
+def check_memory(what: str, num_bytes: int) -> None:
+    """Raise if an array cannot fit into the memory of this machine, before anything runs."""
+    memory = _memory()
+    if memory is not None and num_bytes > memory:
+        raise ValueError(
+            f"{what} would take {show_bytes(num_bytes)}, and this machine has "
+            f"{show_bytes(memory)} of memory. Ask for fewer, or spread them over several calls."
+        )
+
+
+def show_bytes(num_bytes: int) -> str:
+    """`8.8 TB`: a number of bytes for people."""
+    size, unit = float(num_bytes), "B"
+    for larger in ("kB", "MB", "GB", "TB", "PB", "EB"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{size:.3g} {unit}"
+
+
+def _memory() -> int | None:
+    """Bytes of physical memory, where the system tells."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def check_scalar(name: str, log_density: Any) -> Any:
+    """The value of a log density; raise unless it is one real number."""
+    if log_density is None or np.shape(log_density) != ():
+        raise ValueError(
+            f"{name} must return one number per state, got "
+            f"{'None' if log_density is None else f'shape {np.shape(log_density)}'}. A log density "
+            "of a vector must be summed over its components."
+        )
+    return as_log(log_density)
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Raise unless every entry of a concrete `value` is positive and finite."""
+    if isinstance(value, jax.core.Tracer):
+        return
+    array = np.asarray(value)
+    if not np.all((array > 0) & np.isfinite(array)):
+        raise ValueError(f"{name} must be positive and finite, got {value}.")
+
+
+def check_finite(name: str, value: Any) -> None:
+    """Raise unless every entry of a concrete `value` is a finite number."""
+    if not isinstance(value, jax.core.Tracer) and not np.all(np.isfinite(np.asarray(value))):
+        raise ValueError(f"{name} must be finite, got {value}.")
+
+
+def raise_if(log_xi: Any, predicate: Any, message: str) -> Any:
+    """Return `log_xi`, or raise a `ValueError` where the predicate holds.
+
+    Under `jax.jit` the error comes from the compiled code (`equinox.error_if`). The engine defers
+    it: the value becomes NaN, and the failing run is repeated outside of `jit` to raise.
+    """
+    if not isinstance(predicate, jax.core.Tracer):
+        if bool(predicate):
+            raise ValueError(message)
+        return log_xi
+    if _deferred.get():
+        return jnp.where(predicate, jnp.nan, log_xi)
+    return eqx.error_if(log_xi, predicate, message)
+
+
+@contextmanager
+def deferred_errors() -> Iterator[None]:
+    """Trace with `raise_if` turned into NaN."""
+    token = _deferred.set(True)
+    try:
+        yield
+    finally:
+        _deferred.reset(token)

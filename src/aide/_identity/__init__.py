@@ -1,5 +1,0 @@
-"""What an object is, as far as its results depend on it: data, settings and code."""
-
-from aide._identity.identity import Identity, identity_of, program_identity_of
-
-__all__ = ["Identity", "identity_of", "program_identity_of"]

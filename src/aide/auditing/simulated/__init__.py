@@ -1,0 +1,1 @@
+"""An algorithm against exact posteriors, on data simulated from its model."""

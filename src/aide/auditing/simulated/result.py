@@ -1,0 +1,200 @@
+r"""What simulated data say about an algorithm."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from aide._core.numerics import row_log_mean_exp
+from aide.auditing.simulated.runs import Pieces
+from aide.estimation.interval import (
+    check_level,
+    confidence_limit,
+    total_variation_bound,
+    unseen_share,
+)
+from aide.estimation.report import show
+from aide.estimation.summary import Mean, mean_of
+from aide.estimation.tails import HEAVY_TAIL, MIN_RUNS, pareto_shape
+
+FALSE_ALARM = 1e-4
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Simulated:
+    r"""AIDE against the exact posterior, averaged over simulated data sets.
+
+    Attributes:
+        pieces: $\log p$ and $\log\xi$ per data set.
+        log_z: What the algorithm claims about $\log Z$.
+        name: The algorithm.
+        why_slow: Why data sets were run one by one instead of compiled; empty if they were not.
+    """
+
+    pieces: Pieces
+    log_z: float | None
+    name: str
+    why_slow: str = ""
+
+    @property
+    def num_datasets(self) -> int:
+        """Number of data sets."""
+        return self.pieces.exact_log_joint.size
+
+    @property
+    def num_meta(self) -> int:
+        """M."""
+        return self.pieces.exact_log_xi.shape[1]
+
+    @cached_property
+    def upper_terms(self) -> np.ndarray:
+        r"""$\log p(x, y) - \log\hat\xi(x)$ at the exact draws: on average above $\log p(y)$."""
+        pieces = self.pieces
+        return pieces.exact_log_joint - row_log_mean_exp(pieces.exact_log_xi)
+
+    @cached_property
+    def lower_terms(self) -> np.ndarray:
+        r"""$\log p(x', y) - \log\hat\xi(x')$ at the outputs: on average below $\log p(y)$."""
+        pieces = self.pieces
+        return pieces.own_log_joint - row_log_mean_exp(pieces.own_log_xi[:, : self.num_meta])
+
+    @property
+    def terms(self) -> np.ndarray:
+        """Their difference, per data set."""
+        return self.upper_terms - self.lower_terms
+
+    @property
+    def value(self) -> float:
+        """Upper bound on the symmetrised KL divergence from the posterior, on average over data."""
+        return mean_of(self.terms).value
+
+    @property
+    def std_error(self) -> float:
+        """Standard error of `value`: data sets are independent, the two terms of one are not."""
+        return mean_of(self.terms).std_error
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Confidence interval for the expectation of `value`; see `confidence_limit`.
+
+        Law: with probability `level` it holds the mean of the terms, for some data sets of mass at
+        most `unseen(level)` left out.
+        """
+        check_level(level)
+        low, high = (confidence_limit((self.terms,), 0.5 + sign * level / 2) for sign in (-1, 1))
+        return low, high
+
+    def unseen(self, level: float = 0.95) -> float:
+        """Share of the data sets, draws and outputs that no run may have shown."""
+        check_level(level)
+        return unseen_share(self.num_datasets, level)
+
+    def total_variation(self, level: float = 0.95) -> float:
+        r"""Averaged over data, any probability differs from the posterior's by at most this much.
+
+        Law: holds with probability `level`. $V + \varepsilon$ as for `Estimate.total_variation`:
+        $E_y[TV(p_y, q_y)]$ is the total variation between the laws of $(x, y)$ and $(x', y)$, and
+        `value` bounds their symmetrised KL divergence.
+        """
+        seen = total_variation_bound(self.interval(level)[1])
+        return min(seen + self.unseen(level), 1.0)
+
+    @property
+    def log_evidence(self) -> tuple[Mean, Mean] | None:
+        r"""Lower and upper bound on $E_y[\log p(y)]$; `None` if $\log Z$ is unknown."""
+        if self.log_z is None:
+            return None
+        bounds = (mean_of(self.lower_terms), mean_of(self.upper_terms))
+        low, high = (Mean(bound.value + self.log_z, bound.std_error) for bound in bounds)
+        return low, high
+
+    @property
+    def looseness(self) -> Mean:
+        """Mean gap of two estimates of the log density, at the algorithm's own outputs.
+
+        It bounds what meta-inference adds there; at the exact draws nothing meters it.
+        """
+        own, num = self.pieces.own_log_xi, self.num_meta
+        return mean_of(row_log_mean_exp(own[:, :num]) - row_log_mean_exp(own[:, 1:]))
+
+    @cached_property
+    def consistency(self) -> float | None:
+        """P-value of the hypothesis that sampler, density and algorithm belong together.
+
+        See `aide.auditing.exchange`; `None` if there are too few data sets to judge.
+        """
+        from aide.auditing.exchange import exchange_p_value
+
+        return exchange_p_value(self.pieces)
+
+    @property
+    def consistent(self) -> bool:
+        """Whether `consistency` gives no reason for doubt, at a false-alarm rate of 1e-4."""
+        return self.consistency is None or self.consistency >= FALSE_ALARM
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to keep in mind about these numbers."""
+        found = []
+        if self.why_slow:
+            found.append(
+                "Data sets were run one by one, not compiled, because JAX could not trace them: "
+                f"{self.why_slow}"
+            )
+        if not self.consistent:
+            found.append(
+                f"Exact draws and outputs do not exchange as they must (p = {self.consistency:.1g})"
+                ": sample_joint and log_joint describe different models, or simulate and "
+                "regenerate are not a pair (see aide.check)."
+            )
+        num_infinite = int(np.isinf(self.terms).sum())
+        if num_infinite:
+            found.append(
+                f"In {num_infinite} of {self.num_datasets} data sets the posterior draw has no "
+                "mass under the algorithm, or its output none under the model: the bound is +inf."
+            )
+        elif self.num_datasets >= MIN_RUNS and self.terms.std() > 1e-9:
+            shape = pareto_shape(self.terms)
+            if shape > HEAVY_TAIL:
+                found.append(
+                    f"The terms are heavy-tailed (Pareto k = {shape:.2f} > {HEAVY_TAIL}): a few "
+                    "data sets dominate, and the standard error is too small."
+                )
+        return tuple(found)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Name and text of every line below the headline."""
+        found = []
+        if self.log_evidence is not None:
+            low, high = map(show, self.log_evidence)
+            found.append(("log evidence", f"{low} to {high} on average over data sets"))
+        if max(abs(self.looseness.value), self.looseness.std_error) > 1e-9:
+            text = f"{show(self.looseness)} nats from meta-inference at its own outputs"
+            found.append(("looseness", text))
+        text = (
+            "averaged over simulated data sets, any probability differs from the exact posterior's "
+            f"by at most {self.total_variation():.2g} (95%); real data may differ"
+        )
+        found.append(("reading", text))
+        share = f"data sets, draws or outputs rarer than {100 * self.unseen():.2g}% may be missing"
+        found.append(("unseen", f"{share}; they could add any number of nats"))
+        return found + [("note", text) for text in self.warnings]
+
+    @property
+    def headline(self) -> str:
+        """One line."""
+        low, high = self.interval()
+        value = show(Mean(self.value, self.std_error))
+        size = f"{self.num_datasets} data sets, M = {self.num_meta}"
+        return (
+            f"Symmetrised KL(posterior, algorithm) ≤ {value} nats   95%: {low:.3g} to {high:.3g}"
+            f"   {size}"
+        )
+
+    def __repr__(self) -> str:
+        return "\n".join([self.headline, *(f"  {a:<13} {b}" for a, b in self.rows())])
+
+    def __rich__(self) -> Any:
+        from aide.auditing.table import two_columns
+
+        return two_columns(f"{self.name} on simulated data", [("", self.headline), *self.rows()])

@@ -1,0 +1,158 @@
+r"""One simulated data set: a free exact posterior sample, one run, and $\log\xi$ at both.
+
+$(x, y) \sim p(x, y)$ makes $x$ an exact draw of $p(x \mid y)$ (Grosse, Ancha & Roy 2016).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from aide._core.algorithm import Draw
+from aide._core.numerics import as_log
+from aide._core.random import run_key
+from aide._core.tracing import is_refusal
+from aide._core.types import Key, LogProb, Value
+from aide._core.validate import check_scalar
+from aide.algorithms.python import PythonAlgorithm
+from aide.draws.draw import draw
+from aide.running.programs import get_program, program_session, run_chunks
+
+
+class PlainPython(Exception):
+    """The algorithm for a data set cannot be traced at all."""
+
+
+class Study(eqx.Module):
+    """A model that can be simulated, and an algorithm for each of its data sets."""
+
+    sample_joint: Callable[[Key], tuple[Value, Any]]
+    log_joint: Callable[[Value, Any], Any]
+    algorithm_for: Callable[[Any], Any]
+    num_meta: int = eqx.field(static=True)
+
+
+class Pieces(NamedTuple):
+    r"""Per data set, all that the result needs: arrays of JAX inside a run, of NumPy outside.
+
+    Attributes:
+        exact_log_joint: $\log p(x, y)$ at the exact draw.
+        exact_log_xi: $\log\xi$ of M fresh traces there.
+        own_log_joint: $\log p(x', y)$ at the algorithm's output.
+        own_log_xi: $\log\xi$ there: its own trace, then M fresh ones.
+        exact_value: $x$ as a row of numbers.
+        own_value: $x'$ as a row of numbers.
+        data: $y$ as a row of numbers.
+    """
+
+    exact_log_joint: Any
+    exact_log_xi: Any
+    own_log_joint: Any
+    own_log_xi: Any
+    exact_value: Any
+    own_value: Any
+    data: Any
+
+
+def run_study(study: Study, key: Key, num: int) -> tuple[Pieces, str]:
+    """All data sets: compiled once where data sets can be traced, otherwise one by one.
+
+    Also says why they were run one by one; nothing if they were not.
+    """
+    with jax.enable_x64(True), program_session():
+        try:
+            program, arrays = get_program(_one_data_set, study, (key, jnp.uint32(0)))
+        except Exception as error:
+            if not isinstance(error, PlainPython) and not is_refusal(error):
+                raise
+            return _one_by_one(study, key, num), str(error).splitlines()[0]
+        rows = (np.arange(num, dtype=np.uint32),)
+        size = program.chunk_size(num)
+        return run_chunks(program, arrays, key, rows, size, lambda done: None), ""
+
+
+def first_data_set(study: Study, key: Key) -> tuple[Value, Any]:
+    """The exact draw and the data of the first data set, outside of compiled code."""
+    with jax.enable_x64(True):
+        pair = study.sample_joint(run_key(key, 0, 0))
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise TypeError(f"sample_joint(key) must return (x, y), got {type(pair).__name__}.")
+    return pair
+
+
+def _one_data_set(study: Study, stream: Key, run: Any) -> Pieces:
+    key_joint, key_run, key_exact, key_own = (run_key(stream, run, part) for part in range(4))
+    x, y = study.sample_joint(key_joint)
+    algorithm = study.algorithm_for(y)
+    if isinstance(algorithm, PythonAlgorithm):
+        raise PlainPython("the algorithm is plain Python code")
+    own, log_xi = algorithm.simulate(key_run)
+    x = _like(own, x)
+
+    def score(key: Key, value: Value) -> LogProb:
+        keys = jax.random.split(key, study.num_meta)
+        return jax.lax.map(lambda k: as_log(algorithm.regenerate(k, value)), keys)
+
+    return Pieces(
+        check_scalar("log_joint", study.log_joint(x, y)),
+        score(key_exact, x),
+        as_log(study.log_joint(own, y)),
+        jnp.concatenate([as_log(log_xi)[None], score(key_own, own)]),
+        *map(_flat, (x, own, y)),
+    )
+
+
+def _one_by_one(study: Study, key: Key, num: int) -> Pieces:
+    pieces = []
+    for run in range(num):
+        x, y = study.sample_joint(run_key(key, run, 0))
+        x = jax.tree.map(np.asarray, x)
+        algorithm = study.algorithm_for(y)
+        found = draw(
+            run_key(key, run, 1),
+            Given(x),
+            algorithm,
+            num_gold=1,
+            num_target=1,
+            num_meta_target=study.num_meta,
+            keep_values=True,
+            progress=False,
+        )
+        own = jax.tree.map(lambda a: a[0], found.target.values)
+        at = [float(check_scalar("log_joint", study.log_joint(value, y))) for value in (x, own)]
+        log_xi = (found.gold.cross[0], found.target.own[0])
+        flat = (np.asarray(_flat(value)) for value in (x, own, y))
+        pieces.append(Pieces(at[0], log_xi[0], at[1], log_xi[1], *flat))
+    return Pieces(*(np.array(column) for column in zip(*pieces, strict=True)))
+
+
+class Given(eqx.Module):
+    """A value that is already there, in the place of a gold standard."""
+
+    value: Value
+
+    def simulate(self, key: Key) -> Draw:
+        """Return it."""
+        return Draw(jax.tree.map(jnp.asarray, self.value), jnp.zeros(()))
+
+    def regenerate(self, key: Key, value: Value) -> LogProb:
+        """Nothing is known about its density."""
+        return jnp.zeros(())
+
+
+def _flat(tree: Any) -> Any:
+    leaves = [jnp.ravel(jnp.asarray(leaf)).astype(float) for leaf in jax.tree.leaves(tree)]
+    return jnp.concatenate([jnp.zeros(0), *leaves])
+
+
+def _like(own: Value, x: Value) -> Value:
+    shapes = [jax.tree.map(jnp.shape, tree) for tree in (x, own)]
+    if jax.tree.structure(own) != jax.tree.structure(x) or shapes[0] != shapes[1]:
+        raise ValueError(
+            "sample_joint and the algorithm must give x in the same structure and shape, got "
+            f"{shapes[0]} from sample_joint and {shapes[1]} from the algorithm."
+        )
+    return jax.tree.map(lambda a, like: jnp.asarray(a, jnp.result_type(like)), x, own)

@@ -1,0 +1,1 @@
+"""Is a pair of operations what it claims to be?"""

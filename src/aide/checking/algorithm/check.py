@@ -1,0 +1,153 @@
+r"""`aide.check`: do an algorithm's two operations obey the laws?
+
+No knowledge of the output density is needed. The algorithm is shrunk to few particles and short
+horizons (`shrink`), run, and judged:
+
+| law | what it says | sees |
+|---|---|---|
+| 1 | $E_r[\xi] = Z\,q(x)$, on a region of typical outputs | wrong or unnormalised densities |
+| 2 | given $|l|$ and $x$, $P(l > 0) = 1/(1 + e^{|l|})$ | operations that do not fit together |
+| 3 | $l = 0$ if the output determines the trace | the same, exactly |
+| 4 | AIDE against itself is at least 0 | the same, coarsely |
+| 5 | $E_{simulate}[h(x)/\xi] = 1/Z$ | densities, through `simulate` |
+| 6 | among moved copies, the k-th is the output with chance $\xi_k/\sum_j\xi_j$ | shapes |
+
+The chance that a correct algorithm fails, over all tests together, is at most `false_alarm`, at
+every sample size and every tail: signs are judged given all else (`orders`), means of non-negative
+terms by bets against "too large" (`betting`), outputs among moved copies given the sets (`moved`).
+Runs are independent by construction; reference draws that a sampler picks from must be, too: of a
+Markov chain use a thinned part.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from aide._core.algorithm import describe, log_z_of
+from aide._core.random import as_key
+from aide._core.validate import check_count
+from aide.checking.algorithm.density import DensityRuns, density_evidence, untested
+from aide.checking.algorithm.evidence import Evidence
+from aide.checking.algorithm.features import Features
+from aide.checking.algorithm.locate import locate, log_ratios, wrong_kernels
+from aide.checking.algorithm.moved_runs import moved_law
+from aide.checking.algorithm.region import fit_region, repeated
+from aide.checking.algorithm.report import CheckReport
+from aide.checking.algorithm.shrink import Variant, determines_trace, variants_of
+from aide.checking.algorithm.swap import ROUNDING, exchange_evidence, self_evidence, swap_evidence
+from aide.draws.draw import draw
+from aide.draws.outputs import check_algorithm
+from aide.running.programs import compile_quickly
+
+CHUNK = 1000
+KERNEL_RUNS = 100_000
+SAME = 1e-6
+"""Largest |l| that counts as 0 where law 3 holds."""
+
+
+def check(
+    key: Any,
+    algorithm: Any,
+    *,
+    num_runs: int = 18_000,
+    false_alarm: float = 1e-4,
+    shrink: bool = True,
+    find: bool = True,
+    progress: bool | None = None,
+) -> CheckReport:
+    """Test the laws on an algorithm of the user.
+
+    Args:
+        key: A JAX key.
+        algorithm: Anything with `simulate(key)` and `regenerate(key, value)`.
+        num_runs: Runs of `simulate`, shared by all versions of the algorithm that are tested.
+        false_alarm: Chance that a correct algorithm is reported as wrong.
+        shrink: Also test versions with 1, 2 and 3 particles and few steps, where errors show best.
+            An algorithm of your own takes part if it is a dataclass with `num_particles`, or has a
+            method `shrunk()` returning a dict of named small versions.
+        find: On failure, look for the first wrong move of an SMC algorithm.
+        progress: Show progress bars; by default where a person waits.
+    """
+    key = as_key(key)
+    check_algorithm("algorithm", algorithm)
+    check_count("num_runs", num_runs, 600)
+    if not 0 < false_alarm < 1:
+        raise ValueError(f"false_alarm must lie strictly between 0 and 1, got {false_alarm}.")
+    variants = variants_of(algorithm) if shrink else [Variant("as given", algorithm)]
+    shares = np.array([variant.share for variant in variants])
+    numbers = (num_runs * shares / shares.sum()).astype(int)
+    evidence: list[Evidence] = []
+    with compile_quickly():
+        for index, variant in enumerate(variants):
+            subkey = jax.random.fold_in(key, index)
+            evidence += _examine(subkey, variant, int(numbers[index]), progress)
+        single = tuple(variant.name for variant in variants if variant.has_one_particle)
+        report = CheckReport(describe(algorithm), tuple(evidence), false_alarm, num_runs, single)
+        if find and any(item.law in (2, 3) for item in report.failures):
+            subkey = jax.random.fold_in(key, len(variants))
+            kernels = wrong_kernels(subkey, algorithm, KERNEL_RUNS)
+            place = locate(subkey, algorithm, min(int(numbers.max()), 6000))
+            report = report.with_place(place, kernels)
+    return report
+
+
+def _examine(key: Any, variant: Variant, num_runs: int, progress: bool | None) -> list[Evidence]:
+    """All tests of one version: pilot runs fit the region and the features, fresh runs judge."""
+    name, algorithm = variant.name, variant.algorithm
+    key_pilot, key_main, key_moved = jax.random.split(key, 3)
+    num_pilot = num_runs // 5
+    pilot = _draw(key_pilot, algorithm, algorithm, 1, num_pilot, progress)
+    features = Features(pilot.target.values)
+    if variant.has_density:
+        region = fit_region(pilot.target.values)
+    else:
+        region = "the density is left out here"
+    num, log_z = num_runs - num_pilot, log_z_of(algorithm)
+    if isinstance(region, str):
+        draws = _draw(key_main, algorithm, algorithm, 1, num, progress)
+        densities = untested(region, log_z, name, num)
+    else:
+        draws = _draw(key_main, region, algorithm, num, num, progress)
+        real = region.layout.real_numbers(draws.target.values)
+        runs = DensityRuns(
+            log_weight=draws.gold.cross[:, 0] - draws.gold.own[:, 0],
+            log_inverse=draws.target.cross[:, 0] - draws.target.own[:, 0],
+            is_atom=repeated(real),
+            at_region=features(draws.gold.values),
+            at_outputs=features(draws.target.values),
+        )
+        densities = density_evidence(runs, log_z, name)
+    if variant.has_density:
+        own, values = draws.target.own[:, 0], draws.target.values
+        moved = moved_law(key_moved, algorithm, pilot.target.values, values, own, CHUNK, name)
+        densities = [*densities, moved]
+    log_ratio = log_ratios(draws.target.own)
+    if determines_trace(algorithm):
+        return [_same_evidence(log_ratio, name), *densities]
+    swap = swap_evidence(log_ratio, features(draws.target.values), name)
+    if np.abs(log_ratio).max() <= ROUNDING:
+        return [swap, *densities]
+    return [swap, exchange_evidence(log_ratio, name), self_evidence(log_ratio, name), *densities]
+
+
+def _same_evidence(log_ratio: np.ndarray, name: str) -> Evidence:
+    """Law 3."""
+    largest = float(np.abs(log_ratio).max())
+    words = f"the output determines the trace: |l| is at most {largest:.2g}"
+    return Evidence(3, name, float(largest <= SAME), words, log_ratio.size)
+
+
+def _draw(
+    key: Any, gold: Any, target: Any, num_gold: int, num_target: int, progress: bool | None
+) -> Any:
+    return draw(
+        key,
+        gold,
+        target,
+        num_gold=num_gold,
+        num_target=num_target,
+        keep_values=True,
+        chunk_size=CHUNK,
+        progress=progress,
+    )

@@ -1,0 +1,170 @@
+r"""Law 6 on the runs of `aide.check`: outputs of one version, hidden among moved copies."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from aide._core.random import TARGET
+from aide.checking.algorithm.evidence import Evidence
+from aide.checking.algorithm.moved import moved_evidence
+from aide.checking.algorithm.region import MOST_REPEATED, Layout, repeated
+from aide.running.operations import Chunk, regenerate_runs
+from aide.running.programs import program_session
+
+LAW = 6
+MOST_OUTPUTS = 1000
+"""Outputs that are moved: each costs eight runs of `regenerate`."""
+SHARE = 0.25
+"""Largest share of the runs whose outputs are moved."""
+SINGULAR = 1e10
+"""Condition number of correlations from which on outputs lie on a subspace."""
+
+
+class Numbers(NamedTuple):
+    """Outputs as rows of numbers, and what kind of number each column is.
+
+    Attributes:
+        rows: One row per run.
+        is_integer: Columns that move by steps of one.
+        is_fixed: Columns that do not move: booleans, and reals of few values or with atoms.
+    """
+
+    rows: Float[np.ndarray, "n d"]
+    is_integer: Bool[np.ndarray, " d"]
+    is_fixed: Bool[np.ndarray, " d"]
+
+
+class _NoNumber(Exception):
+    """A moved copy has no log xi."""
+
+
+def moved_law(
+    key: Any,
+    algorithm: Any,
+    pilot: Any,
+    values: Any,
+    own: Float[np.ndarray, " n"],
+    chunk_size: int,
+    variant: str,
+) -> Evidence:
+    r"""Judge law 6 on the first different outputs of `values`; `own` is $\log\xi$ of `simulate`.
+
+    `pilot`, outputs of other runs, says which numbers have a density.
+    """
+    num_runs = len(own)
+    known, numbers = _numbers(pilot, pilot), _numbers(pilot, values)
+    chosen = _chosen(numbers, min(MOST_OUTPUTS, int(SHARE * num_runs)))
+    numbers, own = numbers._replace(rows=numbers.rows[chosen]), own[chosen]
+    why_not = _why_not(known, numbers)
+    if why_not:
+        return Evidence(LAW, variant, None, why_not, num_runs)
+    key_moves, key_runs = jax.random.split(key)
+    begin, chunk = 0, Chunk(num_runs, chunk_size)
+
+    def score(
+        rows: Int[np.ndarray, " m"], copies: Float[np.ndarray, "m d"]
+    ) -> Float[np.ndarray, " m"]:
+        nonlocal begin
+        runs = np.arange(begin, begin + len(rows))
+        begin += len(rows)
+        moved = _join(values, copies)
+        log_xi = regenerate_runs(
+            key_runs, TARGET, algorithm, moved, runs, np.zeros(1, int), False, chunk, _ignore
+        )[:, 0]
+        bad = np.isnan(log_xi) | (log_xi == np.inf)
+        if bad.any():
+            row = int(np.argmax(bad))
+            x = jax.tree.map(lambda a: np.array2string(a[row], threshold=8), moved)
+            raise _NoNumber(
+                f"log_xi is {log_xi[row]} at x = {x}, a moved output: -inf is the answer where x "
+                "is impossible"
+            )
+        return log_xi
+
+    seed = int(jax.random.bits(key_moves))
+    try:
+        with jax.enable_x64(True), program_session():
+            found = moved_evidence(seed, numbers.rows, own, score, *numbers[1:])
+    except _NoNumber as error:
+        return Evidence(LAW, variant, None, str(error), num_runs)
+    if found.num == 0:
+        words = f"too few of {len(chosen)} different outputs could be moved: raise num_runs"
+        return Evidence(LAW, variant, None, words, num_runs)
+    words = (
+        f"{found.worst} averages {found.seen:.3g} at {found.num} outputs; xi at their moved "
+        f"copies says {found.expected:.3g}"
+    )
+    return Evidence(LAW, variant, found.p_value, words, num_runs)
+
+
+def _chosen(numbers: Numbers, num: int) -> Int[np.ndarray, " m"]:
+    """The first different outputs; integers alone may well occur again."""
+    if (numbers.is_integer | numbers.is_fixed).all():
+        return np.arange(num)
+    return np.sort(np.unique(numbers.rows, axis=0, return_index=True)[1])[:num]
+
+
+def _numbers(pilot: Any, values: Any) -> Numbers:
+    """All numbers of outputs, leaf by leaf; `pilot` decides what kind they are."""
+    rows, is_integer, is_fixed = [], [], []
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(pilot)]
+    unique = _different(np.concatenate([_flat(leaf) for leaf in leaves], axis=1))
+    begin = 0
+    for leaf, other, kind in zip(
+        leaves, jax.tree.leaves(values), Layout.of(pilot).leaves, strict=True
+    ):
+        end = begin + _flat(leaf).shape[1]
+        for column in unique[:, begin:end].T:
+            integer = leaf.dtype.kind in "iu"
+            has_atoms = float(repeated(column[:, None]).mean()) > MOST_REPEATED
+            is_integer.append(integer)
+            is_fixed.append(not integer and (not kind[2] or has_atoms))
+        rows.append(_flat(np.asarray(other)))
+        begin = end
+    return Numbers(np.concatenate(rows, axis=1), np.array(is_integer), np.array(is_fixed))
+
+
+def _why_not(known: Numbers, numbers: Numbers) -> str:
+    """Why these outputs cannot be moved, in words; empty if they can."""
+    is_real = ~known.is_integer & ~known.is_fixed
+    if known.is_fixed.all():
+        return "no number of the output can be moved: real numbers repeat, or are not numbers"
+    if not (np.isfinite(known.rows).all() and np.isfinite(numbers.rows).all()):
+        return "outputs contain infinite numbers"
+    real = _different(known.rows)[:, is_real]
+    size = real.shape[1]
+    if size and len(real) <= size:
+        return f"{len(real)} different pilot outputs are too few for {size} real numbers"
+    if size:
+        standard = (real - real.mean(axis=0)) / np.where(real.std(axis=0) > 0, real.std(axis=0), 1)
+        if np.linalg.cond(standard.T @ standard / len(real)) > SINGULAR:
+            return "continuous outputs lie on a subspace: they have no density"
+    return ""
+
+
+def _join(like: Any, rows: Float[np.ndarray, "m d"]) -> Any:
+    """Rows of numbers as stacked outputs of the structure, shapes and types of `like`."""
+    leaves, tree = jax.tree.flatten(like)
+    sizes = [_flat(leaf).shape[1] for leaf in leaves]
+    parts = np.split(rows, np.cumsum(sizes)[:-1], axis=1)
+    joined = [
+        (part if leaf.dtype.kind == "f" else np.rint(part))
+        .astype(leaf.dtype)
+        .reshape(-1, *leaf.shape[1:])
+        for part, leaf in zip(parts, leaves, strict=True)
+    ]
+    return jax.tree.unflatten(tree, joined)
+
+
+def _flat(leaf: np.ndarray) -> Float[np.ndarray, "n d"]:
+    return leaf.reshape(len(leaf), -1).astype(np.float64)
+
+
+def _different(rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m d"]:
+    return np.unique(rows, axis=0)
+
+
+def _ignore(done: int) -> None:
+    """Nobody waits for these few runs."""

@@ -1,0 +1,175 @@
+r"""A distribution fitted to outputs, whose support is known exactly: where laws 1 and 5 look.
+
+Discrete parts of an output take a configuration seen often in pilot runs, with its frequency;
+continuous parts are uniform on an ellipsoid that holds three quarters of the pilot outputs of that
+configuration. Being bounded and compactly supported, it keeps the ratios of both laws tame.
+"""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from aide._core.normal import standard_normal
+from aide._core.random import derive_keys
+from aide._core.search import draw_index
+from aide._core.types import Key, LogProb, Value
+
+MOST_DIMENSIONS = 50
+"""Continuous dimensions beyond which an ellipsoid holds nothing typical."""
+MIN_PILOTS = 20
+"""Pilot outputs per continuous dimension that an ellipsoid needs."""
+MOST_REPEATED = 0.01
+"""Share of the outputs with a real number that comes again."""
+MOST_CONFIGURATIONS = 256
+FEW_VALUES = 0.05
+"""Different values per output up to which floating-point numbers count as discrete."""
+MIN_SEEN = 20
+"""Pilot outputs that a configuration needs."""
+SHARE = 0.75
+"""Share of a configuration's pilot outputs inside its ellipsoid."""
+MIN_MASS = 0.02
+"""Share of the outputs that must lie in the region."""
+
+
+class Layout(eqx.Module):
+    """How to take an output apart into continuous and discrete numbers, and put it together."""
+
+    tree: Any = eqx.field(static=True)
+    leaves: tuple[tuple[tuple[int, ...], str, bool], ...] = eqx.field(static=True)
+    """Shape, dtype and whether it is continuous, of every leaf."""
+
+    @staticmethod
+    def of(values: Any) -> "Layout":
+        """The layout of stacked outputs: floating-point leaves of many values are continuous."""
+        leaves, tree = jax.tree.flatten(values)
+        kinds = [a.dtype.kind == "f" and np.unique(a).size > FEW_VALUES * len(a) for a in leaves]
+        facts = zip(leaves, kinds, strict=True)
+        return Layout(tree, tuple((a.shape[1:], str(a.dtype), kind) for a, kind in facts))
+
+    def real_numbers(self, values: Any) -> np.ndarray:
+        """The continuous numbers of stacked outputs, one row each."""
+        with jax.enable_x64(True):
+            return np.asarray(jax.vmap(self.split)(values)[0])
+
+    def split(self, value: Value) -> tuple[Array, Array]:
+        """The continuous and the discrete numbers of one output."""
+        parts: dict[bool, list[Array]] = {True: [jnp.zeros(0)], False: [jnp.zeros(0)]}
+        for leaf, (_, _, is_real) in zip(jax.tree.leaves(value), self.leaves, strict=True):
+            parts[is_real].append(jnp.ravel(leaf).astype(float))
+        return jnp.concatenate(parts[True]), jnp.concatenate(parts[False])
+
+    def join(self, real: Array, rest: Array) -> Value:
+        """The output with these numbers."""
+        leaves, begins = [], {True: 0, False: 0}
+        for shape, dtype, is_real in self.leaves:
+            end = begins[is_real] + math.prod(shape)
+            numbers = (real if is_real else rest)[begins[is_real] : end]
+            leaves.append(numbers.reshape(shape).astype(dtype))
+            begins[is_real] = end
+        return jax.tree.unflatten(self.tree, leaves)
+
+
+class Region(eqx.Module):
+    """The distribution; an algorithm with a known density for `aide.draw`."""
+
+    layout: Layout
+    configurations: Float[np.ndarray, "num discrete"]
+    probabilities: Float[np.ndarray, " num"]
+    centres: Float[np.ndarray, "num real"]
+    factor: Float[np.ndarray, "real real"]
+    inverse: Float[np.ndarray, "real real"]
+    log_volume: float
+
+    @property
+    def log_z(self) -> float:
+        """Normalised."""
+        return 0.0
+
+    @property
+    def label(self) -> str:
+        """A name for progress bars."""
+        return "region of typical outputs"
+
+    def simulate(self, key: Key) -> Any:
+        """Sample an output and its log density."""
+        x = self.sample(key)
+        return x, self.log_density(x)
+
+    def regenerate(self, key: Key, value: Value) -> LogProb:
+        """The log density; the key is not used."""
+        return self.log_density(value)
+
+    def sample(self, key: Key) -> Value:
+        """A configuration by its frequency; a uniform point of the ellipsoid around its centre."""
+        key_which, key_point = derive_keys(key, 2)
+        which = draw_index(key_which, jnp.asarray(self.probabilities))
+        size = self.centres.shape[1]
+        # d coordinates of a uniform point on the sphere in d + 2 dimensions fill the ball evenly.
+        sphere = standard_normal(key_point, (size + 2,))
+        ball = sphere[:size] / jnp.sqrt(jnp.sum(sphere**2))
+        real = jnp.asarray(self.centres)[which] + jnp.asarray(self.factor) @ ball
+        return self.layout.join(real, jnp.asarray(self.configurations)[which])
+
+    def log_density(self, x: Value) -> LogProb:
+        """Minus infinity outside the region."""
+        real, rest = self.layout.split(x)
+        same = jnp.all(jnp.asarray(self.configurations) == rest, axis=1)
+        offsets = (real - jnp.asarray(self.centres)) @ jnp.asarray(self.inverse).T
+        inside = same & (jnp.sum(offsets**2, axis=1) <= 1.0)
+        mass = jnp.sum(jnp.where(inside, jnp.asarray(self.probabilities), 0.0))
+        return jnp.log(mass) - self.log_volume
+
+
+def repeated(real: np.ndarray) -> np.ndarray:
+    """Whether any of a row's real numbers comes again in the same column: there is no density."""
+    found = np.zeros(len(real), bool)
+    for column in real.T:
+        _, which, counts = np.unique(column, return_inverse=True, return_counts=True)
+        found |= counts[which.reshape(-1)] > 1
+    return found
+
+
+def fit_region(values: Any) -> Region | str:
+    """Fit to pilot outputs (stacked), or say in words why that cannot be done."""
+    values = jax.tree.map(np.asarray, values)
+    layout = Layout.of(values)
+    with jax.enable_x64(True):
+        real, rest = jax.tree.map(np.asarray, jax.vmap(layout.split)(values))
+    num = len(real)
+    if not np.isfinite(real).all():
+        return "outputs contain infinite numbers"
+    size = real.shape[1]
+    if size > MOST_DIMENSIONS:
+        return f"outputs have {size} continuous dimensions, more than {MOST_DIMENSIONS}"
+    if num < MIN_PILOTS * size:
+        return f"{num} pilot runs are too few for {size} continuous dimensions: raise num_runs"
+    if repeated(real).mean() > MOST_REPEATED:
+        return "real numbers of the output repeat: they have no density there"
+    rows, which, counts = np.unique(rest, axis=0, return_inverse=True, return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:MOST_CONFIGURATIONS]
+    order = order[counts[order] >= max(MIN_SEEN, size + 2)]
+    if counts[order].sum() < MIN_MASS * num:
+        return "hardly any discrete configuration of the output comes twice"
+    which = which.reshape(-1)
+    centres = np.stack([real[which == row].mean(axis=0) for row in order])
+    factor, log_volume = np.zeros((size, size)), 0.0
+    if size:
+        offsets = np.concatenate(
+            [real[which == r] - c for r, c in zip(order, centres, strict=True)]
+        )
+        covariance = offsets.T @ offsets / len(offsets)
+        if np.linalg.cond(covariance) > 1e10:
+            return "continuous outputs lie on a subspace: they have no density"
+        factor = np.linalg.cholesky(covariance)
+        squared = np.sum(np.linalg.solve(factor, offsets.T) ** 2, axis=0)
+        factor = factor * np.sqrt(np.quantile(squared, SHARE))
+        log_ball = 0.5 * size * math.log(math.pi) - math.lgamma(0.5 * size + 1)
+        log_volume = log_ball + float(np.log(np.diag(factor)).sum())
+    inverse = np.linalg.inv(factor) if size else factor
+    shares = counts[order] / counts[order].sum()
+    return Region(layout, rows[order], shares, centres, factor, inverse, log_volume)

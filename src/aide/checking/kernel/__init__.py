@@ -1,0 +1,1 @@
+"""Does a kernel leave its density invariant, and is its reversal right?"""

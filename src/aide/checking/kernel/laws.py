@@ -1,0 +1,151 @@
+r"""The first law of a kernel: $\pi(dx) K(x, dy) = \pi(dy) K^*(y, dx)$ for its claimed reversal.
+
+With $x \sim s$ and $w = \pi/s$, a step of $K$ to $y$ gives the pair $(a, b) = (x, y)$ with density
+$1/w(a)$ relative to $\pi(da) K(a, db)$; a step of $K^*$ to $z$ gives $(a, b) = (z, x)$ with density
+$1/w(b)$. So if a fair coin decides which of the two is made, the pair alone gives the odds
+$w(b) : w(a)$ for $K$: *whatever* the kernel, and for every start. For a reversible kernel no coin
+is needed: given the two states, $x$ came first with odds $w(y) : w(x)$. The terms
+
+$$T = w(x)\,H(x, y)\,m(x)\,m(y) \quad\text{or}\quad T = -w(x)\,H(z, x)\,m(x)\,m(z), \qquad
+  m = \min\{1, c/w\},$$
+
+are then two known numbers with known odds and mean zero, and their sum is judged exactly (see
+`orders`), however rare the large ones are. $H$ runs over $f(x) g(y)$ and odd functions of the jump.
+On pilot runs the columns with the largest deviations and the best linear combination of all are
+picked; fresh runs judge these few.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from aide.checking.kernel.functions import Functions, View
+from aide.checking.orders import deviations, order_p_values
+
+NUM_PICKED = 8
+RIDGE = 0.05
+
+
+@dataclass(frozen=True)
+class LawTest:
+    """One law, tested.
+
+    Attributes:
+        law: `reversible`, `reversal` or `invariance`.
+        p_value: Chance of so large a deviation if the law holds, over all functions together; an
+            upper bound at every sample size, start and tail of the weights.
+        z: The largest deviation in standard errors.
+        function: Where it was seen.
+    """
+
+    law: str
+    p_value: float
+    z: float
+    function: str
+
+
+class Pairs(NamedTuple):
+    """Terms as they were seen and as they would be the other way round, and the log odds.
+
+    Attributes:
+        gap: Log odds of the way that was seen; infinite where the pair says nothing.
+        seen: One row a run, one column per function of two states.
+        other: The same, the other way round.
+    """
+
+    gap: np.ndarray
+    seen: np.ndarray
+    other: np.ndarray
+
+
+Terms = Callable[[View], Pairs]
+
+
+def reversal_terms(
+    functions: Functions, both_ways: bool, rng: np.random.Generator
+) -> tuple[Terms, list[str]]:
+    """Terms of the law, one column per $H$, and their names.
+
+    Of a reversible kernel (`both_ways`) exchanging $f$ and $g$ changes the sign alone.
+    """
+    names, size = functions.names, len(functions.names)
+    first, second = np.triu_indices(size, 1) if both_ways else np.indices((size, size))
+    first, second = first.ravel(), second.ravel()
+
+    def terms(view: View) -> Pairs:
+        there = view.before[:, first] * view.after[:, second]
+        back = view.reverse[:, first] * view.before[:, second]
+        if both_ways:
+            size, log_weight = np.concatenate([there - back, view.jumps], 1), view.log_weight_after
+        else:
+            is_forward = rng.random(len(there)) < 0.5
+            forward = np.concatenate([there, view.jumps], axis=1)
+            backward = np.concatenate([-back, view.jumps_reverse], axis=1)  # H(z, x) = -H(x, z)
+            size = np.where(is_forward[:, None], forward, backward)
+            log_weight = np.where(is_forward, view.log_weight_after, view.log_weight_reverse)
+        return _weigh(size, view.log_weight, log_weight)
+
+    labels = [f"{names[i]} before and {names[j]} after" for i, j in zip(first, second, strict=True)]
+    return terms, labels + functions.jump_names
+
+
+def _weigh(size: np.ndarray, log_start: np.ndarray, log_end: np.ndarray) -> Pairs:
+    # A start where the density is 0, or an end that the start cannot reach, says nothing.
+    silent = (log_start == -np.inf) | (log_end == np.inf)
+    log_start, log_end = np.where(silent, 0.0, log_start), np.where(silent, 0.0, log_end)
+    log_damped = np.minimum(-log_start, 0.0) + np.minimum(-log_end, 0.0)
+    seen, other = (np.where(silent, 0.0, np.exp(a + log_damped)) for a in (log_start, log_end))
+    gap = np.where(silent, np.inf, log_end - log_start)
+    return Pairs(gap, size * seen[:, None], -size * other[:, None])
+
+
+class ReversalJudge:
+    """Picks columns and a linear combination on the pilot; then adds up fresh runs."""
+
+    def __init__(self, law: str, terms: Terms, names: list[str], pilot: View):
+        self.law, self.terms = law, terms
+        picked, combination = pick(terms(pilot).seen)
+        self.coefficients = np.zeros((len(names), picked.size + 1))
+        self.coefficients[picked, np.arange(picked.size)] = 1.0
+        self.coefficients[:, -1] = combination
+        self.names = [names[k] for k in picked] + ["the best combination of all functions"]
+        self.parts: list[Pairs] = []
+
+    def add(self, view: View) -> None:
+        """Look at fresh runs."""
+        pairs = self.terms(view)
+        combined = (table @ self.coefficients for table in (pairs.seen, pairs.other))
+        self.parts.append(Pairs(pairs.gap, *combined))
+
+    def verdict(self) -> LawTest:
+        """The smallest p-value times the number of columns."""
+        pairs = Pairs(*(np.concatenate(parts) for parts in zip(*self.parts, strict=True)))
+        p_value = min(1.0, order_p_values(*pairs).min() * len(self.names))
+        return describe(self.law, p_value, deviations(*pairs), self.names)
+
+
+def pick(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The columns with the largest means in units of their size, and the best combination."""
+    size = np.sqrt((table**2).mean(axis=0))
+    alive = np.flatnonzero(size > 1e-12 * size.max(initial=0.0))
+    scaled = table[:, alive] / size[alive]
+    mean = scaled.mean(axis=0)
+    covariance = scaled.T @ scaled / len(scaled)
+    combination = np.zeros(table.shape[1])
+    combination[alive] = np.linalg.solve(covariance + RIDGE * np.eye(alive.size), mean)
+    combination[alive] /= size[alive]
+    return alive[np.argsort(-np.abs(mean), kind="stable")[:NUM_PICKED]], combination
+
+
+def describe(law: str, p_value: float, z: np.ndarray, names: list[str]) -> LawTest:
+    """Name the function: one says more to a person than a combination, if it sees nearly as much.
+
+    The combination is the last.
+    """
+    if not z.any():
+        return LawTest(law, p_value, 0.0, "nothing: no state changed")
+    single = int(np.argmax(np.abs(z[:-1])))
+    worst = single if abs(z[single]) > 0.5 * abs(z[-1]) else z.size - 1
+    return LawTest(law, p_value, float(z[worst]), names[worst])

@@ -1,0 +1,1 @@
+"""How far a Markov chain is from its posterior, step by step."""

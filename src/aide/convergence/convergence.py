@@ -1,0 +1,76 @@
+"""AIDE of a chain against its number of steps: when is it close enough?"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from aide._core.types import LogDensity
+from aide._core.validate import check_size
+from aide.algorithms.mcmc import mcmc
+from aide.convergence.curve import LEVEL, Convergence
+from aide.convergence.diagnostics import Chain, Diagnostics, diagnose, import_arviz, run_chains
+from aide.draws.draw import draw
+from aide.estimation.sandwich.sandwich import what_is_missing
+from aide.estimation.summary import Estimate
+
+
+def convergence(
+    key: Any,
+    gold: Any,
+    initial: Any,
+    log_joint: LogDensity,
+    *,
+    kernel: Any,
+    steps: Sequence[int],
+    meta: Any,
+    num_reverse: int | None = None,
+    num_gold: int = 200,
+    num_target: int = 200,
+    num_meta_target: int = 2,
+    num_chains: int = 4,
+    **options: Any,
+) -> Convergence:
+    r"""Measure a chain after several numbers of steps against the same gold standard.
+
+    Beside AIDE's bound from above stand a bound from below from the same outputs, and what ordinary
+    chains of that many steps show: R-hat and ESS of all their draws, by ArviZ.
+
+    Args:
+        key: A JAX key.
+        gold: The gold standard.
+        initial: The start distribution.
+        log_joint: The log density the chain is meant for, up to a constant.
+        kernel: The transition.
+        steps: Numbers of steps.
+        meta: What `aide.learn_reverse` returned for the longest of them, or "canonical".
+        num_reverse: Reverse particles.
+        num_gold: Runs of the gold standard; a lower bound takes 50.
+        num_target: Runs of the chain, per number of steps; a lower bound takes 50.
+        num_meta_target: Meta-inference runs per output. Two make the lower bound far sharper than
+            one, if $Z$ is known on both sides.
+        num_chains: Ordinary chains for R-hat and ESS; 0 does without ArviZ.
+        **options: Anything else `aide.draw` takes, such as `num_meta_gold` and `progress`.
+    """
+    if not steps:
+        raise ValueError("steps must name at least one number of steps, got none.")
+    for number in steps:
+        check_size("steps", number, 0)
+    arviz = import_arviz(num_chains)
+    numbers = tuple(sorted(set(steps)))
+    parts = {"kernel": kernel, "meta": meta, "num_reverse": num_reverse}
+    chains = [mcmc(initial, log_joint, num_steps=number, **parts) for number in numbers]
+    found = Diagnostics((np.nan,) * len(numbers), (np.nan,) * len(numbers))
+    if num_chains:
+        ordinary = Chain(initial, log_joint, kernel)
+        found = diagnose(arviz, run_chains(key, ordinary, numbers[-1], num_chains), numbers)
+    options = {"keep_values": True, "num_meta_target": num_meta_target, **options}
+    options |= {"num_gold": num_gold, "num_target": num_target}
+    estimates, share = list[Estimate](), None
+    for chain in chains:
+        share = draw(key, gold, chain, share=share, **options)
+        estimates.append(Estimate(share))
+    note = what_is_missing(estimates[-1].draws)
+    lower = [np.nan if note else one.sandwich(LEVEL).lower for one in estimates]
+    cautions = tuple(getattr(meta, "cautions", ()))
+    return Convergence(numbers, tuple(estimates), tuple(lower), *found, num_chains, note, cautions)

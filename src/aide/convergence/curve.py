@@ -1,0 +1,109 @@
+"""What is known about a chain after each of several numbers of steps."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from aide.estimation.interval import check_level, total_variation_bound
+from aide.estimation.quantities import mean_of
+from aide.estimation.sandwich.balance import calm_limits, calm_terms
+from aide.estimation.summary import Estimate
+
+LEVEL = 0.95
+"""Probability with which each limit holds, taken alone, and with which each sentence holds."""
+
+
+class Convergence(NamedTuple):
+    """What is known about the chain after each number of steps.
+
+    N runs do not show chains that are late or stuck more rarely than `left_out`; upper limits and
+    what follows from them are about the rest. Nothing is known about lengths that were not
+    measured: a divergence may rise again (unadjusted chains do).
+
+    Attributes:
+        steps: Numbers of steps, increasing.
+        estimates: One `Estimate` each; the gold standard's runs are the same in all.
+        lower: Lower 95% limits of the divergence from samples (`Estimate.sandwich`); NaN without.
+        rhat: R-hat of `num_chains` ordinary chains, the largest of all coordinates.
+        ess: Their bulk effective sample size, the smallest of all coordinates.
+        num_chains: How many there were.
+        note: Why there are no lower limits, if so.
+        cautions: What pilot chains said about stuck and late ones (`ReverseFit.cautions`).
+    """
+
+    steps: tuple[int, ...]
+    estimates: tuple[Estimate, ...]
+    lower: tuple[float, ...]
+    rhat: tuple[float, ...]
+    ess: tuple[float, ...]
+    num_chains: int
+    note: str = ""
+    cautions: tuple[str, ...] = ()
+
+    def upper(self, level: float = LEVEL) -> tuple[float, ...]:
+        """Upper confidence limits of the bound without `left_out`: each holds with `level`."""
+        check_level(level)
+        return tuple(calm_limits(estimate.draws, level)[1] for estimate in self.estimates)
+
+    def left_out(self, level: float = LEVEL) -> float:
+        """Share of the runs (of either algorithm) that the upper limits leave out, at most."""
+        return max(share for estimate in self.estimates for share in estimate.unseen(level))
+
+    def steps_within(self, nats: float, level: float = LEVEL) -> int | None:
+        """The first length measured from which on every upper confidence limit is below `nats`.
+
+        Law: with probability `level`, no length *measured* from there on is farther away than
+        `nats`, `left_out` apart. For if one were, the limit of the longest of those would be too
+        low: one limit, that of a given length, decides, whether or not the divergence falls.
+        """
+        limits, first = self.upper(level), len(self.steps)
+        while first and limits[first - 1] <= nats:
+            first -= 1
+        return self.steps[first] if first < len(limits) else None
+
+    def steps_beyond(self, nats: float) -> int | None:
+        """The last length measured up to which every lower limit is above `nats`.
+
+        Law: with probability 95%, every length measured up to there is farther away than `nats`.
+        """
+        num = 0
+        while num < len(self.steps) and self.lower[num] > nats:
+            num += 1
+        return self.steps[num - 1] if num else None
+
+    def rows(self) -> list[dict[str, Any]]:
+        r"""One dictionary per number of steps, for tables.
+
+        `value` estimates the same bound as `Estimate.value`, with less noise if $Z$ is known on
+        both sides (`calm_terms`); `upper` (without `left_out`), `lower` and `total_variation`
+        (everything included) are 95% limits.
+        """
+        rows = []
+        for index, upper in enumerate(self.upper()):
+            estimate = self.estimates[index]
+            gold, target = (mean_of(terms) for terms in calm_terms(estimate.draws))
+            loose = estimate.looseness.target
+            row = {
+                "steps": self.steps[index],
+                "value": gold.value + target.value,
+                "std_error": float(np.hypot(gold.std_error, target.std_error)),
+                "upper": upper,
+                "lower": self.lower[index],
+                "looseness": None if loose is None else loose.value,
+                "total_variation": min(total_variation_bound(upper) + self.left_out(), 1.0),
+                "rhat": self.rhat[index],
+                "ess": self.ess[index],
+            }
+            rows.append(row)
+        return rows
+
+    def __str__(self) -> str:
+        from aide.convergence.text import convergence_text
+
+        return convergence_text(self)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw bounds and looseness, R-hat and ESS against steps; return the figure."""
+        from aide.convergence.plot import plot_convergence
+
+        return plot_convergence(self, axes)

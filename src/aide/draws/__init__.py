@@ -1,0 +1,1 @@
+"""Runs of a gold standard and a target, scored by both, and how they are kept."""

@@ -1,0 +1,94 @@
+"""Errors for algorithms that return the wrong thing: named value, place and fix."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from aide._core.algorithm import describe
+from aide._core.tracing import check_concrete
+
+_KINDS = {"f": "real", "i": "integer", "u": "integer", "b": "boolean", "c": "complex"}
+
+
+def check_algorithm(role: str, algorithm: Any) -> None:
+    """Raise unless the object has both operations, and none of its arrays is traced."""
+    check_concrete(f"an estimate with this {role}", algorithm)
+    for method in ("simulate", "regenerate"):
+        if isinstance(algorithm, type) or not callable(getattr(algorithm, method, None)):
+            raise TypeError(
+                f"{role} must be an inference algorithm with simulate(key) and regenerate(key, "
+                f"value), got {algorithm!r} without {method}. For a distribution, use "
+                "aide.Tractable.of(distribution); for code with a forward and a reverse run, "
+                "aide.ForwardReverse."
+            )
+
+
+def common_output(gold: Any, target: Any, names: tuple[str, str]) -> Any:
+    """Shapes and dtypes both outputs are promoted to; an error if they are not comparable."""
+    trees = [jax.tree.structure(output) for output in (gold, target)]
+    if trees[0] != trees[1]:
+        raise ValueError(
+            f"gold and target must return outputs of the same structure, got {_show(gold)} from "
+            f"gold ({names[0]}) and {_show(target)} from target ({names[1]}). Return the same "
+            "variables under the same names."
+        )
+
+    def promote(one: Any, other: Any) -> Any:
+        shapes = (np.shape(one), np.shape(other))
+        kinds = tuple(_KINDS.get(np.dtype(leaf.dtype).kind, "?") for leaf in (one, other))
+        if shapes[0] != shapes[1] or kinds[0] != kinds[1]:
+            raise ValueError(
+                f"gold and target must return outputs of the same shape and kind, got {kinds[0]} "
+                f"{shapes[0]} from gold ({names[0]}) and {kinds[1]} {shapes[1]} from target "
+                f"({names[1]}). Reshape or convert one of them; precision alone is promoted "
+                "automatically."
+            )
+        return jax.ShapeDtypeStruct(shapes[0], jnp.promote_types(one.dtype, other.dtype))
+
+    return jax.tree.map(promote, gold, target)
+
+
+def check_log_xi(
+    role: str,
+    algorithm: Any,
+    method: str,
+    log_xi: np.ndarray,
+    values: Any,
+    replay: Callable[[int], Any] = lambda row: None,
+) -> None:
+    r"""Raise for NaN and $+\infty$, and for $-\infty$ at the algorithm's own outputs.
+
+    `replay` repeats a failing run outside of compiled code, where it may say what went wrong.
+    """
+    wrong = np.isnan(log_xi) | (log_xi == np.inf)
+    if method == "simulate":
+        wrong = wrong | (log_xi == -np.inf)
+    if not wrong.any():
+        return
+    position = tuple(np.argwhere(wrong)[0])
+    try:
+        replay(int(position[0]))
+    except ValueError as error:
+        raise ValueError(f"{role} algorithm ({describe(algorithm)}): {error}") from None
+    x = jax.tree.map(lambda a: np.array2string(np.asarray(a[position[0]]), threshold=8), values)
+    found = log_xi[position]
+    cause = (
+        "A log density may be -inf outside its support, never nan; common causes: the log of a "
+        "negative number, 0 * inf, a scale of zero."
+        if np.isnan(found)
+        else "An algorithm cannot return an output of density zero: its density and its sampler "
+        "disagree."
+        if found < 0
+        else "A density must be finite where it is positive."
+    )
+    raise ValueError(
+        f"{method} of the {role} algorithm ({describe(algorithm)}) gave log_xi = {found} for "
+        f"{int(wrong.sum())} of {wrong.size} runs, first at x = {x}. {cause}"
+    )
+
+
+def _show(output: Any) -> str:
+    return str(jax.tree.map(lambda leaf: f"{leaf.dtype}{list(np.shape(leaf))}", output))

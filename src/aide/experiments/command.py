@@ -1,0 +1,76 @@
+"""What `aide reproduce` does after its arguments are parsed."""
+
+from collections.abc import Callable, Sequence
+
+from rich.console import Console
+
+from aide._core.files import make_folder
+from aide.experiments.bad_input import BadInput, quote
+from aide.experiments.bimodal import bimodal
+from aide.experiments.dpmm import dpmm, galaxy
+from aide.experiments.hmm import hmm
+from aide.experiments.linreg import linreg
+from aide.experiments.runner import Experiment, Options, run_experiment
+
+EXPERIMENTS: dict[str, Callable[[Options], Experiment]] = {
+    "linreg": linreg,
+    "bimodal": bimodal,
+    "hmm": hmm,
+    "dpmm": dpmm,
+    "galaxy": galaxy,
+}
+SCALES = ("smoke", "default", "paper")
+TAKES_DATA = ("hmm", "dpmm", "galaxy")
+LARGEST_COUNT = 1_000_000
+"""Of particles or meta-inference runs: a thousand times the paper's, and one run fits in memory."""
+LARGEST_NUM_RUNS = 10_000_000
+LARGEST_SEED = 2**32 - 1
+"""JAX uses 32 bits of a seed: a larger one would repeat a smaller one's draws."""
+
+
+def reproduce(name: str, options: Options, console: Console) -> None:
+    """Run one experiment, or all of them; inputs are checked before anything is written."""
+    if name != "all" and name not in EXPERIMENTS:
+        raise BadInput(f"unknown experiment {quote(name)}; choose {', '.join(EXPERIMENTS)} or all.")
+    if options.data is not None and name not in TAKES_DATA:
+        raise BadInput(f"--data applies to {', '.join(TAKES_DATA)}, not to {name}.")
+    names: Sequence[str] = tuple(EXPERIMENTS) if name == "all" else (name,)
+    experiments = [EXPERIMENTS[each](options) for each in names]
+    make_folder(options.out)
+    for experiment in experiments:
+        folder = run_experiment(experiment, options, console)
+        console.print(f"{experiment.name}: {folder}", highlight=False, soft_wrap=True)
+
+
+def parse_counts(option: str, text: str | None) -> tuple[int, ...] | None:
+    """`1,3,10` as numbers, all at least 1, without repetition."""
+    if text is None:
+        return None
+    try:
+        numbers = tuple(dict.fromkeys(int(part) for part in text.split(",")))
+    except ValueError:
+        raise BadInput(f"{option} takes numbers such as 1,3,10, got {quote(text)}.") from None
+    if min(numbers) < 1 or max(numbers) > LARGEST_COUNT:
+        raise BadInput(f"{option} takes numbers from 1 to {LARGEST_COUNT:,}, got {quote(text)}.")
+    return numbers
+
+
+def check_seed(seed: int) -> int:
+    """The seed, if JAX tells it from all others."""
+    if not 0 <= seed <= LARGEST_SEED:
+        raise BadInput(f"--seed must be from 0 to {LARGEST_SEED}, got {quote(str(seed))}.")
+    return seed
+
+
+def check_options(options: Options) -> Options:
+    """Check what does not depend on the experiment."""
+    check_seed(options.seed)
+    if options.scale not in SCALES:
+        raise BadInput(f"--scale must be one of {', '.join(SCALES)}, got {quote(options.scale)}.")
+    num = options.num_runs
+    if num is not None and not 2 <= num <= LARGEST_NUM_RUNS:
+        raise BadInput(
+            f"--num-runs must be at least 2 and at most {LARGEST_NUM_RUNS:,}, "
+            f"got {quote(str(num))}."
+        )
+    return options

@@ -1,0 +1,128 @@
+"""Linear regression (Figure 2): SMC, MH and variational inference against the exact posterior."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import jax
+
+from aide.experiments.figures import new_figure, plot_curve, select
+from aide.experiments.gold import GoldStandard, estimates_for
+from aide.experiments.linreg_algorithms import (
+    fit_variational,
+    learn_regression_mh,
+    learned_mh,
+    line_posterior,
+    line_prior,
+    regression_mh,
+    regression_smc,
+)
+from aide.experiments.linreg_truth import true_mh_divergence
+from aide.experiments.runner import Experiment, Job, Options
+from aide.experiments.table import Row, results_of
+from aide.problems.linear_regression import LinearRegression
+
+SCALES: dict[str, dict[str, Any]] = {
+    "smoke": {
+        "num_runs": 500,
+        "metas": (1, 10),
+        "particles": (1, 3, 10),
+        "steps": (0, 1, 4),
+        "iterations": (1, 100, 3162),
+        "learned_runs": 200,
+    },
+    "default": {
+        "num_runs": 1000,
+        "metas": (1, 10, 100),
+        "particles": (1, 2, 3, 6, 10, 20, 30, 60, 100),
+        "steps": (0, 1, 2, 4, 8, 16, 32, 64, 128),
+        "iterations": (1, 3, 10, 31, 100, 316, 1000, 3162, 10_000),
+        "learned_runs": 1000,
+    },
+}
+NUM_REVERSE = 300
+"""Reverse particles of learned meta-inference."""
+SCALES["paper"] = {**SCALES["default"], "num_runs": 10_000, "metas": (1, 10, 1000)}
+
+
+def linreg(options: Options) -> Experiment:
+    """The experiment at the scale and with the changes that the options ask for."""
+    scale = SCALES[options.scale]
+    num = options.num_runs or scale["num_runs"]
+    metas = tuple(sorted(options.meta or scale["metas"]))
+    particles = options.particles or scale["particles"]
+    model = LinearRegression()
+    gold = GoldStandard(line_posterior(model), options.seed, num)
+    base = Row("linreg", "prior", num_gold=num, num_target=num)
+    fit_key = jax.random.fold_in(jax.random.key(options.seed), 1)
+
+    def job(rows: Sequence[Row], make: Any, weight: float) -> Job:
+        return Job(tuple(rows), partial(_measure, gold, rows, make), weight)
+
+    def per_meta(row: Row) -> list[Row]:
+        return [replace(row, num_meta_target=meta) for meta in metas]
+
+    jobs = [
+        job([base], partial(line_prior, model), 1.0),
+        job([replace(base, algorithm="posterior")], partial(line_posterior, model), 1.0),
+    ]
+    for count in particles:
+        row = replace(base, algorithm="smc", proposal="prior", num_particles=count)
+        make = partial(regression_smc, model, count)
+        jobs.append(job(per_meta(row), make, 1 + 3e-7 * num * metas[-1] * (1 + count)))
+    for steps in scale["steps"]:
+        row = replace(base, algorithm="mh", proposal="prior", num_steps=steps)
+        make = partial(regression_mh, model, steps)
+        jobs.append(job(per_meta(row), make, 1 + 1e-7 * num * metas[-1] * (1 + steps)))
+    few = min(num, scale["learned_runs"])
+    learned_gold = GoldStandard(line_posterior(model), options.seed, few)
+    fit = cache(partial(learn_regression_mh, fit_key, model, max(scale["steps"])))
+    for steps in scale["steps"]:
+        row = replace(base, algorithm="mh", proposal="prior", num_steps=steps, meta="learned")
+        row = replace(row, num_gold=few, num_target=few)
+        make = partial(learned_mh, model, steps, fit, NUM_REVERSE)
+        weight = 5 + 1e-6 * few * NUM_REVERSE * (1 + steps)
+        jobs.append(Job((row,), partial(_measure, learned_gold, [row], make), weight))
+    for steps in scale["iterations"]:
+        row = replace(base, algorithm="variational", num_steps=steps)
+        jobs.append(job([row], partial(fit_variational, fit_key, model, steps), 1.0))
+    settings = {**scale, "num_runs": num, "metas": metas, "particles": particles}
+    return Experiment("linreg", jobs, partial(_figure, model), settings)
+
+
+def _measure(gold: GoldStandard, rows: Sequence[Row], make: Any) -> list[Row]:
+    metas = [row.num_meta_target for row in rows]
+    estimates = estimates_for(gold.measure(make(), max(metas)), metas)
+    return [
+        replace(row, **results_of(estimate)) for row, estimate in zip(rows, estimates, strict=True)
+    ]
+
+
+def _figure(model: LinearRegression, rows: list[Row]) -> Any:
+    figure, axes = new_figure(1, 3, (11, 3.4), sharey=True)
+    panels = (
+        ("SMC", "smc", "num_particles", "particles"),
+        ("MH", "mh", "num_steps", "MH transitions"),
+        ("variational", "variational", "num_steps", "gradient steps"),
+    )
+    colours = ("#1f6fb4", "#8e44ad", "#c0392b", "#16a085")
+    for axis, (title, name, x, label) in zip(axes, panels, strict=True):
+        for reference, style in (("prior", ":"), ("posterior", "-")):
+            (row,) = select(rows, algorithm=reference)
+            axis.axhline(row.value, color="grey", ls=style, lw=1, label=reference)
+        chosen = select(rows, algorithm=name, meta="canonical")
+        for meta, colour in zip(sorted({r.num_meta_target for r in chosen}), colours, strict=False):
+            curve = select(chosen, num_meta_target=meta)
+            plot_curve(axis, curve, x, label=f"M = {meta}", color=colour)
+        axis.set(title=title, xlabel=label)
+        axis.set_xscale("symlog" if name == "mh" else "log")
+    steps = sorted({row.num_steps or 0 for row in select(rows, algorithm="mh")})
+    truth = true_mh_divergence(model, steps)
+    axes[1].plot(steps, truth, color="black", ls="--", label="truth (grid)")
+    learned = select(rows, algorithm="mh", meta="learned")
+    plot_curve(axes[1], learned, "num_steps", color="#e67e22", label="learned")
+    axes[0].set_ylabel("AIDE estimate (nats)")
+    for axis in axes:
+        axis.legend(frameon=False, fontsize=8)
+    return figure

@@ -1,0 +1,1 @@
+"""Who runs what, and where: programs, runners, chunks, progress."""

@@ -1,0 +1,214 @@
+"""Choosing reverse particles, and the bound against the number of steps."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import aide
+from aide._core.random import derive, derive_keys
+from aide.convergence.curve import Convergence
+from aide.convergence.diagnostics import Chain, diagnose, import_arviz, run_chains
+from aide.convergence.text import sentences
+from aide.draws.draws import Draws, Side
+from aide.problems.distributions import Normal
+from aide.running.programs import compile_quickly
+
+START, POSTERIOR, KERNEL = Normal(0.5, 2.0), Normal(0.0, 1.0), aide.RandomWalk(1.5)
+PARTS = (START, POSTERIOR.log_prob)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    options = {"kernel": KERNEL, "num_steps": 6, "num_pilots": 1000, "num_components": 3}
+    with compile_quickly():
+        return aide.learn_reverse(jax.random.key(1), *PARTS, **options)
+
+
+def test_tighten_reaches_the_request_or_says_why_not(fit):
+    chain = aide.mcmc(*PARTS, kernel=KERNEL, num_steps=6, meta=fit)
+    with compile_quickly():
+        found = aide.tighten(jax.random.key(2), chain, 0.05, num_runs=100)
+        assert found.chain.with_reverse(1) == chain.with_reverse(1)
+        assert found.trials[-1].looseness + found.trials[-1].std_error <= 0.05
+        assert "reverse particles: looseness" in str(found)
+        with pytest.raises(ValueError, match="16 reverse particles leave a looseness"):
+            aide.tighten(jax.random.key(2), chain, 1e-9, num_runs=100, most_particles=16)
+    with pytest.raises(TypeError, match="must have learned meta-inference"):
+        aide.tighten(jax.random.key(2), aide.mcmc(*PARTS, kernel=KERNEL, num_steps=6))
+
+
+def measure(fit, steps, log_joint=POSTERIOR.log_prob, **options):
+    with compile_quickly():
+        return aide.convergence(
+            jax.random.key(3),
+            aide.Tractable.of(POSTERIOR),
+            START,
+            log_joint,
+            kernel=KERNEL,
+            steps=steps,
+            meta=fit,
+            num_reverse=30,
+            num_meta_gold=2,
+            **options,
+        )
+
+
+@pytest.fixture(scope="module")
+def curve(fit):
+    return measure(fit, [4, 0], num_gold=300, num_target=300)
+
+
+def true_divergence(num_steps):
+    """By quadrature: the start density times the transition matrix of the random walk."""
+    grid = np.linspace(-12.0, 13.0, 1501)
+    log_p, width = stats.norm.logpdf(grid), grid[1] - grid[0]
+    accept = np.exp(np.minimum(log_p[None, :] - log_p[:, None], 0.0))
+    moves = stats.norm.pdf(grid[None, :] - grid[:, None], scale=1.5) * accept * width
+    moves[np.diag_indices(grid.size)] += 1 - moves.sum(axis=1)
+    q = stats.norm.pdf(grid, 0.5, 2.0)
+    for _ in range(num_steps):
+        q = q @ moves
+    return np.sum((np.exp(log_p) - q) * (log_p - np.log(q))) * width
+
+
+def test_convergence_brackets_the_truth(curve):
+    assert curve.steps == (0, 4)
+    for row in curve.rows():
+        truth = true_divergence(row["steps"])
+        assert row["lower"] <= row["upper"]
+        # Limits lie 2 standard errors away; 3 more make 5.
+        margin = 3 * row["std_error"]
+        assert row["lower"] - margin <= truth <= row["upper"] + margin
+        # Same expectation as AIDE's own estimate; a lost sign or side would be off by half of it.
+        estimate = curve.estimates[curve.steps.index(row["steps"])]
+        assert abs(row["value"] - estimate.value) < 5 * (row["std_error"] + estimate.std_error)
+    assert curve.lower[0] > 0.5 * true_divergence(0)
+    assert np.isnan(curve.rhat[0])
+    assert curve.rhat[1] > 1.0
+    shared = [estimate.draws.gold.own[:, 0] for estimate in curve.estimates]
+    np.testing.assert_array_equal(shared[0], shared[1])
+
+
+def test_a_chain_for_another_density_is_found_out(fit):
+    """R-hat cannot see that the chain settles in the wrong place; the lower bound does."""
+    wrong = measure(fit, [4], Normal(1.5, 1.0).log_prob, num_gold=300, num_target=300)
+    assert wrong.steps_beyond(0.5) == 4
+    assert wrong.steps_within(0.5) is None
+    assert wrong.lower[0] < 1.5**2
+
+
+def test_convergence_is_plotted(curve):
+    figure = curve.plot()
+    assert [axis.get_ylabel() for axis in figure.axes] == [
+        "divergence (nats)",
+        "R-hat − 1",
+        "bulk ESS, 4 chains",
+    ]
+    assert figure.axes[1].get_xlabel() == "steps of the chain"
+    assert curve._replace(rhat=(np.nan,) * 2, num_chains=0).plot().axes[0].get_xlabel()
+    alone = figure.__class__().subplots()
+    assert curve.plot(alone).axes == [alone]
+
+
+def test_few_runs_have_no_lower_bound_and_say_so(fit):
+    few = measure(fit, [0], num_gold=20, num_target=20, num_chains=0)
+    assert np.isnan(few.lower).all()
+    assert few.steps_beyond(0.0) is None
+    assert "No lower bounds: a lower bound needs at least 50 runs on both sides, got 20" in str(few)
+    assert str(few).splitlines()[1].split()[4] == "–"
+
+
+def test_what_cannot_be_done_is_said_at_once(fit, monkeypatch):
+    with pytest.raises(ValueError, match="at least one number of steps"):
+        measure(fit, [])
+    with pytest.raises(ValueError, match="num_chains must be 0 or at least 2, got 1"):
+        measure(fit, [1], num_chains=1)
+    monkeypatch.setitem(sys.modules, "arviz", None)
+    with pytest.raises(ImportError, match=r"aide-inference\[arviz\]', or pass num_chains=0"):
+        measure(fit, [1])
+
+
+class Start:
+    """Independent normals in a dictionary."""
+
+    def sample(self, key):
+        return {"a": 3 * jax.random.normal(key), "b": jax.random.normal(key, (2,))}
+
+    def log_prob(self, x):
+        return -(x["a"] ** 2) / 18 - jnp.sum(x["b"] ** 2) / 2
+
+
+def test_rhat_and_ess_are_those_of_arviz():
+    """Against a plain loop over the same keys, coordinate by coordinate."""
+    chain, key = Chain(Start(), lambda x: -jnp.sum(x["b"] ** 2) - x["a"] ** 2, KERNEL), 5
+    with compile_quickly():
+        states = run_chains(jax.random.key(key), chain, 30, 4)
+    arviz = import_arviz(4)
+    found = diagnose(arviz, states, (3, 10, 30))
+    assert np.isnan(found.rhat[0])
+    assert np.isnan(found.ess[0])
+    paths = np.empty((4, 30, 3))
+    with jax.enable_x64(True):
+        step = jax.jit(lambda key, x: KERNEL.step(key, chain.log_density, x))
+        for run in range(4):
+            stream = jax.random.fold_in(jax.random.key(key), 2)
+            key_start, key_steps = derive_keys(jax.random.fold_in(stream, run), 2)
+            x = chain.initial.sample(key_start)
+            for time in range(30):
+                x = step(derive(key_steps, time), x)
+                paths[run, time] = [x["a"], *x["b"]]
+    np.testing.assert_allclose(states, paths, rtol=1e-10)
+    for index, number in ((1, 10), (2, 30)):
+        parts = [paths[:, :number, coordinate] for coordinate in range(3)]
+        assert found.rhat[index] == pytest.approx(max(arviz.rhat(part) for part in parts))
+        assert found.ess[index] == pytest.approx(min(arviz.ess(part) for part in parts))
+    still = diagnose(arviz, np.ones((4, 10, 1)), (10,))
+    assert np.isnan(still.rhat[0])
+
+
+def made_up(bounds, lower, rhat):
+    """A curve whose upper limits are known: all terms of a length are equal."""
+    estimates = []
+    for bound in bounds:
+        side = Side(np.zeros((60, 2)), np.full((60, 1), -bound / 2))
+        names = ("the truth", "chain")
+        estimates.append(aide.Estimate(Draws(side, side, 1, 1, names, log_z=(0.0, None))))
+    steps = tuple(10 * 2**index for index in range(len(bounds)))
+    return Convergence(steps, tuple(estimates), lower, rhat, rhat, 4)
+
+
+def test_sentences():
+    curve = made_up((3.0, 0.5, 0.04, 0.03), (2.0, 0.2, 0.0, 0.2), (1.5, 1.005, 1.02, 1.009))
+    assert curve.steps_within(0.5) == 20
+    assert curve.steps_within(0.035) == 80
+    assert curve.steps_within(0.01) is None
+    assert (curve.steps_beyond(0.1), curve.steps_beyond(1.0), curve.steps_beyond(9.0)) == (
+        20,
+        10,
+        None,
+    )
+    assert [text for text in sentences(curve) if "Notes" not in text] == [
+        "At the lengths measured from 20 to 80 steps, this chain is within 1 nats of the gold "
+        "standard (the truth), 6.0% of the runs left out (95%); up to 10 steps it is not (95%).",
+        "At the lengths measured from 40 to 80 steps, this chain is within 0.05 nats of the gold "
+        "standard (the truth), 6.0% of the runs left out (95%); up to 20 steps it is not (95%).",
+        "R-hat of 4 chains stays below 1.01 from 80 steps on.",
+        "Late or stuck chains: 60 runs may miss up to 6.0% of them, which could add any number of "
+        "nats; more runs show more.",
+    ]
+    assert curve.rows()[-1]["total_variation"] == pytest.approx(
+        aide.total_variation_bound(0.03) + 1 - 0.025 ** (1 / 60)
+    )
+    assert sentences(made_up((3.0, 0.5), (0.0, 0.0), (1.5, 1.3)))[0].startswith("At 20 steps, this")
+    far = made_up((3.0, 1.2), (0.0, 0.0), (1.5, 1.3))
+    assert sentences(far)[:2] == [
+        "After 20 steps the bound is still 1.2 nats (at most 1.2 at 95%).",
+        "R-hat of 4 chains is still 1.300 after 20 steps.",
+    ]
+    back = made_up((0.02, 3.0), (0.0, 0.5), (np.nan, np.nan))
+    assert back.steps_within(1.0) is None
+    assert sentences(back)[0].endswith("and the chain is at least 0.5 nats away (95%).")

@@ -1,0 +1,44 @@
+"""Uniforms are those of `jax.random`, bit for bit, however they are drawn."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import special
+
+from aide._core.normal import normal_quantile
+from aide._core.random import standard_uniform
+
+KEY = jax.random.key(20)
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (3, 4), (0,)])
+@pytest.mark.parametrize(("precise", "dtype"), [(False, "f4"), (True, "f4"), (True, "f8")])
+def test_the_bits_of_jax(shape, precise, dtype):
+    with jax.enable_x64(precise):
+        keys = jax.random.split(KEY, 6)
+        own = lambda key: standard_uniform(key, shape, jnp.dtype(dtype))
+        theirs = lambda key: jax.random.uniform(key, shape, jnp.dtype(dtype))
+        np.testing.assert_array_equal(own(KEY), theirs(KEY))
+        np.testing.assert_array_equal(jax.vmap(own)(keys), jax.jit(jax.vmap(theirs))(keys))
+        assert own(KEY).dtype == dtype
+
+
+def test_other_generators_and_old_keys():
+    rbg = jax.random.key(3, impl="rbg")
+    np.testing.assert_array_equal(standard_uniform(rbg, (4,)), jax.random.uniform(rbg, (4,)))
+    old = jax.random.PRNGKey(5)
+    np.testing.assert_array_equal(standard_uniform(old, (4,)), jax.random.uniform(old, (4,)))
+
+
+def test_another_key_gives_other_numbers():
+    other = jax.random.fold_in(KEY, 1)
+    assert not np.array_equal(standard_uniform(KEY, (4,)), jax.random.uniform(other, (4,)))
+
+
+def test_normal_quantiles_are_those_of_scipy(x64):
+    tails = np.geomspace(2.0**-53, 0.5, 2000)
+    points = np.concatenate([tails, 1 - tails, np.linspace(0.01, 0.99, 999), [0.075, 0.925]])
+    found = np.asarray(normal_quantile(jnp.asarray(points)))
+    np.testing.assert_allclose(found, special.ndtri(points), rtol=5e-15, atol=1e-15)
+    assert np.abs(found / 1.001 - special.ndtri(points)).max() > 1e-3
