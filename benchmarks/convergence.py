@@ -1,4 +1,4 @@
-r"""How often the upper limits of `aide.convergence` hold, beside those of `Estimate.interval`.
+r"""How often upper limits of `aide.measure_convergence` hold, beside those of an estimate.
 
     .venv/bin/python benchmarks/convergence.py          # under a minute
 

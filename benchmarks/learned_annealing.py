@@ -30,7 +30,7 @@ class Truth(NamedTuple):
     log_q: Callable[[np.ndarray], np.ndarray]
 
 
-def compare(gold: Any, smc: aide.Smc, runs: int, truth: Truth | None = None) -> Iterator[Row]:
+def compare(gold: Any, smc: aide.smc.Smc, runs: int, truth: Truth | None = None) -> Iterator[Row]:
     """Canonical and refined meta-inference of one algorithm."""
     num, key = smc.num_particles, jax.random.key(2)
     begun = time.perf_counter()
@@ -84,7 +84,7 @@ def line_truth(temperatures: np.ndarray, scale: float) -> Truth:
 
 def ais1d(runs: int) -> Iterator[Row]:
     """One dimension, random walk of step 0.5, as AIS."""
-    problem = gaussian_problem(1, aide.RandomWalk(0.5), 0.0)
+    problem = gaussian_problem(1, aide.kernels.RandomWalk(0.5), 0.0)
     parts = (problem.start, problem.log_joint)
     for number in (4, 16, 64):
         algorithm = aide.ais(*parts, kernel=problem.kernel, num_temperatures=number)
@@ -94,7 +94,7 @@ def ais1d(runs: int) -> Iterator[Row]:
 
 def smc1d(runs: int) -> Iterator[Row]:
     """The same with 2, 5 and 20 particles."""
-    problem = gaussian_problem(1, aide.RandomWalk(0.5), 0.0)
+    problem = gaussian_problem(1, aide.kernels.RandomWalk(0.5), 0.0)
     for number, particles in ((4, 2), (4, 5), (4, 20), (16, 2), (16, 5)):
         algorithm = aide.tempered_smc(
             problem.start,
@@ -113,7 +113,7 @@ def regression(runs: int) -> Iterator[Row]:
         algorithm = aide.tempered_smc(
             model.prior(),
             model.log_joint,
-            kernel=aide.RandomWalk(0.3),
+            kernel=aide.kernels.RandomWalk(0.3),
             num_particles=particles,
             num_temperatures=number,
         )
@@ -127,7 +127,7 @@ def ais10d(runs: int) -> Iterator[Row]:
         algorithm = aide.tempered_smc(
             Normal(np.ones(10), 3.0),
             Shifted(posterior.log_prob),
-            kernel=aide.mala(0.25),
+            kernel=aide.kernels.Mala(0.25),
             num_particles=particles,
             num_temperatures=number,
         )

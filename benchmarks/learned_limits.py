@@ -28,7 +28,7 @@ GRADIENTS: dict[str, dict[int, int]] = {
 }
 
 
-def fitted(problem: Problem, dimension: int, steps: int) -> aide.ReverseFit:
+def fitted(problem: Problem, dimension: int, steps: int) -> aide.learned.ReverseFit:
     """Learn; see above for the number of Gaussians."""
     options: Any = {"num_components": 2} if dimension >= 10 else {}
     return problem.learn(steps, **options)
@@ -38,7 +38,7 @@ def walks(runs: int) -> Iterator[Row]:
     """Random walk of scale 2.38 0.3 / sqrt(d): start N(1, 3^2), posterior N(1, 0.3^2)."""
     for dimension, steps in WALKS.items():
         scale = 2.38 * 0.3 / dimension**0.5
-        problem = gaussian_problem(dimension, aide.RandomWalk(scale))
+        problem = gaussian_problem(dimension, aide.kernels.RandomWalk(scale))
         if dimension == 1:
             logs = [lambda x, s=s: stats.norm.logpdf(x, 1.0, s) for s in (3.0, 0.3)]
             truth = walk_truth([steps], logs[0], logs[1], scale, (-17.0, 19.0))[steps]
@@ -57,7 +57,7 @@ def gradients(runs: int) -> Iterator[Row]:
         for dimension, steps in lengths.items():
             size, power, leapfrogs = (0.25, 1 / 6, 1) if name == "MALA" else (0.05, 0.25, 8)
             size *= (dimension / 10) ** -power
-            problem = gaussian_problem(dimension, aide.Hmc(size, leapfrogs))
+            problem = gaussian_problem(dimension, aide.kernels.Hmc(size, leapfrogs))
             path = leapfrog_map(size, leapfrogs, 0.3)
             truth = radial_truth([steps], dimension, 3.0, 0.3, 1.0, path)[steps]
             fit = fitted(problem, dimension, steps)
@@ -70,7 +70,7 @@ def length(runs: int) -> Iterator[Row]:
     lengths = [100, 1000, 3000]
     logs = [lambda x, m=m, s=s: stats.norm.logpdf(x, m, s) for m, s in ((0.0, 3.0), (1.0, 0.3))]
     for dimension in (1, 10):
-        kernel = aide.RandomWalk(0.5) if dimension == 1 else aide.mala(0.25)
+        kernel = aide.kernels.RandomWalk(0.5) if dimension == 1 else aide.kernels.Mala(0.25)
         problem = gaussian_problem(dimension, kernel, 0.0 if dimension == 1 else 1.0)
         if dimension == 1:
             truths = walk_truth(lengths, logs[0], logs[1], 0.5, (-18.0, 18.0))
@@ -114,7 +114,7 @@ def modes(runs: int) -> Iterator[Row]:
             Normal(2.0, spread),
             aide.Tractable.of(posterior),
             posterior.log_prob,
-            aide.RandomWalk(1.5),
+            aide.kernels.RandomWalk(1.5),
         )
         log_start = lambda x, s=spread: stats.norm.logpdf(x, 2.0, s)
 

@@ -57,13 +57,15 @@ class Problem(eqx.Module):
     log_joint: Any
     kernel: Any
 
-    def learn(self, num_steps: int, **options: Any) -> aide.ReverseFit:
+    def learn(self, num_steps: int, **options: Any) -> aide.learned.ReverseFit:
         """Learn the reverse."""
         key = jax.random.key(1)
         options.update(kernel=self.kernel, num_steps=num_steps)
         return aide.learn_reverse(key, self.start, self.log_joint, **options)
 
-    def run(self, num_steps: int, num_runs: int, **meta: Any) -> tuple[Row, aide.Estimate]:
+    def run(
+        self, num_steps: int, num_runs: int, **meta: Any
+    ) -> tuple[Row, aide.estimation.Estimate]:
         """AIDE of the chain, as a row and with its draws."""
         begun = time.perf_counter()
         options = {
@@ -104,13 +106,15 @@ class Problem(eqx.Module):
         return {**row, "truth": truth.divergence, **bias}
 
 
-def outputs(result: aide.Estimate) -> tuple[np.ndarray, np.ndarray]:
+def outputs(result: aide.estimation.Estimate) -> tuple[np.ndarray, np.ndarray]:
     """What the gold standard and the chain returned."""
     draws = result.draws
     return np.asarray(draws.gold.values), np.asarray(draws.target.values)
 
 
-def meta_bias(result: aide.Estimate, log_q_gold: np.ndarray, log_q_target: np.ndarray) -> Row:
+def meta_bias(
+    result: aide.estimation.Estimate, log_q_gold: np.ndarray, log_q_target: np.ndarray
+) -> Row:
     """What the target's meta-inference adds, given its true log density at all outputs."""
     draws = result.draws
     num_meta = draws.num_meta_target
@@ -131,7 +135,7 @@ def gaussian_problem(dimension: int, kernel: Any, start_mean: float = 1.0) -> Pr
 
 def walk1d(runs: int) -> Iterator[Row]:
     """A random walk: start N(0, 3^2), posterior N(1, 0.3^2), step 0.5."""
-    problem = gaussian_problem(1, aide.RandomWalk(0.5), 0.0)
+    problem = gaussian_problem(1, aide.kernels.RandomWalk(0.5), 0.0)
     logs = [lambda x, m=m, s=s: stats.norm.logpdf(x, m, s) for m, s in ((0.0, 3.0), (1.0, 0.3))]
     truths = walk_truth([20, 50, 100, 1000], logs[0], logs[1], 0.5, (-18.0, 18.0))
     for steps, particles in ((20, 100), (50, 100), (50, 1000), (100, 100), (1000, 100)):
@@ -142,7 +146,7 @@ def walk1d(runs: int) -> Iterator[Row]:
 
 def walk5d(runs: int) -> Iterator[Row]:
     """A random walk in five dimensions, step 0.32."""
-    problem = gaussian_problem(5, aide.RandomWalk(0.32))
+    problem = gaussian_problem(5, aide.kernels.RandomWalk(0.32))
     truths = radial_truth([100], 5, 3.0, 0.3, 1.0, (1.0, 0.32))
     fit = problem.learn(100)
     for particles in (100, 500, 1000):
@@ -151,7 +155,7 @@ def walk5d(runs: int) -> Iterator[Row]:
 
 def mala10d(runs: int) -> Iterator[Row]:
     """MALA in ten dimensions."""
-    problem = gaussian_problem(10, aide.mala(0.25))
+    problem = gaussian_problem(10, aide.kernels.Mala(0.25))
     truths = radial_truth([5, 10, 50], 10, 3.0, 0.3, 1.0, leapfrog_map(0.25, 1, 0.3))
     fit = problem.learn(50)
     for steps, particles in ((5, 500), (10, 500), (50, 100), (50, 500)):
@@ -160,7 +164,7 @@ def mala10d(runs: int) -> Iterator[Row]:
 
 def hmc10d(runs: int) -> Iterator[Row]:
     """HMC with 8 leapfrog steps of 0.05 in ten dimensions."""
-    problem = gaussian_problem(10, aide.Hmc(0.05, 8))
+    problem = gaussian_problem(10, aide.kernels.Hmc(0.05, 8))
     truths = radial_truth([2, 5, 20], 10, 3.0, 0.3, 1.0, leapfrog_map(0.05, 8, 0.3))
     fit = problem.learn(20)
     for steps, particles in ((2, 500), (5, 100), (5, 500), (20, 100)):
@@ -170,7 +174,7 @@ def hmc10d(runs: int) -> Iterator[Row]:
 def ula(runs: int) -> Iterator[Row]:
     """Unadjusted Langevin in three dimensions: it never reaches the posterior."""
     for step_size, lengths in ((0.1, (30, 50)), (0.2, (10, 200)), (0.3, (5, 50)), (0.4, (20,))):
-        problem = gaussian_problem(3, aide.Ula(step_size), 0.0)
+        problem = gaussian_problem(3, aide.kernels.Ula(step_size), 0.0)
         truths = langevin_truth(lengths, 3, (0.0, 3.0), 1.0, 0.3, step_size)
         fit = problem.learn(max(lengths))
         for steps in lengths:
@@ -182,7 +186,7 @@ def independence(runs: int) -> Iterator[Row]:
     """The paper's chain: independence MH on a regression, proposals from the prior."""
     model = LinearRegression()
     problem = Problem(
-        model.prior(), model.posterior(), model.log_joint, aide.Independence(model.prior())
+        model.prior(), model.posterior(), model.log_joint, aide.kernels.Independence(model.prior())
     )
 
     def log_likelihood(nodes: np.ndarray) -> np.ndarray:
@@ -221,7 +225,9 @@ def bimodal(runs: int) -> Iterator[Row]:
     modes = TwoModes()
     for mean, std in ((2.0, 6.0), (8.0, 2.0), (8.0, 1.0)):
         start = Normal(mean, std)
-        problem = Problem(start, aide.Tractable.of(modes), modes.log_prob, aide.RandomWalk(1.5))
+        problem = Problem(
+            start, aide.Tractable.of(modes), modes.log_prob, aide.kernels.RandomWalk(1.5)
+        )
         log_start = lambda x, m=mean, s=std: stats.norm.logpdf(x, m, s)
         truths = walk_truth([200], log_start, _log_modes, 1.5, (-30.0, 30.0), 0.02)
         fit = problem.learn(200)
@@ -236,7 +242,7 @@ def coupling(runs: int) -> Iterator[Row]:
     pilots. Couplings with L = 100 and as many pairs as we have runs.
     """
     steps, lag = [20, 50, 100, 200], 100
-    problem = gaussian_problem(1, aide.RandomWalk(0.5), 0.0)
+    problem = gaussian_problem(1, aide.kernels.RandomWalk(0.5), 0.0)
     logs = [lambda x, m=m, s=s: stats.norm.logpdf(x, m, s) for m, s in ((0.0, 3.0), (1.0, 0.3))]
     truths = walk_truth(steps, logs[0], logs[1], 0.5, (-18.0, 18.0))
     rng = np.random.default_rng(0)
@@ -261,7 +267,9 @@ def coupling(runs: int) -> Iterator[Row]:
             "true TV": float(0.5 * np.trapezoid(np.abs(gap), grid)),
             "coupling bound": bound,
             "its error": error,
-            "our TV": aide.total_variation_bound(row["value"] + 1.645 * row["std_error"]),
+            "our TV": aide.estimation.total_variation_bound(
+                row["value"] + 1.645 * row["std_error"]
+            ),
             "coupling evaluations": count / 1e6,
             "our evaluations": (3 * runs * 100 * num_steps + 2000 * max(steps)) / 1e6,
             "coupling seconds": seconds,

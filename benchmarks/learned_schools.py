@@ -49,14 +49,14 @@ class EightSchools(eqx.Module):
 def gold_standard(num_particles: int) -> Any:
     """Tempered SMC with 20 temperatures."""
     prior = Normal(CENTRE, np.array([1.0, 2.0] + [1.0] * 8))
-    options: Any = {"num_temperatures": 20, "kernel": aide.Hmc(*PATH)}
+    options: Any = {"num_temperatures": 20, "kernel": aide.kernels.Hmc(*PATH)}
     return aide.tempered_smc(prior, EightSchools(), num_particles=num_particles, **options)
 
 
 def schools_problem(spread: float) -> Problem:
     """HMC from a start whose log scale is N(1, spread^2)."""
     start = Normal(CENTRE, np.array([1.0, spread] + [1.0] * 8))
-    return Problem(start, gold_standard(500), EightSchools(), aide.Hmc(*PATH))
+    return Problem(start, gold_standard(500), EightSchools(), aide.kernels.Hmc(*PATH))
 
 
 def gold(runs: int) -> Iterator[Row]:
@@ -112,13 +112,17 @@ def schools(runs: int) -> Iterator[Row]:
             count = int(np.clip(seconds * few / runs / each, count, 50_000))
 
 
-def timed(problem: Problem, steps: int, runs: int, **meta: Any) -> tuple[Row, aide.Estimate]:
+def timed(
+    problem: Problem, steps: int, runs: int, **meta: Any
+) -> tuple[Row, aide.estimation.Estimate]:
     """Run twice, so that the seconds are without compilation."""
     problem.run(steps, runs, **meta)
     return problem.run(steps, runs, **meta)
 
 
-def momentum_log_q(problem: Problem, steps: int, result: aide.Estimate) -> tuple[Any, float]:
+def momentum_log_q(
+    problem: Problem, steps: int, result: aide.estimation.Estimate
+) -> tuple[Any, float]:
     """Log q at the outputs of both, and the error of its mean difference between them."""
     points = np.concatenate(outputs(result))
     key, start = jax.random.key(5), problem.start.log_prob
@@ -130,7 +134,7 @@ def momentum_log_q(problem: Problem, steps: int, result: aide.Estimate) -> tuple
     return np.split(found.log_q, 2), error
 
 
-def against(result: aide.Estimate, log_q: Any) -> Row:
+def against(result: aide.estimation.Estimate, log_q: Any) -> Row:
     """AIDE with the density from momenta in place of meta-inference, and the bias against it."""
     own = result.draws.target.cross.mean() - result.draws.gold.kept(1).mean()
     value = -float(own) + float(log_q[1].mean() - log_q[0].mean())

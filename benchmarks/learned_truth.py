@@ -41,7 +41,7 @@ def sgld(runs: int) -> Iterator[Row]:
     drifts = lambda x: pulls[:, None] - slope * x
     grid = np.arange(-7.0, 8.0, 0.005)
     for h, lengths in ((0.05, (40, 80, 300)), (0.1, (10, 20, 100)), (0.2, (3, 10, 50))):
-        kernel = aide.Sgld(h, gradient, len(BATCHES))
+        kernel = aide.kernels.Sgld(h, gradient, len(BATCHES))
         problem = Problem(Normal(0.0, 1.0), aide.Tractable.of(Normal(mean, std)), log_joint, kernel)
         logs = [lambda x, m=m, s=s: stats.norm.logpdf(x, m, s) for m, s in ((0, 1), (mean, std))]
         truths = sgld_truth(lengths, logs[0], logs[1], drifts, h, grid)
@@ -61,7 +61,7 @@ def sgld(runs: int) -> Iterator[Row]:
             }
 
 
-def compare(row: Row, result: aide.Estimate, log_p: Any, truth: Groups) -> Row:
+def compare(row: Row, result: aide.estimation.Estimate, log_p: Any, truth: Groups) -> Row:
     r"""Add the truth on the same outputs to a row.
 
     $D = E_{gold}[l \tanh(l/2)] + E_{target}[l \tanh(l/2)]$ with $l = \log p/q$, which has far less
@@ -107,7 +107,7 @@ def against_forward(
 
 def isotropic(runs: int) -> Iterator[Row]:
     """The forward truth against the exact radial one: MALA in ten dimensions."""
-    problem = gaussian_problem(10, aide.mala(0.25))
+    problem = gaussian_problem(10, aide.kernels.Mala(0.25))
     exact = radial_truth([5, 8, 50], 10, 3.0, 0.3, 1.0, leapfrog_map(0.25, 1, 0.3))
     fit = problem.learn(50, num_components=2)
     log_p = lambda x: stats.norm.logpdf(x, 1.0, 0.3).sum(axis=1)
@@ -137,7 +137,7 @@ def correlated(runs: int) -> Iterator[Row]:
     log_density = lambda x: -0.5 * jnp.sum((jnp.asarray(white) @ x) ** 2) + constant
     sample = lambda key: jnp.asarray(root) @ jax.random.normal(key, (10,), float)
     posterior = aide.Tractable(sample, log_density)
-    problem = Problem(Normal(np.zeros(10), 2.0), posterior, log_density, aide.mala(0.5))
+    problem = Problem(Normal(np.zeros(10), 2.0), posterior, log_density, aide.kernels.Mala(0.5))
     log_p = lambda x: -0.5 * ((x @ white.T) ** 2).sum(axis=1) + constant
     begun = time.perf_counter()
     fit = problem.learn(100)

@@ -58,7 +58,7 @@ class Row(NamedTuple):
 
     name: str
     truth: float
-    aide: aide.Estimate
+    aide: aide.estimation.Estimate
     rhat: float
     rhat_nuts: float
     pareto_k: float

@@ -37,7 +37,7 @@ class Case:
 
     name: str
     truth: float
-    replications: Callable[[int], Iterator[aide.Draws]]
+    replications: Callable[[int], Iterator[aide.draws.Draws]]
     cheap: bool = False
 
 
@@ -47,7 +47,7 @@ def gaussian_case(kind: str, dimension: int, wanted: float, num: int) -> Case:
     gold, target = noisy_pair(wanted, dimension, slope)
     log_z: Any = UNKNOWN if kind == "noisy, log Z unknown" else (0.0, 0.0)
 
-    def replications(count: int) -> Iterator[aide.Draws]:
+    def replications(count: int) -> Iterator[aide.draws.Draws]:
         for seed in range(count):
             rng = np.random.default_rng(seed)
             yield make_draws(rng, gold, target, (num, num), (meta, meta), log_z)
@@ -72,7 +72,9 @@ def coverage(cases: list[Case], count: int) -> None:
     for case in cases:
         start = time.perf_counter()
         num = 10 * count if case.cheap else count
-        found = np.array([aide.Estimate(d).sandwich()[:2] for d in case.replications(num)])
+        found = np.array(
+            [aide.estimation.Estimate(d).sandwich()[:2] for d in case.replications(num)]
+        )
         seconds = (time.perf_counter() - start) / len(found)
         low, high = found[:, 0] > case.truth, found[:, 1] < case.truth
         middle = np.median(found, axis=0)
@@ -99,7 +101,7 @@ def widths(num: int) -> None:
             draws = make_draws(np.random.default_rng(1), *pair, (num, num), (meta, meta))
             draws = replace(draws, log_z=log_z)
             start = time.perf_counter()
-            low, high = aide.Estimate(draws).sandwich()[:2]
+            low, high = aide.estimation.Estimate(draws).sandwich()[:2]
             kind = "tractable" if slope == 0 else "noisy" if log_z[0] == 0 else "log Z unknown"
             print(
                 f"| {kind} | {wanted:g} | {meta} | {low:.4f} to {high:.4f} | "

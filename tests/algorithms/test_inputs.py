@@ -15,7 +15,7 @@ from aide.problems import HiddenMarkovModel
 from aide.problems.distributions import Normal
 
 NORMAL = Normal(0.1, 0.7)
-WALK = aide.RandomWalk(0.5)
+WALK = aide.kernels.RandomWalk(0.5)
 STARTS = {
     "sir": lambda start: aide.sir(start, NORMAL.log_prob, num_particles=3),
     "ais": lambda start: aide.ais(start, NORMAL.log_prob, kernel=WALK, num_temperatures=2),
@@ -23,7 +23,7 @@ STARTS = {
         start, NORMAL.log_prob, kernel=WALK, num_particles=2, num_temperatures=2
     ),
     "mcmc": lambda start: aide.mcmc(start, NORMAL.log_prob, kernel=WALK, num_steps=2),
-    "Independence": lambda start: aide.Independence(start),
+    "Independence": lambda start: aide.kernels.Independence(start),
     "RejectionSampler": lambda start: aide.RejectionSampler(start, NORMAL.log_prob, 3.0),
     "Tractable.of": lambda start: aide.Tractable.of(start),
     "StateSpaceModel": lambda start: aide.StateSpaceModel(
@@ -90,7 +90,7 @@ class ComplexPython:
 COMPLEX = {
     "Tractable": aide.Tractable(NORMAL.sample, _complex),
     "sir": aide.sir(NORMAL, _complex, num_particles=2),
-    "mcmc": aide.mcmc(NORMAL, _complex, kernel=aide.mala(0.3), num_steps=1),
+    "mcmc": aide.mcmc(NORMAL, _complex, kernel=aide.kernels.Mala(0.3), num_steps=1),
     "rejection": aide.RejectionSampler(NORMAL, _complex, 1.0),
     "ForwardReverse": aide.ForwardReverse(
         lambda key: (NORMAL.sample(key), 1j), lambda key, x: 1j, NORMAL.log_prob
@@ -125,9 +125,9 @@ SIZES = {
     "num_temperatures": lambda: aide.ais(
         NORMAL, NORMAL.log_prob, kernel=WALK, num_temperatures=HUGE
     ),
-    "num_leapfrog": lambda: aide.Hmc(0.1, HUGE),
-    "num_times": lambda: aide.Repeat(WALK, HUGE),
-    "num_datasets": lambda: aide.simulated(KEY, *NOTHING, num_datasets=HUGE),
+    "num_leapfrog": lambda: aide.kernels.Hmc(0.1, HUGE),
+    "num_times": lambda: aide.kernels.Repeat(WALK, HUGE),
+    "num_datasets": lambda: aide.audit_simulated(KEY, *NOTHING, num_datasets=HUGE),
     "num_pilots": lambda: aide.learn_reverse(
         KEY, NORMAL, NORMAL.log_prob, kernel=WALK, num_steps=1, num_pilots=HUGE
     ),
@@ -165,14 +165,14 @@ def test_a_class_in_the_place_of_a_kernel(name):
         "learn_reverse": lambda k: aide.learn_reverse(
             KEY, NORMAL, NORMAL.log_prob, kernel=k, num_steps=2
         ),
-        "Cycle": lambda k: aide.Cycle(k),
+        "Cycle": lambda k: aide.kernels.Cycle(k),
     }
     with pytest.raises(TypeError, match=r"kernel must be an instance, got the class Hmc: .*Hmc\("):
-        build[name](aide.Hmc)
+        build[name](aide.kernels.Hmc)
 
 
 def test_resamplers_by_name():
-    schemes = (aide.Multinomial, aide.Stratified, aide.Systematic, aide.Residual)
+    schemes = (aide.smc.Multinomial, aide.smc.Stratified, aide.smc.Systematic, aide.smc.Residual)
     for scheme in schemes:
         name = scheme.__name__.lower()
         smc = aide.tempered_smc(
@@ -183,8 +183,8 @@ def test_resamplers_by_name():
             num_temperatures=2,
             resampler=name,
         )
-        assert smc.resampler == aide.EveryStep(scheme())
-        assert aide.EssBelow(0.5, name) == aide.EssBelow(0.5, scheme())
-    for wrong in ("random", 3, aide.Systematic):
+        assert smc.resampler == aide.smc.EveryStep(scheme())
+        assert aide.smc.EssBelow(0.5, name) == aide.smc.EssBelow(0.5, scheme())
+    for wrong in ("random", 3, aide.smc.Systematic):
         with pytest.raises(TypeError, match="systematic"):
-            aide.Smc(NORMAL, (), NORMAL.log_prob, 2, resampler=wrong)
+            aide.smc.Smc(NORMAL, (), NORMAL.log_prob, 2, resampler=wrong)

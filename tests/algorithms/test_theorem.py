@@ -40,7 +40,7 @@ class Path:
 
     def __init__(self, mean, std, temperatures):
         self.start, self.temperatures = (mean, std), [0.0, *temperatures]
-        kernel = aide.Kernel(redraw, reversible=True)
+        kernel = aide.kernels.Kernel(redraw, reversible=True)
         prior = Normal(mean, std)
         self.algorithm = aide.ais(prior, log_end, kernel=kernel, temperatures=temperatures)
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import aide
 from aide.auditing.audit import _budgets, audit
-from aide.auditing.simulated.study import simulated
+from aide.auditing.simulated.study import audit_simulated
 from aide.auditing.starts import Widened, widen, with_start
 from aide.problems.distributions import Normal
 from aide.running.programs import compile_quickly
@@ -118,7 +118,7 @@ def test_simulated_data_join_the_verdict():
     def exact_for(y):
         return aide.Tractable.of(Normal(9 / 9.25 * y, np.sqrt(2.25 / 9.25)))
 
-    good = simulated(KEY, sample_joint, log_joint, exact_for, num_datasets=200)
+    good = audit_simulated(KEY, sample_joint, log_joint, exact_for, num_datasets=200)
     result = audit(KEY, one_mode(), start_factor=None, simulated=good)
     assert result.passed, result
     assert "nats of the exact posterior on average over data simulated from the model" in repr(
@@ -127,7 +127,7 @@ def test_simulated_data_join_the_verdict():
     assert "(95%, from 200 data sets)" in repr(result)
     assert "of the runs left out, and in any probability to within" in repr(result)
     assert all("How far it is from" not in text for text in result.not_shown)
-    bad = simulated(
+    bad = audit_simulated(
         KEY, sample_joint, log_joint, lambda y: aide.Tractable.of(PRIOR), num_datasets=200
     )
     assert dataclasses.replace(result, simulated=bad).verdict == "failed"
@@ -177,7 +177,7 @@ def test_settings_are_checked_first():
 def test_other_starts_change_the_path_and_nothing_else():
     """Built from the other start, and with it put in later: the same algorithm."""
     other = Normal(2.0, 5.0)
-    kernel = aide.RandomWalk(0.5)
+    kernel = aide.kernels.RandomWalk(0.5)
     options = {"kernel": kernel, "num_temperatures": 4, "num_particles": 3}
     builders = (
         lambda start: aide.tempered_smc(start, LogJoint(), **options),
@@ -224,7 +224,7 @@ def test_few_runs_are_undecided_and_print():
 
 def test_the_budget_of_a_learned_chain_is_its_steps():
     """Reverse particles change nothing about the outputs: a chain always agrees with itself."""
-    walk = aide.RandomWalk(0.5)
+    walk = aide.kernels.RandomWalk(0.5)
     fit = aide.learn_reverse(
         KEY, Normal(0.0, 1.0), Normal(1.0, 0.7).log_prob, kernel=walk, num_steps=4, num_pilots=60,
         num_components=1,

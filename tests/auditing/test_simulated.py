@@ -1,4 +1,4 @@
-r"""`aide.simulated` against closed forms: $x \sim N(0, 2^2)$, $y \sim N(x, 0.5^2)$."""
+r"""`aide.audit_simulated` against closed forms: $x \sim N(0, 2^2)$, $y \sim N(x, 0.5^2)$."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 from support import Z_MAX
 
 import aide
-from aide.auditing.simulated.study import simulated
+from aide.auditing.simulated.study import audit_simulated
 from aide.problems.distributions import Normal
 from aide.running.programs import compile_quickly
 
@@ -83,7 +83,7 @@ def known(value):
 
 
 def test_exact_posterior_gives_exactly_nothing():
-    result = simulated(KEY, sample_joint, LogJoint(), Fit(), num_datasets=50)
+    result = audit_simulated(KEY, sample_joint, LogJoint(), Fit(), num_datasets=50)
     np.testing.assert_allclose(result.terms, 0.0, atol=1e-12)
     assert result.consistency is None  # too few data sets for a test
     low, high = known(result.log_evidence)
@@ -96,7 +96,7 @@ def test_tractable_algorithms_meet_the_truth(shift, stretch):
     """The bound is an equality, whatever M."""
     truth = divergence(shift, stretch)
     for num_meta in (1, 3) if shift else (1,):
-        result = simulated(
+        result = audit_simulated(
             KEY, sample_joint, LogJoint(), Fit(shift, stretch), num_datasets=5000, num_meta=num_meta
         )
         assert abs(result.value - truth) < 4 * result.std_error
@@ -113,7 +113,7 @@ def test_sir_is_bounded_from_above_and_the_bound_falls():
     """More particles and more meta-inference lower it; with enough of both it vanishes."""
     values = {}
     for num, num_meta in ((3, 1), (3, 10), (200, 1)):
-        result = simulated(
+        result = audit_simulated(
             KEY, sample_joint, LogJoint(), Sir(num), num_datasets=3000, num_meta=num_meta
         )
         assert result.value > -Z_MAX * result.std_error
@@ -130,7 +130,7 @@ def test_sir_is_bounded_from_above_and_the_bound_falls():
 def test_another_model_is_rejected():
     """Wrong in the density alone, and in the algorithm too, where the bound itself sees nothing."""
     wrong = LogJoint(1.0)
-    result = simulated(KEY, sample_joint, wrong, Fit(), num_datasets=2000)
+    result = audit_simulated(KEY, sample_joint, wrong, Fit(), num_datasets=2000)
     assert known(result.consistency) < 1e-9
     assert not result.consistent
     assert "different models" in repr(result)
@@ -138,22 +138,22 @@ def test_another_model_is_rejected():
     def wrong_sir(y):
         return aide.sir(Normal(0.8 * y, 0.9), lambda x: wrong(x, y), num_particles=50)
 
-    result = simulated(KEY, sample_joint, wrong, wrong_sir, num_datasets=2000)
+    result = audit_simulated(KEY, sample_joint, wrong, wrong_sir, num_datasets=2000)
     assert result.value < 0.01
     assert known(result.consistency) < 1e-9
     for right in (Fit(), Fit(0.3, 1.4), Sir(3)):
-        assert simulated(KEY, sample_joint, LogJoint(), right, num_datasets=3000).consistent
+        assert audit_simulated(KEY, sample_joint, LogJoint(), right, num_datasets=3000).consistent
 
 
 def test_one_by_one_where_data_sets_cannot_be_traced():
     """The same protocol; also for plain Python code."""
-    traced = simulated(KEY, sample_joint, LogJoint(), Fit(0.3, 1.4), num_datasets=40)
+    traced = audit_simulated(KEY, sample_joint, LogJoint(), Fit(0.3, 1.4), num_datasets=40)
 
     def untraceable(y):
         float(y)
         return Fit(0.3, 1.4)(y)
 
-    looped = simulated(KEY, sample_joint, LogJoint(), untraceable, num_datasets=40)
+    looped = audit_simulated(KEY, sample_joint, LogJoint(), untraceable, num_datasets=40)
     np.testing.assert_allclose(
         looped.pieces.exact_log_joint, traced.pieces.exact_log_joint, rtol=0, atol=1e-9
     )
@@ -174,7 +174,7 @@ def test_one_by_one_where_data_sets_cannot_be_traced():
             return -0.5 * ((x - self.mean) / STD) ** 2 - np.log(STD * np.sqrt(2 * np.pi))
 
     plain = lambda y: aide.PythonAlgorithm(PlainPython(y))
-    result = simulated(KEY, sample_joint, LogJoint(), plain, num_datasets=5, num_meta=2)
+    result = audit_simulated(KEY, sample_joint, LogJoint(), plain, num_datasets=5, num_meta=2)
     np.testing.assert_allclose(result.terms, 0.0, atol=1e-9)
 
 
@@ -188,15 +188,15 @@ def test_unknown_constants_cancel():
         right = Fit(0.5)(y)
         return aide.Tractable(right.sample, lambda x: right.log_density(x) + 1.0, log_z=None)
 
-    one = simulated(KEY, sample_joint, LogJoint(), Fit(0.5), num_datasets=30)
-    two = simulated(KEY, sample_joint, shifted, unnormalised, num_datasets=30)
+    one = audit_simulated(KEY, sample_joint, LogJoint(), Fit(0.5), num_datasets=30)
+    two = audit_simulated(KEY, sample_joint, shifted, unnormalised, num_datasets=30)
     np.testing.assert_allclose(two.terms, one.terms, atol=1e-9)
     assert two.log_evidence is None
 
 
 def test_errors_and_infinities_are_named():
     def run(joint: Any = sample_joint, density: Any = LogJoint(), algorithm: Any = Fit()):  # noqa: B008
-        return simulated(KEY, joint, density, algorithm, num_datasets=20)
+        return audit_simulated(KEY, joint, density, algorithm, num_datasets=20)
 
     with pytest.raises(TypeError, match=r"sample_joint\(key\) must return \(x, y\)"):
         run(joint=lambda key: jnp.zeros(3))
@@ -209,7 +209,7 @@ def test_errors_and_infinities_are_named():
     with pytest.raises(ValueError, match="same structure and shape"):
         run(joint=lambda key: (sample_joint(key)[0][None], sample_joint(key)[1]))
     with pytest.raises(ValueError, match="num_datasets must be an integer of at least 2"):
-        simulated(KEY, sample_joint, LogJoint(), Fit(), num_datasets=1)
+        audit_simulated(KEY, sample_joint, LogJoint(), Fit(), num_datasets=1)
 
     def half(y):
         density = lambda x: jnp.where(x > 0, jnp.log(2.0) + Normal(0.0, 1.0).log_prob(x), -jnp.inf)

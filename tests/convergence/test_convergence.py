@@ -17,7 +17,7 @@ from aide.draws.draws import Draws, Side
 from aide.problems.distributions import Normal
 from aide.running.programs import compile_quickly
 
-START, POSTERIOR, KERNEL = Normal(0.5, 2.0), Normal(0.0, 1.0), aide.RandomWalk(1.5)
+START, POSTERIOR, KERNEL = Normal(0.5, 2.0), Normal(0.0, 1.0), aide.kernels.RandomWalk(1.5)
 PARTS = (START, POSTERIOR.log_prob)
 
 
@@ -43,7 +43,7 @@ def test_tighten_reaches_the_request_or_says_why_not(fit):
 
 def measure(fit, steps, log_joint=POSTERIOR.log_prob, **options):
     with compile_quickly():
-        return aide.convergence(
+        return aide.measure_convergence(
             jax.random.key(3),
             aide.Tractable.of(POSTERIOR),
             START,
@@ -176,7 +176,9 @@ def made_up(bounds, lower, rhat):
     for bound in bounds:
         side = Side(np.zeros((60, 2)), np.full((60, 1), -bound / 2))
         names = ("the truth", "chain")
-        estimates.append(aide.Estimate(Draws(side, side, 1, 1, names, log_z=(0.0, None))))
+        estimates.append(
+            aide.estimation.Estimate(Draws(side, side, 1, 1, names, log_z=(0.0, None)))
+        )
     steps = tuple(10 * 2**index for index in range(len(bounds)))
     return Convergence(steps, tuple(estimates), lower, rhat, rhat, 4)
 
@@ -201,7 +203,7 @@ def test_sentences():
         "nats; more runs show more.",
     ]
     assert curve.rows()[-1]["total_variation"] == pytest.approx(
-        aide.total_variation_bound(0.03) + 1 - 0.025 ** (1 / 60)
+        aide.estimation.total_variation_bound(0.03) + 1 - 0.025 ** (1 / 60)
     )
     assert sentences(made_up((3.0, 0.5), (0.0, 0.0), (1.5, 1.3)))[0].startswith("At 20 steps, this")
     far = made_up((3.0, 1.2), (0.0, 0.0), (1.5, 1.3))

@@ -29,10 +29,10 @@ def build():
     return aide.tempered_smc(
         dist.Normal(0.0, 2.0),
         log_joint,
-        kernel=aide.Cycle(aide.RandomWalk(0.3), aide.Hmc(0.1, 2)),
+        kernel=aide.kernels.Cycle(aide.kernels.RandomWalk(0.3), aide.kernels.Hmc(0.1, 2)),
         num_particles=3,
         temperatures=[0.5, 1.0],
-        resampler=aide.EssBelow(0.5, aide.Systematic()),
+        resampler=aide.smc.EssBelow(0.5, aide.smc.Systematic()),
     )
 
 
@@ -82,8 +82,8 @@ def test_another_process_agrees():
         (lambda x: x + 1, lambda x: x + 2, "code"),
         (jnp.exp, jnp.log, ""),
         (jax.random.key(0), jax.random.key(1), ""),
-        (aide.RandomWalk(0.1), aide.RandomWalk(0.2), "scale"),
-        (aide.Hmc(0.1, 2), aide.Hmc(0.1, 3), "num_leapfrog"),
+        (aide.kernels.RandomWalk(0.1), aide.kernels.RandomWalk(0.2), "scale"),
+        (aide.kernels.Hmc(0.1, 2), aide.kernels.Hmc(0.1, 3), "num_leapfrog"),
         (dist.Normal(0.0, 1.0), dist.Normal(0.5, 1.0), ""),
         (np.random.default_rng(0), np.random.default_rng(1), ""),
     ],

@@ -31,11 +31,11 @@ LOG = lambda x: -0.5 * x * x + jnp.log(x)
 ROOT = lambda x: -0.5 * x * x + jnp.sqrt(x)
 """NaN for x < 0, where the gradient of LOG is finite and that of ROOT is NaN, too."""
 KERNELS = {
-    "random walk": (aide.RandomWalk(1.0), ROOT),
-    "mala": (aide.mala(1.0), ROOT),
-    "hmc": (aide.Hmc(0.6, 3), ROOT),
-    "hmc, finite gradient": (aide.Hmc(0.6, 3), LOG),
-    "independence": (aide.Independence(gaussian(0.0, 1.0)), LOG),
+    "random walk": (aide.kernels.RandomWalk(1.0), ROOT),
+    "mala": (aide.kernels.Mala(1.0), ROOT),
+    "hmc": (aide.kernels.Hmc(0.6, 3), ROOT),
+    "hmc, finite gradient": (aide.kernels.Hmc(0.6, 3), LOG),
+    "independence": (aide.kernels.Independence(gaussian(0.0, 1.0)), LOG),
 }
 
 
@@ -78,7 +78,7 @@ def test_nan_inside_gibbs_sweeps():
         lambda key: jax.random.bernoulli(key, 0.5, (3,)).astype(int), lambda x: jnp.log(0.125)
     )
     log_density = lambda x: jnp.log(2.5 - jnp.sum(x))
-    chain = aide.mcmc(fair, log_density, kernel=aide.GibbsSites([0, 1, 2], 2), num_steps=1)
+    chain = aide.mcmc(fair, log_density, kernel=aide.kernels.GibbsSites([0, 1, 2], 2), num_steps=1)
     with pytest.raises(ValueError, match=r"first at x = \[1 1 1\]"):
         run(chain, fair, 20, 1)
 
@@ -104,9 +104,13 @@ UNSUMMED = {
     "tractable": lambda: aide.Tractable(VECTOR.sample, ELEMENTWISE),
     "sir": lambda: aide.sir(VECTOR, ELEMENTWISE, num_particles=2),
     "tempered": lambda: aide.tempered_smc(
-        VECTOR, ELEMENTWISE, kernel=aide.RandomWalk(0.5), num_particles=2, num_temperatures=2
+        VECTOR,
+        ELEMENTWISE,
+        kernel=aide.kernels.RandomWalk(0.5),
+        num_particles=2,
+        num_temperatures=2,
     ),
-    "mcmc": lambda: aide.mcmc(VECTOR, ELEMENTWISE, kernel=aide.Hmc(0.5, 2), num_steps=2),
+    "mcmc": lambda: aide.mcmc(VECTOR, ELEMENTWISE, kernel=aide.kernels.Hmc(0.5, 2), num_steps=2),
 }
 
 

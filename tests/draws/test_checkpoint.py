@@ -41,7 +41,7 @@ def _pair(stop_gold=math.inf, stop_target=math.inf):
 def _interrupt(path, stop_gold=math.inf, stop_target=math.inf, **options):
     with pytest.raises(KeyboardInterrupt):
         _draw(*_pair(stop_gold, stop_target), path, **options)
-    return aide.load_draws(path)
+    return aide.draws.load(path)
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_a_place_that_cannot_be_written_to_is_an_error_before_the_work(tmp_path)
 def test_finished_file_is_the_answer(tmp_path, unbroken):
     path = tmp_path / "runs.nc"
     _draw(*_pair(), path, keep_values=True)
-    assert_same(aide.load_draws(path), unbroken)
+    assert_same(aide.draws.load(path), unbroken)
     runs = _resume(path, unbroken, keep_values=True)
     assert max(runs) <= 1
 
@@ -143,6 +143,6 @@ def test_an_error_keeps_finished_blocks_too(tmp_path, unbroken):
     broken.regenerate = score
     with pytest.raises(ValueError, match="nan"):
         _draw(broken, target, path)
-    assert aide.load_draws(path).gold.num_runs > 0
+    assert aide.draws.load(path).gold.num_runs > 0
     assert_same(_draw(gold, target, path), unbroken)
     assert arrays(unbroken)[0].shape == (NUM_GOLD, 2)

@@ -60,7 +60,7 @@ def test_runs_with_unequal_numbers_of_meta_runs_load_with_those_they_share(tmp_p
     path = tmp_path / "runs.nc"
     kill_me.draw(path)
     kill_me.draw(path, num_gold=10, num_target=10, num_meta_target=5)
-    loaded = aide.load_draws(path)
+    loaded = aide.draws.load(path)
     assert loaded.num_meta_target == 2
     assert loaded.gold.cross.shape == (120, 2)
     assert_same(loaded, kill_me.draw())
@@ -111,4 +111,4 @@ def test_a_signal_saves_what_was_finished_and_says_how_to_go_on(tmp_path, number
     errors = process.communicate()[1]
     assert process.returncode in (code, 130), errors
     assert f"kept in {path}; the same call continues" in errors
-    assert aide.load_draws(path).gold.num_runs > 0
+    assert aide.draws.load(path).gold.num_runs > 0

@@ -22,7 +22,7 @@ def folder(tmp_path_factory):
 def draws(folder):
     draws = kill_me.draw(num_gold=12, num_target=9)
     for name in ("runs.nc", "runs.zarr"):
-        aide.save_draws(draws, folder / name)
+        aide.draws.save(draws, folder / name)
     return draws
 
 
@@ -33,7 +33,7 @@ def path(folder, draws, tmp_path):
 
 
 def _load(path):
-    return aide.load_draws(path)
+    return aide.draws.load(path)
 
 
 def _is_refused(path, draws):
@@ -99,7 +99,7 @@ def test_data_of_another_program(tmp_path):
 def test_a_stored_nan_is_no_value(draws, tmp_path):
     draws.gold.own[0, 0], kept = np.nan, draws.gold.own[0, 0]
     try:
-        aide.save_draws(draws, tmp_path / "runs.nc")
+        aide.draws.save(draws, tmp_path / "runs.nc")
         with pytest.raises(ValueError, match="nan"):
             _load(tmp_path / "runs.nc")
         with pytest.raises(ValueError, match="nan"):

@@ -116,7 +116,7 @@ def test_ranges_of_runs_concatenate():
     metas = {"num_meta_gold": 2, "num_meta_target": 3, "keep_values": True}
     whole = _draw(num_gold=30, num_target=30, **metas)
     parts = [_draw(num_gold=n, num_target=n, first_run=f, **metas) for f, n in ((0, 12), (12, 18))]
-    pooled = aide.concatenate(parts)
+    pooled = aide.draws.concatenate(parts)
     assert_same(pooled, whole, TOLERANCE)
     assert aide.summarise(pooled).value == pytest.approx(aide.summarise(whole).value, abs=TOLERANCE)
     np.testing.assert_allclose(pooled.gold.values, whole.gold.values, rtol=TOLERANCE)
@@ -124,19 +124,19 @@ def test_ranges_of_runs_concatenate():
 
 def test_concatenate_refuses_what_does_not_belong_together():
     with pytest.raises(ValueError, match="at least one"):
-        aide.concatenate([])
+        aide.draws.concatenate([])
     with pytest.raises(ValueError, match="num_meta_gold, got 1 and 2"):
-        aide.concatenate([_draw(), _draw(key=jax.random.key(8), num_meta_gold=2)])
+        aide.draws.concatenate([_draw(), _draw(key=jax.random.key(8), num_meta_gold=2)])
     with pytest.raises(ValueError, match=r"names.*exact"):
-        aide.concatenate([_draw(), _draw(gold=_numpy()[1])])
+        aide.draws.concatenate([_draw(), _draw(gold=_numpy()[1])])
 
 
 def test_concatenate_refuses_the_same_runs_twice():
     """Counting runs twice would shrink the standard error for nothing."""
     with pytest.raises(ValueError, match="twice|same runs|overlap"):
-        aide.concatenate([_draw(), _draw()])
+        aide.draws.concatenate([_draw(), _draw()])
     with pytest.raises(ValueError, match="twice|same runs|overlap"):
-        aide.concatenate([_draw(), _draw(first_run=10)])
+        aide.draws.concatenate([_draw(), _draw(first_run=10)])
 
 
 def test_run_indices_have_an_end():
@@ -148,17 +148,17 @@ def test_run_indices_have_an_end():
 def test_runs_inside_pooled_draws_are_not_counted_twice():
     (_, gold), (_, target) = _numpy(label="a"), _numpy(0.4, 1.3, "b")
     parts = [_draw(gold, target, 5, 4, first_run=first) for first in (0, 5, 10)]
-    pooled = aide.concatenate(parts[:2])
+    pooled = aide.draws.concatenate(parts[:2])
     with pytest.raises(ValueError, match="count them twice"):
-        aide.concatenate([pooled, parts[0]])
-    whole = aide.concatenate([pooled, parts[2]])  # control: other runs are welcome
+        aide.draws.concatenate([pooled, parts[0]])
+    whole = aide.draws.concatenate([pooled, parts[2]])  # control: other runs are welcome
     assert whole.gold.num_runs == 15
     with pytest.raises(ValueError, match="count them twice"):
-        aide.concatenate([whole, pooled])
+        aide.draws.concatenate([whole, pooled])
 
 
 def test_pooled_draws_are_of_the_same_algorithms():
     one, two = (_numpy(mean, 1.0, "same name")[1] for mean in (0.0, 5.0))
     parts = [_draw(gold, one, 5, 4, first_run=first) for gold, first in ((one, 0), (two, 5))]
     with pytest.raises(ValueError, match="the same gold algorithm.*differ in algorithm"):
-        aide.concatenate(parts)
+        aide.draws.concatenate(parts)

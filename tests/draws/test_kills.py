@@ -35,7 +35,7 @@ def _finish(path, undisturbed):
         assert one.own.tobytes() == two.own.tobytes()
         assert one.cross.tobytes() == two.cross.tobytes()
         np.testing.assert_array_equal(one.values, two.values)
-    assert aide.Estimate.load(path).value == aide.summarise(undisturbed).value
+    assert aide.estimation.Estimate.load(path).value == aide.summarise(undisturbed).value
 
 
 def _kill_at_random_moments(tmp_path, undisturbed, name, num):

@@ -61,8 +61,11 @@ def test_kept_runs_keep_the_marks():
 
 def test_saved_draws_keep_the_marks(tmp_path):
     first = aide.draw(KEY, stored(POOL), stored(POOL[:10]), num_gold=60, num_target=60)
-    aide.save_draws(first, tmp_path / "draws.nc")
-    assert aide.Estimate.load(tmp_path / "draws.nc").warnings == aide.summarise(first).warnings
+    aide.draws.save(first, tmp_path / "draws.nc")
+    assert (
+        aide.estimation.Estimate.load(tmp_path / "draws.nc").warnings
+        == aide.summarise(first).warnings
+    )
 
 
 def test_two_halves_of_the_draws_rest_on_one_density():

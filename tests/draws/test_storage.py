@@ -39,7 +39,7 @@ def result():
 def test_round_trip(tmp_path, result, name):
     path = tmp_path / name
     result.save(path)
-    again = aide.Estimate.load(str(path))
+    again = aide.estimation.Estimate.load(str(path))
     for one, two in zip(arrays(result.draws), arrays(again.draws), strict=True):
         assert one.tobytes() == two.tobytes()
     for role in ("gold", "target"):
@@ -61,8 +61,8 @@ def test_infinities_and_unknown_constants(tmp_path, name):
     )
     result = run(gaussian(0.0, 1.0), half, 9, 4)
     assert np.isinf(result.draws.gold.cross).any()
-    aide.save_draws(result.draws, tmp_path / name)
-    again = aide.load_draws(tmp_path / name)
+    aide.draws.save(result.draws, tmp_path / name)
+    again = aide.draws.load(tmp_path / name)
     assert arrays(again)[1].tobytes() == arrays(result.draws)[1].tobytes()
     assert again.log_z == (0.0, None)
     assert again.gold.values is None
@@ -72,13 +72,13 @@ def test_saving_again_replaces(tmp_path, result):
     for name in FORMATS:
         run(gaussian(0.0, 1.0), gaussian(0.5, 1.0), 30, 30).save(tmp_path / name)
         result.save(tmp_path / name)
-        assert arrays(aide.load_draws(tmp_path / name))[0].shape == (7, 3)
+        assert arrays(aide.draws.load(tmp_path / name))[0].shape == (7, 3)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FORMATS)
 
 
 def test_loaded_draws_can_be_extended(tmp_path, result):
     result.save(tmp_path / "draws.nc")
-    again = aide.load_draws(tmp_path / "draws.nc")
+    again = aide.draws.load(tmp_path / "draws.nc")
     options = {"num_gold": 7, "num_target": 8, "num_meta_gold": 2, "num_meta_target": 3}
     longer = aide.draw(KEY, RICH, RICH, extend=again, **options)
     fresh = aide.draw(KEY, RICH, RICH, **options)
@@ -92,7 +92,7 @@ def test_counts_may_be_numpy_integers(tmp_path, chunk_size):
     metas = {"num_meta_gold": np.int64(2), "first_run": np.int32(3), "chunk_size": chunk_size}
     result = run(gaussian(0.0, 1.0), gaussian(0.5, 1.0), np.int64(9), np.int32(5), **metas)
     result.save(tmp_path / "draws.nc")
-    assert aide.load_draws(tmp_path / "draws.nc").num_meta_gold == 2
+    assert aide.draws.load(tmp_path / "draws.nc").num_meta_gold == 2
 
 
 def test_dataset_has_named_dimensions(result):
@@ -128,7 +128,7 @@ def test_outputs_that_cannot_be_saved_say_so_before_the_work(tmp_path):
     result = run(algorithm, algorithm, keep_values=True)
     with pytest.raises(TypeError, match=r"Pair.*without_values"):
         result.save(tmp_path / "draws.nc")
-    aide.save_draws(result.draws.without_values(), tmp_path / "draws.nc")
+    aide.draws.save(result.draws.without_values(), tmp_path / "draws.nc")
     runs.clear()
     with pytest.raises(TypeError, match="Pair"):
         run(algorithm, algorithm, keep_values=True, checkpoint=tmp_path / "runs.nc")
@@ -137,4 +137,4 @@ def test_outputs_that_cannot_be_saved_say_so_before_the_work(tmp_path):
 
 def test_nothing_to_load(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no saved draws at .*draws\.nc"):
-        aide.load_draws(tmp_path / "draws.nc")
+        aide.draws.load(tmp_path / "draws.nc")

@@ -21,7 +21,7 @@ from aide.problems import LinearRegression
 LARGE = 100
 
 
-def _fewer(draws: aide.Draws, num_meta: int) -> aide.Draws:
+def _fewer(draws: aide.draws.Draws, num_meta: int) -> aide.draws.Draws:
     """The same runs with a smaller M of the target."""
     gold = Side(draws.gold.own, draws.gold.cross[:, :num_meta])
     target = Side(draws.target.own[:, : num_meta + 1], draws.target.cross)
@@ -62,7 +62,7 @@ def drawn(request):
 
 
 def _actual(drawn, now, later):
-    curve = aide.Estimate(drawn).meta_curve("target").value
+    curve = aide.estimation.Estimate(drawn).meta_curve("target").value
     return curve[now - 1] - curve[later - 1]
 
 
@@ -87,7 +87,7 @@ def test_predictions_from_a_single_meta_run(drawn):
 
 def test_a_naive_prediction_is_rejected(drawn):
     """Control: "doubling M removes what the meter shows" fails the test that ours passes."""
-    gap = aide.Estimate(_fewer(drawn, 3)).looseness.target
+    gap = aide.estimation.Estimate(_fewer(drawn, 3)).looseness.target
     assert gap is not None
     actual = _actual(drawn, 3, 6)
     assert abs(gap.value - actual) > actual / 3 + 2 * gap.std_error
@@ -101,13 +101,13 @@ def test_predictions_stay_within_the_meter(drawn):
         falls = predicted[0]
         assert (falls[:now] == 0.0).all()
         assert (np.diff(falls[now - 1 :]) >= -1e-3 * falls[-1]).all()
-        gap = aide.Estimate(fewer).looseness.target
+        gap = aide.estimation.Estimate(fewer).looseness.target
         assert gap is not None
         assert falls.max() <= gap.value
 
 
 def test_advice_in_words():
-    result = aide.Estimate(_fewer(_noisy(1.0, 1), 1))
+    result = aide.estimation.Estimate(_fewer(_noisy(1.0, 1), 1))
     [advice] = result.advice
     assert advice.role == "target"
     assert 5 <= advice.num_meta <= 30
@@ -116,7 +116,7 @@ def test_advice_in_words():
     swapped = replace(
         result.draws, gold=result.draws.target, target=result.draws.gold, num_meta_gold=1
     )
-    assert "raise num_meta_gold, say to" in repr(aide.Estimate(swapped))
+    assert "raise num_meta_gold, say to" in repr(aide.estimation.Estimate(swapped))
 
 
 def test_hopeless_cases_say_so():
@@ -125,7 +125,7 @@ def test_hopeless_cases_say_so():
     own = np.stack([np.zeros(200), -gap], axis=1)
     target = Side(own, np.full((200, 1), -250.0))
     gold = Side(np.zeros((200, 2)), np.full((200, 1), -200.0))
-    result = aide.Estimate(aide.Draws(gold, target, 1, 1))
+    result = aide.estimation.Estimate(aide.draws.Draws(gold, target, 1, 1))
     [advice] = result.advice
     assert advice.num_meta <= MOST_META
     assert advice.fall.value < 0.5 * 400.0
@@ -140,7 +140,7 @@ def test_no_advice_where_it_would_not_matter():
     assert run(*pair, looseness=False).advice == ()
     assert run(*pair, 1, 1).advice == ()
     far = make_draws(np.random.default_rng(1), Gaussian(0, 1), Gaussian(9, 1, 0.2), (300, 300))
-    assert aide.Estimate(far).advice == ()  # a few hundredths of 80 nats
+    assert aide.estimation.Estimate(far).advice == ()  # a few hundredths of 80 nats
     infinite = replace(far, target=Side(far.target.own.copy(), far.target.cross))
     infinite.target.own[0, 1] = -math.inf
     assert find_advice(infinite, 1.0, 0.1) == ()

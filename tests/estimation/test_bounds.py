@@ -22,18 +22,18 @@ EXACT = 1e-10
 
 @pytest.mark.parametrize("divergence", [1e-12, 1e-6, 0.01, 0.5, 1.0, 4.0, 20.0])
 def test_total_variation_solves_its_equation(divergence):
-    v = aide.total_variation_bound(divergence)
+    v = aide.estimation.total_variation_bound(divergence)
     assert 2 * v * math.log((1 + v) / (1 - v)) == pytest.approx(divergence, rel=1e-6)
     assert v <= min(1.0, 0.5 * math.sqrt(divergence) * (1 + 1e-12))
 
 
 def test_total_variation_at_the_ends():
     result = run(gaussian(0.1, 0.7), gaussian(0.3, 1.3))
-    assert aide.total_variation_bound(0.0) == 0.0
-    assert aide.total_variation_bound(-0.1) == 0.0
-    assert aide.total_variation_bound(math.inf) == 1.0
-    assert 1 - 1e-9 < aide.total_variation_bound(1000.0) <= 1.0
-    seen = aide.total_variation_bound(result.interval(0.9)[1])
+    assert aide.estimation.total_variation_bound(0.0) == 0.0
+    assert aide.estimation.total_variation_bound(-0.1) == 0.0
+    assert aide.estimation.total_variation_bound(math.inf) == 1.0
+    assert 1 - 1e-9 < aide.estimation.total_variation_bound(1000.0) <= 1.0
+    seen = aide.estimation.total_variation_bound(result.interval(0.9)[1])
     assert result.total_variation(0.9) == pytest.approx(min(seen + max(result.unseen(0.9)), 1.0))
 
 

@@ -27,7 +27,7 @@ def _estimate(gold_terms, target_terms):
         Side(np.zeros((len(terms), 2)), -np.asarray(terms, float)[:, None])
         for terms in (gold_terms, target_terms)
     ]
-    return aide.Estimate(aide.Draws(sides[0], sides[1], 1, 1))
+    return aide.estimation.Estimate(aide.draws.Draws(sides[0], sides[1], 1, 1))
 
 
 @pytest.mark.parametrize("level", [0.025, 0.5, 0.9, 0.999])
@@ -62,7 +62,7 @@ def test_interval_and_total_variation_use_it():
     terms = (result.gold_terms, result.target_terms)
     expected = (confidence_limit(terms, 0.05), confidence_limit(terms, 0.95))
     assert result.interval(0.9) == pytest.approx(expected, abs=1e-12)
-    seen = aide.total_variation_bound(result.interval(0.95)[1])
+    seen = aide.estimation.total_variation_bound(result.interval(0.95)[1])
     assert result.unseen(0.95) == pytest.approx((1 - 0.025 ** (1 / 120), 1 - 0.025 ** (1 / 110)))
     assert result.total_variation(0.95) == pytest.approx(seen + 1 - 0.025 ** (1 / 110))
 

@@ -16,7 +16,7 @@ EXACT = Gaussian(0.1, 0.7)
 
 
 def _estimate(gold, target, nums, metas=(1, 1)):
-    return aide.Estimate(make_draws(np.random.default_rng(0), gold, target, nums, metas))
+    return aide.estimation.Estimate(make_draws(np.random.default_rng(0), gold, target, nums, metas))
 
 
 def test_kl_from_both_sides():
@@ -47,15 +47,18 @@ def _check_bracket(bracket, truth):
 def test_kl_from_both_sides_needs_constants_and_a_tractable_opponent():
     assert _estimate(*NOISY, (50, 50)).kl_bounds == (None, None)
     draws = _estimate(EXACT, NOISY[0], (50, 50), (2, 1)).draws
-    assert aide.Estimate(draws).kl_bounds.target_to_gold is not None
-    assert aide.Estimate(replace(draws, log_z=(None, 0.0))).kl_bounds == (None, None)
+    assert aide.estimation.Estimate(draws).kl_bounds.target_to_gold is not None
+    assert aide.estimation.Estimate(replace(draws, log_z=(None, 0.0))).kl_bounds == (None, None)
     lean = [replace(side, own=side.own[:, :1]) for side in (draws.gold, draws.target)]
-    assert aide.Estimate(replace(draws, gold=lean[0], target=lean[1])).kl_bounds == (None, None)
+    assert aide.estimation.Estimate(replace(draws, gold=lean[0], target=lean[1])).kl_bounds == (
+        None,
+        None,
+    )
     rng = np.random.default_rng(0)
     pair = Gaussian(0, 1), Gaussian(1, 1, 0.5)
-    plain = aide.Estimate(make_draws(rng, *pair, (50, 50), (2, 1)))
+    plain = aide.estimation.Estimate(make_draws(rng, *pair, (50, 50), (2, 1)))
     moved = replace(plain.draws, log_z=(0.4, -0.2))
-    one, two = (e.kl_bounds.target_to_gold for e in (plain, aide.Estimate(moved)))
+    one, two = (e.kl_bounds.target_to_gold for e in (plain, aide.estimation.Estimate(moved)))
     assert one is not None
     assert two is not None
     for before, after in zip(one, two, strict=True):

@@ -10,7 +10,7 @@ from aide.problems.distributions import Normal
 from aide.running.programs import compile_quickly
 
 KEY = jax.random.key(0)
-START, WALK, NUM_STEPS = Normal(8.0, 1.0), aide.RandomWalk(1.0), 10
+START, WALK, NUM_STEPS = Normal(8.0, 1.0), aide.kernels.RandomWalk(1.0), 10
 
 
 class Modes(eqx.Module):
@@ -37,9 +37,9 @@ def judge(chain):
     draws = aide.draw(
         KEY, aide.Tractable.of(Modes()), chain, num_gold=100, num_target=100, num_meta_target=2
     )
-    double = aide.Estimate(draws)
+    double = aide.estimation.Estimate(draws)
     one = aide.draw(KEY, aide.Tractable.of(Modes()), chain, num_gold=100, num_target=100)
-    single = aide.Estimate(one)
+    single = aide.estimation.Estimate(one)
     for estimate in (single, double):
         gap = estimate.looseness.target
         assert gap is not None

@@ -29,7 +29,7 @@ def _made(gold_terms, target_terms, log_z=(0.0, 0.0), names=("gold", "target")):
         Side(np.zeros((len(terms), 2)), -np.asarray(terms, float)[:, None])
         for terms in (gold_terms, target_terms)
     ]
-    return aide.Estimate(aide.Draws(sides[0], sides[1], 1, 1, names, log_z))
+    return aide.estimation.Estimate(aide.draws.Draws(sides[0], sides[1], 1, 1, names, log_z))
 
 
 NOISE = np.linspace(-1.0, 1.0, 60)
@@ -130,8 +130,10 @@ def test_looseness_speaks_of_its_own_outputs_and_the_second_meter_of_the_others(
     rng = np.random.default_rng(0)
     own = 1e-3 * rng.normal(size=(200, 5))
     wild, calm = -20.0 * rng.exponential(size=(200, 4)), np.zeros((200, 1))
-    draws = aide.Draws(Side(np.zeros((200, 2)), wild), Side(own, calm), 1, 4, log_z=(0.0, 0.0))
-    text = repr(aide.Estimate(draws))
+    draws = aide.draws.Draws(
+        Side(np.zeros((200, 2)), wild), Side(own, calm), 1, 4, log_z=(0.0, 0.0)
+    )
+    text = repr(aide.estimation.Estimate(draws))
     assert "from meta-inference of the target at its own outputs" in text
     assert "at the gold's the last doubling of M took off" in text
     assert "at most 0.00" not in text
@@ -140,7 +142,7 @@ def test_looseness_speaks_of_its_own_outputs_and_the_second_meter_of_the_others(
     assert fall.value > 3.0
     assert cross_fall(draws, "gold") is None
     single = replace(draws, gold=Side(np.zeros((200, 2)), wild[:, :1]), num_meta_target=1)
-    assert "unknown at the gold's (M = 1)" in repr(aide.Estimate(single))
+    assert "unknown at the gold's (M = 1)" in repr(aide.estimation.Estimate(single))
     hopeless = np.full((200, 4), -np.inf)
     hopeless[0, 0] = 0.0
     lost = replace(draws, gold=Side(np.zeros((200, 2)), hopeless))

@@ -62,7 +62,7 @@ def test_a_rare_part_gives_no_false_contradiction_and_no_false_exactness():
     """The printout of a replication in which no run shows the 0.3% of the gold standard."""
     rng, pair = np.random.default_rng(0), PAIRS["gold: 0.3% at 50"]
     ratio = next(r for r in iter(lambda: pair.sample(rng, (500, 500)), None) if r[0].max() < 1.0)
-    text = repr(aide.Estimate(made_draws(ratio)))
+    text = repr(aide.estimation.Estimate(made_draws(ratio)))
     assert "contradict" not in text
     assert "exact" not in text
     assert "may differ from the gold standard's: see the note" in text

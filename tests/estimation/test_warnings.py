@@ -31,7 +31,7 @@ def _made(gold_terms, target_terms, gold_gap=0.0):
         terms = np.asarray(terms, float)
         own = np.stack([terms, terms - gap], axis=1)
         sides.append(Side(own, np.zeros((terms.size, 1))))
-    return aide.Estimate(aide.Draws(sides[0], sides[1], 1, 1, log_z=(0.0, 0.0)))
+    return aide.estimation.Estimate(aide.draws.Draws(sides[0], sides[1], 1, 1, log_z=(0.0, 0.0)))
 
 
 def _mentions(result, *words):

@@ -21,11 +21,11 @@ def log_density(x):
 
 
 KERNELS = {
-    "walk": aide.RandomWalk([0.5, 1.2, 0.8]),
-    "mala": aide.mala(0.6),
-    "mala-scaled": aide.mala([0.3, 0.5, 0.7]),
-    "hmc": aide.Hmc(0.3, 5),
-    "independence": aide.Independence(Normal(np.zeros(3), 2.0)),
+    "walk": aide.kernels.RandomWalk([0.5, 1.2, 0.8]),
+    "mala": aide.kernels.Mala(0.6),
+    "mala-scaled": aide.kernels.Mala([0.3, 0.5, 0.7]),
+    "hmc": aide.kernels.Hmc(0.3, 5),
+    "independence": aide.kernels.Independence(Normal(np.zeros(3), 2.0)),
 }
 POINTS = [{"a": 0.3, "b": [-0.4, 1.2]}, {"a": -1.7, "b": [2.0, 0.1]}]
 NOISE = {"a": -0.6, "b": [0.8, 0.2]}
@@ -58,12 +58,12 @@ def test_involution_with_unit_jacobian(name, point):
 def test_the_checks_see_a_map_that_is_none():
     """Leapfrog without the flip is no involution; a stretched walk has no unit Jacobian."""
 
-    class Unflipped(aide.Hmc):
+    class Unflipped(aide.kernels.Hmc):
         def involution(self, log_density, x, v):
             y, w = super().involution(log_density, x, v)
             return y, jax.tree.map(jnp.negative, w)
 
-    class Stretched(aide.RandomWalk):
+    class Stretched(aide.kernels.RandomWalk):
         def involution(self, log_density, x, v):
             y, w = super().involution(log_density, x, v)
             return jax.tree.map(lambda a: 1.1 * a, y), w
@@ -77,20 +77,20 @@ def test_the_checks_see_a_map_that_is_none():
 @pytest.mark.usefixtures("x64")
 def test_mala_is_the_langevin_proposal():
     x, v = jnp.float64(0.4), jnp.float64(-0.9)
-    y, _ = aide.mala(0.5).involution(lambda x: -(x**4), x, v)
+    y, _ = aide.kernels.Mala(0.5).involution(lambda x: -(x**4), x, v)
     assert float(y) == pytest.approx(0.4 + 0.5**2 / 2 * (-4 * 0.4**3) - 0.5 * 0.9, abs=1e-14)
 
 
 def test_reversals_of_reversals():
-    sites = aide.GibbsSites([2, 0, 1], 2)
+    sites = aide.kernels.GibbsSites([2, 0, 1], 2)
     reverse = sites.reversal()
-    assert isinstance(reverse, aide.GibbsSites)
+    assert isinstance(reverse, aide.kernels.GibbsSites)
     assert reverse.sites.tolist() == [1, 0, 2]
-    walk = aide.RandomWalk(0.5)
-    cycle = aide.Cycle(walk, sites).reversal()
-    assert isinstance(cycle, aide.Cycle)
+    walk = aide.kernels.RandomWalk(0.5)
+    cycle = aide.kernels.Cycle(walk, sites).reversal()
+    assert isinstance(cycle, aide.kernels.Cycle)
     assert [type(part).__name__ for part in cycle.parts] == ["GibbsSites", "RandomWalk"]
-    kernel = aide.Kernel(lambda key, density, x: x, backward=lambda key, density, x: -x)
+    kernel = aide.kernels.Kernel(lambda key, density, x: x, backward=lambda key, density, x: -x)
     assert kernel.reversal().reversal() == kernel
 
 
@@ -105,11 +105,11 @@ class OnlyStep:
 @pytest.mark.parametrize(
     "build",
     [
-        lambda kernel: aide.Mcmc(kernel, log_density),
+        lambda kernel: aide.smc.Rejuvenate(kernel, log_density),
         lambda kernel: aide.mcmc(Normal(0.0, 1.0), log_density, kernel=kernel, num_steps=2),
         lambda kernel: aide.ais(Normal(0.0, 1.0), log_density, kernel=kernel, num_temperatures=2),
-        lambda kernel: aide.Cycle(kernel).reversal(),
-        lambda kernel: aide.Repeat(kernel, 2).reversal(),
+        lambda kernel: aide.kernels.Cycle(kernel).reversal(),
+        lambda kernel: aide.kernels.Repeat(kernel, 2).reversal(),
     ],
 )
 @pytest.mark.parametrize("kernel", [OnlyStep(), step])
@@ -119,7 +119,7 @@ def test_a_kernel_without_reversal_is_refused(build, kernel):
 
 
 def test_kernel_must_say_how_it_reverses():
-    for build in (lambda: aide.Kernel(step), lambda: aide.Kernel(step, True, step)):
+    for build in (lambda: aide.kernels.Kernel(step), lambda: aide.kernels.Kernel(step, True, step)):
         with pytest.raises(ValueError, match="reversible=True if it satisfies detailed balance"):
             build()
 
@@ -127,13 +127,19 @@ def test_kernel_must_say_how_it_reverses():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: aide.RandomWalk(-1.0), "scale must be positive"),
-        (lambda: aide.Hmc(0.0, 3), "step_size must be positive"),
-        (lambda: aide.Hmc(0.1, 0), "num_leapfrog must be an integer of at least 1, got 0"),
-        (lambda: aide.GibbsSites([0, 1], 1), "num_values must be an integer of at least 2, got 1"),
-        (lambda: aide.GibbsSites(3, 2), "sites must be a list of flat indices"),
-        (lambda: aide.Cycle(), "at least one kernel"),
-        (lambda: aide.Repeat(aide.RandomWalk(1.0), -1), "num_times must be an integer"),
+        (lambda: aide.kernels.RandomWalk(-1.0), "scale must be positive"),
+        (lambda: aide.kernels.Hmc(0.0, 3), "step_size must be positive"),
+        (lambda: aide.kernels.Hmc(0.1, 0), "num_leapfrog must be an integer of at least 1, got 0"),
+        (
+            lambda: aide.kernels.GibbsSites([0, 1], 1),
+            "num_values must be an integer of at least 2, got 1",
+        ),
+        (lambda: aide.kernels.GibbsSites(3, 2), "sites must be a list of flat indices"),
+        (lambda: aide.kernels.Cycle(), "at least one kernel"),
+        (
+            lambda: aide.kernels.Repeat(aide.kernels.RandomWalk(1.0), -1),
+            "num_times must be an integer",
+        ),
     ],
 )
 def test_bad_settings_are_named(build, message):
@@ -143,4 +149,4 @@ def test_bad_settings_are_named(build, message):
 
 def test_real_valued_kernels_refuse_integers():
     with pytest.raises(TypeError, match="Use GibbsSites"):
-        aide.RandomWalk(1.0).step(jax.random.key(0), lambda x: 0.0, jnp.arange(3))
+        aide.kernels.RandomWalk(1.0).step(jax.random.key(0), lambda x: 0.0, jnp.arange(3))

@@ -58,7 +58,7 @@ def redraw_b(key, log_density, x):
 
 def walk_a(key, log_density, x):
     """A random walk of a alone; reversible."""
-    a = aide.RandomWalk(1.5).step(key, lambda a: log_density({"a": a, "b": x["b"]}), x["a"])
+    a = aide.kernels.RandomWalk(1.5).step(key, lambda a: log_density({"a": a, "b": x["b"]}), x["a"])
     return {"a": a, "b": x["b"]}
 
 
@@ -81,27 +81,33 @@ class Broad:
 
 
 LINE, PLANE, TABLE = (sample_line, log_line), (sample_plane, log_plane), (sample_table, log_table)
-PARTS = (aide.Kernel(walk_a, reversible=True), aide.Kernel(redraw_b, reversible=True))
+PARTS = (
+    aide.kernels.Kernel(walk_a, reversible=True),
+    aide.kernels.Kernel(redraw_b, reversible=True),
+)
 FORWARD, BACKWARD = two_updates((walk_a, redraw_b)), two_updates((redraw_b, walk_a))
 KERNELS = {
-    "walk": (aide.RandomWalk(1.2), LINE),
-    "walk-plane": (aide.RandomWalk([0.8, 1.3]), PLANE),
-    "independence": (aide.Independence(Normal(0.3, 1.6)), LINE),
-    "independence-plane": (aide.Independence(Broad()), PLANE),
-    "mala": (aide.mala(0.8), LINE),
-    "mala-plane": (aide.mala([0.6, 0.8]), PLANE),
-    "hmc": (aide.Hmc(0.5, 3), LINE),
-    "hmc-plane": (aide.Hmc(0.4, 3), PLANE),
-    "cycle": (aide.Cycle(*PARTS), PLANE),
-    "cycle-shipped": (aide.Cycle(aide.RandomWalk(0.5), aide.Hmc(0.4, 2)), PLANE),
-    "repeat": (aide.Repeat(aide.Cycle(*PARTS), 2), PLANE),
-    "kernel": (aide.Kernel(FORWARD, backward=BACKWARD), PLANE),
-    "gibbs": (aide.GibbsSites([0, 1], 3), TABLE),
-    "gibbs-three": (aide.GibbsSites([1, 0, 1], 3), TABLE),
+    "walk": (aide.kernels.RandomWalk(1.2), LINE),
+    "walk-plane": (aide.kernels.RandomWalk([0.8, 1.3]), PLANE),
+    "independence": (aide.kernels.Independence(Normal(0.3, 1.6)), LINE),
+    "independence-plane": (aide.kernels.Independence(Broad()), PLANE),
+    "mala": (aide.kernels.Mala(0.8), LINE),
+    "mala-plane": (aide.kernels.Mala([0.6, 0.8]), PLANE),
+    "hmc": (aide.kernels.Hmc(0.5, 3), LINE),
+    "hmc-plane": (aide.kernels.Hmc(0.4, 3), PLANE),
+    "cycle": (aide.kernels.Cycle(*PARTS), PLANE),
+    "cycle-shipped": (
+        aide.kernels.Cycle(aide.kernels.RandomWalk(0.5), aide.kernels.Hmc(0.4, 2)),
+        PLANE,
+    ),
+    "repeat": (aide.kernels.Repeat(aide.kernels.Cycle(*PARTS), 2), PLANE),
+    "kernel": (aide.kernels.Kernel(FORWARD, backward=BACKWARD), PLANE),
+    "gibbs": (aide.kernels.GibbsSites([0, 1], 3), TABLE),
+    "gibbs-three": (aide.kernels.GibbsSites([1, 0, 1], 3), TABLE),
 }
 WRONG = {
-    "cycle": (WrongCycle(aide.Cycle(*PARTS)), PLANE),
-    "kernel": (aide.Kernel(FORWARD, reversible=True), PLANE),
+    "cycle": (WrongCycle(aide.kernels.Cycle(*PARTS)), PLANE),
+    "kernel": (aide.kernels.Kernel(FORWARD, reversible=True), PLANE),
     "gibbs": (WrongGibbsSites([0, 1], 3), TABLE),
 }
 

@@ -29,8 +29,14 @@ def log_joint(state):
 
 
 MIXED = {"z": jnp.zeros((), int), "x": jnp.zeros(2)}
-SGLD = aide.Sgld(0.1, lambda i, x: x, 1)
-KERNELS = [aide.RandomWalk(0.3), aide.mala(0.3), aide.Hmc(0.1, 3), aide.Ula(0.1), SGLD]
+SGLD = aide.kernels.Sgld(0.1, lambda i, x: x, 1)
+KERNELS = [
+    aide.kernels.RandomWalk(0.3),
+    aide.kernels.Mala(0.3),
+    aide.kernels.Hmc(0.1, 3),
+    aide.kernels.Ula(0.1),
+    SGLD,
+]
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: type(kernel).__name__)
@@ -42,15 +48,15 @@ def test_integers_and_reals_together_are_refused(kernel):
 
 def test_a_proposal_of_another_kind_is_refused():
     with pytest.raises(TypeError, match="draws float32 where the state is int32"):
-        aide.Independence(Normal(0.0, 1.0)).step(KEY, lambda x: 0.0, jnp.zeros((), int))
-    block = aide.GibbsBlock("z", lambda state: Normal(0.0, 1.0))
+        aide.kernels.Independence(Normal(0.0, 1.0)).step(KEY, lambda x: 0.0, jnp.zeros((), int))
+    block = aide.kernels.GibbsBlock("z", lambda state: Normal(0.0, 1.0))
     with pytest.raises(TypeError, match="draws float32 where the state is int32"):
         block.step(KEY, lambda state: 0.0, MIXED)
 
 
 @pytest.mark.parametrize("name", ["z", 0])
 def test_a_block_of_a_named_tuple(name):
-    block = aide.GibbsBlock(name, lambda state: Categorical(jnp.array([1e-6, 1.0])))
+    block = aide.kernels.GibbsBlock(name, lambda state: Categorical(jnp.array([1e-6, 1.0])))
     before = Pair(jnp.zeros((), jnp.int32), jnp.asarray(0.3))
     after = block.step(KEY, lambda state: 50.0 * state.z, before)
     assert isinstance(after, Pair)
@@ -60,8 +66,9 @@ def test_a_block_of_a_named_tuple(name):
 @pytest.mark.usefixtures("x64")
 def test_a_kernel_for_each_entry_leaves_the_joint_density_invariant():
     """From exact draws, one sweep: the frequency of z = 1 and the means of x and z x stay."""
-    sweep = aide.Cycle(
-        aide.OnEntry("z", aide.GibbsSites([0], 2)), aide.OnEntry("x", aide.RandomWalk(1.5))
+    sweep = aide.kernels.Cycle(
+        aide.kernels.OnEntry("z", aide.kernels.GibbsSites([0], 2)),
+        aide.kernels.OnEntry("x", aide.kernels.RandomWalk(1.5)),
     )
 
     def one(key, kernel):
@@ -80,7 +87,9 @@ def test_a_kernel_for_each_entry_leaves_the_joint_density_invariant():
         z = (found.mean(axis=1) - truth) / sd * np.sqrt(num)
         assert np.abs(z).max() < Z_MAX
     # The control forgets that x depends on z: it holds the marginal of neither.
-    wrong = aide.Cycle(aide.OnEntry("x", aide.Independence(Normal(0.0, 3.0))))
+    wrong = aide.kernels.Cycle(
+        aide.kernels.OnEntry("x", aide.kernels.Independence(Normal(0.0, 3.0)))
+    )
     control = jax.jit(jax.vmap(lambda key: wrong_step(key, wrong)))(jax.random.split(KEY, num))
     assert abs((np.mean(control) - 1.35) / sd[1] * np.sqrt(num)) > 2 * Z_MAX
 
@@ -93,7 +102,7 @@ def wrong_step(key, kernel):
     return kernel.step(key_step, lambda s: Normal(0.0, 1.0).log_prob(s["x"]), state)["x"]
 
 
-class Jump(aide.AbstractMetropolis):
+class Jump(aide.kernels.AbstractMetropolis):
     """Up or down by one or two on the integers."""
 
     def noise(self, key, x):
@@ -115,7 +124,7 @@ def log_integer(x):
 
 
 def test_noise_that_is_not_listed_leaves_no_record():
-    incomplete = aide.FiniteNoise(Jump(), np.array([-1, 1]))
+    incomplete = aide.kernels.FiniteNoise(Jump(), np.array([-1, 1]))
     keys = jax.random.split(KEY, 50)
     both = lambda key: (
         incomplete.record(key, log_integer, jnp.asarray(2)).branch,
@@ -134,7 +143,7 @@ def test_nan_on_a_diverging_trajectory_is_a_rejection():
     fragile = lambda x: x**2 - jnp.exp(x**2) - x**2
     x = jnp.asarray(3.0)
     assert jnp.isnan(fragile(jnp.asarray(1e200)))
-    for kernel in (aide.mala(1.0), aide.Hmc(1.0, 5)):
+    for kernel in (aide.kernels.Mala(1.0), aide.kernels.Hmc(1.0, 5)):
 
         def there_and_back(kernel):
             recorded = kernel.record(KEY, fragile, x)
@@ -149,7 +158,7 @@ def test_nan_on_a_diverging_trajectory_is_a_rejection():
 @pytest.mark.usefixtures("x64")
 def test_nan_at_a_point_an_ordinary_step_reaches_is_an_error():
     holes = lambda x: jnp.where(jnp.abs(x) > 1.0, jnp.nan, -0.5 * x**2)
-    for kernel in (aide.mala(1.0), aide.Hmc(0.7, 5)):
+    for kernel in (aide.kernels.Mala(1.0), aide.kernels.Hmc(0.7, 5)):
         step = jax.jit(jax.vmap(lambda key, k=kernel: k.step(key, holes, jnp.asarray(0.9))))
         ends = step(jax.random.split(KEY, 50))
         assert (abs(ends) > 1.0).any()

@@ -92,4 +92,4 @@ def test_multinomial_resampling_needs_no_twin():
     entry = REGISTRY["filter-prior-2"]
     pinned = entry._replace(algorithm=wrong.unconditional_resampling(entry.algorithm))
     assert abs(binned(pinned)) < Z_MAX
-    assert isinstance(entry.algorithm.resampler.scheme, aide.Multinomial)
+    assert isinstance(entry.algorithm.resampler.scheme, aide.smc.Multinomial)

@@ -41,9 +41,9 @@ def log_joint(x):
 
 
 START = Pair(Normal(1.5, 1.0), Normal(-1.0, 0.8))
-KERNEL: Any = aide.Cycle(
-    aide.GibbsBlock("a", lambda x: Normal(CORRELATION * x["b"], ROOT)),
-    aide.GibbsBlock("b", lambda x: Normal(CORRELATION * x["a"], ROOT)),
+KERNEL: Any = aide.kernels.Cycle(
+    aide.kernels.GibbsBlock("a", lambda x: Normal(CORRELATION * x["b"], ROOT)),
+    aide.kernels.GibbsBlock("b", lambda x: Normal(CORRELATION * x["a"], ROOT)),
 )
 
 

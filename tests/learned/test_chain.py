@@ -41,7 +41,7 @@ def regenerate(chain, stream, run, x):
 
 def test_chunks_change_nothing(x64):
     """One run at a time or three: XLA once computed other numbers for single runs."""
-    chain, key = chain_of(10, aide.mala(0.4), 300), jax.random.key(3)
+    chain, key = chain_of(10, aide.kernels.Mala(0.4), 300), jax.random.key(3)
     values = 0.4 + 0.8 * np.random.default_rng(0).normal(size=(3, 10))
     example = (key, jnp.uint32(0), jax.ShapeDtypeStruct((10,), jnp.float64))
     with engine.program_session():
@@ -71,7 +71,7 @@ def test_states_are_any_pytree(x64):
     start = Named()
     models = (stated(3, 3),)
     index = np.zeros(2, np.int32)
-    kernel = aide.RandomWalk(0.5)
+    kernel = aide.kernels.RandomWalk(0.5)
     named = LearnedChain(start, start.log_density, kernel, models, index, 5)
     draw = quickly(named.simulate)(jax.random.key(1))
     assert set(draw.value) == {"a", "b"}
@@ -86,7 +86,9 @@ def test_states_are_any_pytree(x64):
 
 
 def test_no_steps_is_the_start(x64):
-    chain = eqx.tree_at(lambda c: c.index, chain_of(2, aide.mala(0.4), 3), np.zeros(0, np.int32))
+    chain = eqx.tree_at(
+        lambda c: c.index, chain_of(2, aide.kernels.Mala(0.4), 3), np.zeros(0, np.int32)
+    )
     draw = quickly(chain.simulate)(jax.random.key(0))
     assert abs(draw.log_xi - chain.initial.log_prob(draw.value)) < 1e-12
 
@@ -97,7 +99,7 @@ def quick_fit(num_steps=4, **options):
         jax.random.key(1),
         Normal(0.0, 2.0),
         Normal(0.5, 0.7).log_prob,
-        kernel=aide.RandomWalk(0.8),
+        kernel=aide.kernels.RandomWalk(0.8),
         num_steps=num_steps,
         **options,
     )
@@ -106,20 +108,20 @@ def quick_fit(num_steps=4, **options):
 def test_a_fit_is_saved_reused_and_serves_shorter_chains(tmp_path):
     fit = quick_fit()
     fit.save(tmp_path / "fit.eqx")
-    again = aide.load_reverse(tmp_path / "fit.eqx")
+    again = aide.learned.load_reverse(tmp_path / "fit.eqx")
     for one, two in zip(jax.tree.leaves(fit), jax.tree.leaves(again), strict=True):
         np.testing.assert_array_equal(one, two)
     parts = (Normal(0.0, 2.0), Normal(0.5, 0.7).log_prob)
     for meta in (fit, again):
-        chain = aide.mcmc(*parts, kernel=aide.RandomWalk(0.8), num_steps=3, meta=meta)
+        chain = aide.mcmc(*parts, kernel=aide.kernels.RandomWalk(0.8), num_steps=3, meta=meta)
         assert chain.index.shape == (3,)
         assert chain.num_particles == 100
     (tmp_path / "other").write_text("no fit\n")
     with pytest.raises(ValueError, match="does not hold a fit"):
-        aide.load_reverse(tmp_path / "other")
+        aide.learned.load_reverse(tmp_path / "other")
 
 
-class Halves(aide.Independence):
+class Halves(aide.kernels.Independence):
     """A kernel with twice as much noise as it needs."""
 
     def noise(self, key, x):
@@ -129,13 +131,13 @@ class Halves(aide.Independence):
 def test_messages():
     fit = quick_fit()
     parts = (Normal(0.0, 2.0), Normal(0.5, 0.7).log_prob)
-    walk = aide.RandomWalk(0.8)
+    walk = aide.kernels.RandomWalk(0.8)
     with pytest.raises(ValueError, match="up to 4 steps, got num_steps = 5"):
         aide.mcmc(*parts, kernel=walk, num_steps=5, meta=fit)
     with pytest.raises(ValueError, match="states of 1 numbers, but those of initial have 2"):
         aide.mcmc(Normal(np.zeros(2), 1.0), parts[1], kernel=walk, num_steps=2, meta=fit)
     with pytest.raises(ValueError, match="models for 1 kernels"):
-        aide.mcmc(*parts, kernel=aide.Cycle(walk, walk), num_steps=2, meta=fit)
+        aide.mcmc(*parts, kernel=aide.kernels.Cycle(walk, walk), num_steps=2, meta=fit)
     discrete = aide.Tractable(lambda key: jnp.zeros((), jnp.int32), lambda x: 0.0)
     with pytest.raises(ValueError, match="initial draws integers, but this fit is for states of r"):
         aide.mcmc(discrete, parts[1], kernel=walk, num_steps=2, meta=fit)
@@ -150,8 +152,8 @@ def test_messages():
     with pytest.raises(TypeError, match="meta must be 'canonical' or the result"):
         aide.mcmc(*parts, kernel=walk, num_steps=2, meta="learned")
     with pytest.raises(ValueError, match="no canonical meta-inference"):
-        aide.mcmc(*parts, kernel=aide.Ula(0.1), num_steps=2)
-    opaque = aide.Kernel(walk.step, reversible=True)
+        aide.mcmc(*parts, kernel=aide.kernels.Ula(0.1), num_steps=2)
+    opaque = aide.kernels.Kernel(walk.step, reversible=True)
     with pytest.raises(TypeError, match="keeps no record of its steps"):
         aide.learn_reverse(jax.random.key(0), *parts, kernel=opaque, num_steps=2)
     nowhere = lambda x: jnp.where(x > 0, jnp.nan, 0.0) * x
@@ -162,7 +164,7 @@ def test_messages():
 
 
 def test_repeat_is_more_steps():
-    kernel = aide.Repeat(aide.RandomWalk(0.8), 2)
+    kernel = aide.kernels.Repeat(aide.kernels.RandomWalk(0.8), 2)
     parts = (Normal(0.0, 2.0), Normal(0.5, 0.7).log_prob)
     chain = aide.mcmc(*parts, kernel=kernel, num_steps=2, meta=quick_fit())
     assert chain.index.shape == (4,)

@@ -51,7 +51,7 @@ def log_posterior(x):
     return jnp.log(look_up(POSTERIOR, x[0]))
 
 
-class Hop(aide.AbstractMetropolis):
+class Hop(aide.kernels.AbstractMetropolis):
     """The kernel of the reference: one state, noise -1 or 1."""
 
     def noise(self, key, x):
@@ -106,14 +106,14 @@ def estimate(x, tables, policy, trace, slots=None, kept=None):
     )
     middle = lambda s, density: (*models[0].score(s, density), density)
     # All particles start at x: before the first step back there is nothing to resample.
-    for t, before, rule in ((1, middle, aide.Never()), (0, start, resampler)):
+    for t, before, rule in ((1, middle, aide.smc.Never()), (0, start, resampler)):
         now = None if kept is None else jax.tree.map(lambda a, t=t: a[t], kept)
         population, _ = step_back(key, kernel, models[t], before, rule, population, now)
     return log_estimate(population)
 
 
 def every_step(law):
-    return aide.EveryStep, LAWS[law]
+    return aide.smc.EveryStep, LAWS[law]
 
 
 def by_ess(law):
@@ -122,7 +122,7 @@ def by_ess(law):
         own = (ancestor_vectors(weights.size) == np.arange(weights.size)).all(axis=1)
         return LAWS[law](weights / weights.sum()) if low else own.astype(float)
 
-    return lambda scheme: aide.EssBelow(FRACTION, scheme), policy
+    return lambda scheme: aide.smc.EssBelow(FRACTION, scheme), policy
 
 
 def paths(x, traces):

@@ -42,7 +42,7 @@ def walk_law(num_steps, scale=0.9):
 @pytest.mark.full
 def test_the_bound_is_tight():
     """Bias below 0.1 nats at 100 particles where the canonical bound is dozens of nats off."""
-    parts: Any = {"kernel": aide.RandomWalk(0.9), "num_steps": NUM_STEPS}
+    parts: Any = {"kernel": aide.kernels.RandomWalk(0.9), "num_steps": NUM_STEPS}
     truth, log_q = walk_law(NUM_STEPS)
     against = (jax.random.key(2), aide.Tractable.of(POSTERIOR))
     with compile_quickly():

@@ -9,7 +9,7 @@ from support.pairs import KEY
 import aide
 from aide.problems.distributions import Normal
 
-WALK = aide.RandomWalk(0.5)
+WALK = aide.kernels.RandomWalk(0.5)
 
 
 def log_joint(x):

@@ -34,7 +34,7 @@ def test_laws(name, num_particles):
     assert not broken
 
 
-class WrongWalk(aide.RandomWalk):
+class WrongWalk(aide.kernels.RandomWalk):
     """Leaves out the normalising constant of its noise."""
 
     def log_noise(self, x, v):

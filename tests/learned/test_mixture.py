@@ -20,12 +20,12 @@ from aide.problems.distributions import Normal
 pytestmark = pytest.mark.usefixtures("x64")
 GRADIENTS = lambda i, x: jax.grad(toys.log_joint)(x) + jnp.where(i == 0, 0.9, -0.9)
 KERNELS = {
-    "walk": aide.RandomWalk(0.8),
-    "independence": aide.Independence(Normal(0.5, 1.5)),
-    "mala": aide.mala(0.7),
-    "hmc": aide.Hmc(0.4, 3),
-    "ula": aide.Ula(0.7),
-    "sgld": aide.Sgld(0.7, GRADIENTS, 2),
+    "walk": aide.kernels.RandomWalk(0.8),
+    "independence": aide.kernels.Independence(Normal(0.5, 1.5)),
+    "mala": aide.kernels.Mala(0.7),
+    "hmc": aide.kernels.Hmc(0.4, 3),
+    "ula": aide.kernels.Ula(0.7),
+    "sgld": aide.kernels.Sgld(0.7, GRADIENTS, 2),
 }
 START = Normal(0.0, 1.2)
 NOISE = np.linspace(-14.0, 14.0, 2801)
@@ -112,7 +112,7 @@ def walk_law(points):
     return np.array(law)
 
 
-class WrongWalk(aide.RandomWalk):
+class WrongWalk(aide.kernels.RandomWalk):
     """The density of its noise integrates to 1.1."""
 
     def log_noise(self, x, v):

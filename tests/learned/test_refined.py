@@ -33,7 +33,7 @@ from aide.problems.distributions import Normal
 from aide.running.programs import QUICK_OPTIONS as QUICK
 from aide.running.programs import compile_quickly
 
-RESAMPLERS = [None, aide.EssBelow(0.9, aide.Systematic()), aide.Never()]
+RESAMPLERS = [None, aide.smc.EssBelow(0.9, aide.smc.Systematic()), aide.smc.Never()]
 
 
 def cases(values, quick):
@@ -188,7 +188,7 @@ def test_refining_tightens_and_keeps_the_outputs():
 def test_fits_are_stored(tmp_path):
     algorithm = refined(tempered("cycle", 2), 1, 1)
     algorithm.fit.save(tmp_path / "fit.eqx")
-    again = aide.load_reverse(tmp_path / "fit.eqx")
+    again = aide.learned.load_reverse(tmp_path / "fit.eqx")
     for one, two in zip(jax.tree.leaves(algorithm.fit), jax.tree.leaves(again), strict=True):
         np.testing.assert_array_equal(one, two)
 
@@ -198,7 +198,7 @@ def test_messages():
     smc = tempered("walk", 2)
     with pytest.raises(TypeError, match="refine needs an algorithm built by aide.ais"):
         aide.refine(key, aide.sir(toys.PRIOR, toys.log_joint, num_particles=3))
-    opaque = aide.Kernel(aide.RandomWalk(0.3).step, reversible=True)
+    opaque = aide.kernels.Kernel(aide.kernels.RandomWalk(0.3).step, reversible=True)
     parts = {"num_particles": 2, "num_temperatures": 3}
     with pytest.raises(TypeError, match="keeps no record"):
         aide.refine(key, aide.tempered_smc(toys.PRIOR, toys.log_joint, kernel=opaque, **parts))

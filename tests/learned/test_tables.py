@@ -117,7 +117,7 @@ def test_learned_tables_are_tight():
         ],
         lambda x: log_nine(x) - float(np.log(np.sum(GAMMA))),
     )
-    options = {"kernel": aide.GibbsSites([0, 1], 3), "num_steps": 2}
+    options = {"kernel": aide.kernels.GibbsSites([0, 1], 3), "num_steps": 2}
     sweep = gibbs_sweep(GAMMA, (0, 1))
     q = PRIOR @ sweep @ sweep
     divergence = np.sum((q - gold) * np.log(q / gold))
@@ -138,6 +138,6 @@ def test_a_table_that_is_too_large_is_refused():
     large = aide.Tractable(
         lambda key: jax.random.randint(key, (20,), 0, 2, jnp.int32), lambda x: -20 * np.log(2)
     )
-    options = {"kernel": aide.GibbsSites([0], 2), "num_steps": 1, "num_pilots": 60}
+    options = {"kernel": aide.kernels.GibbsSites([0], 2), "num_steps": 1, "num_pilots": 60}
     with pytest.raises(ValueError, match=r"would have 2.1e\+06 entries"):
         aide.learn_reverse(jax.random.key(0), large, lambda x: 0.0 * jnp.sum(x), **options)

@@ -69,7 +69,7 @@ class CountedNormal(dist.Normal):
 
 
 def _tempered(mean: Any = 0.5, std: Any = 0.7, scale=0.4, temperatures=(0.2, 0.6, 1.0), label=""):
-    kernel = aide.RandomWalk(scale)
+    kernel = aide.kernels.RandomWalk(scale)
     settings: Any = {"kernel": kernel, "num_particles": 2, "temperatures": list(temperatures)}
     prior = gaussian(0.0, 1.5)
     return aide.tempered_smc(prior, Density(mean, std), label=label, **settings)

@@ -15,10 +15,10 @@ GOLD = gaussian(0.1, 0.7)
 ALGORITHMS = {
     "num_particles": lambda n: aide.sir(GOLD, GOLD.log_density, num_particles=n),
     "num_temperatures": lambda n: aide.ais(
-        GOLD, GOLD.log_density, kernel=aide.RandomWalk(0.5), num_temperatures=n
+        GOLD, GOLD.log_density, kernel=aide.kernels.RandomWalk(0.5), num_temperatures=n
     ),
     "max_tries": lambda n: aide.RejectionSampler(GOLD, GOLD.log_density, 0.0, n),
-    "num_leapfrog": lambda n: aide.Hmc(0.1, n),
+    "num_leapfrog": lambda n: aide.kernels.Hmc(0.1, n),
 }
 
 
@@ -34,13 +34,13 @@ def test_counts_of_algorithms(name, count):
 @pytest.mark.parametrize("count", [-1, 1.5, True])
 def test_number_of_mcmc_steps(count):
     with pytest.raises(ValueError, match=rf"num_steps must be .* at least 0, got {count}"):
-        aide.mcmc(GOLD, GOLD.log_density, kernel=aide.RandomWalk(0.5), num_steps=count)
+        aide.mcmc(GOLD, GOLD.log_density, kernel=aide.kernels.RandomWalk(0.5), num_steps=count)
 
 
 def test_kernel_without_reversal():
     step = lambda key, log_density, x: x
     with pytest.raises(ValueError, match=r"reversible=False and backward=None.*reversible=True"):
-        aide.Kernel(step)
+        aide.kernels.Kernel(step)
 
     class Foreign:
         def step(self, key, log_density, x):
@@ -58,14 +58,16 @@ def test_temperatures(temperatures):
     with pytest.raises(
         ValueError, match=r"temperatures must increase from above 0 to exactly 1, got"
     ):
-        aide.ais(GOLD, GOLD.log_density, kernel=aide.RandomWalk(0.5), temperatures=temperatures)
+        aide.ais(
+            GOLD, GOLD.log_density, kernel=aide.kernels.RandomWalk(0.5), temperatures=temperatures
+        )
 
 
 def test_temperatures_given_twice_or_not_at_all():
     both: Any = {"num_temperatures": 2, "temperatures": [0.5, 1.0]}
     for settings in ({}, both):
         with pytest.raises(ValueError, match="either num_temperatures or temperatures"):
-            aide.ais(GOLD, GOLD.log_density, kernel=aide.RandomWalk(0.5), **settings)
+            aide.ais(GOLD, GOLD.log_density, kernel=aide.kernels.RandomWalk(0.5), **settings)
 
 
 HMM = {

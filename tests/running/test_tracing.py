@@ -55,7 +55,9 @@ def _simulated(log_joint, algorithm_for, **options):
         x = jax.random.normal(key_x)
         return x, x + jax.random.normal(key_y)
 
-    return aide.simulated(KEY, sample_joint, log_joint, algorithm_for, num_datasets=3, **options)
+    return aide.audit_simulated(
+        KEY, sample_joint, log_joint, algorithm_for, num_datasets=3, **options
+    )
 
 
 def _log_joint(x, y):

@@ -32,7 +32,7 @@ def tempered_smc(first, kernel, temperatures, scheme):
         kernel=kernel,
         num_particles=first.shape[0],
         temperatures=temperatures,
-        resampler=aide.EveryStep(scheme),
+        resampler=aide.smc.EveryStep(scheme),
     )
 
 

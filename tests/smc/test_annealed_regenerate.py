@@ -19,7 +19,7 @@ from support import Z_MAX, z_score
 import aide
 
 FORWARD, BACKWARD = (0, 1), (1, 0)
-GIBBS = aide.GibbsSites(FORWARD, 3)
+GIBBS = aide.kernels.GibbsSites(FORWARD, 3)
 SCHEDULE: Any = np.array([0.4, 1.0])
 NUM_DRAWS = 50_000
 
@@ -45,7 +45,7 @@ def test_ais_is_unbiased_and_an_unreversed_sweep_is_rejected(x64):
     laws = enumerate_ais(FORWARD, BACKWARD)
     q = np.bincount(laws.traces[:, 2], laws.q)
     assert worst_z(annealed(GIBBS), q, 41) < Z_MAX
-    wrong = aide.Kernel(GIBBS.step, reversible=True)
+    wrong = aide.kernels.Kernel(GIBBS.step, reversible=True)
     assert worst_z(annealed(wrong), q, 41) > 2 * Z_MAX
 
 
@@ -59,7 +59,7 @@ def test_tempered_smc_is_unbiased(x64):
         kernel=GIBBS,
         num_particles=2,
         temperatures=SCHEDULE,
-        resampler=aide.EveryStep(aide.Systematic()),
+        resampler=aide.smc.EveryStep(aide.smc.Systematic()),
     )
     assert worst_z(algorithm, q, 42) < Z_MAX
     shifted = enumerate_smc(0.6, LAWS["systematic"], TWINS["systematic"], FORWARD, BACKWARD)

@@ -24,7 +24,7 @@ TOLERANCE = 1e-10
 SIZE = len(STATES)
 
 
-class RingWalk(aide.AbstractMetropolis):
+class RingWalk(aide.kernels.AbstractMetropolis):
     """A lopsided random walk on the ring of states: +1 with probability 0.7, else -1."""
 
     def noise(self, key, x):
@@ -38,28 +38,29 @@ class RingWalk(aide.AbstractMetropolis):
         return jnp.stack([index // 3, index % 3]), -v
 
 
-GIBBS = aide.GibbsSites((0, 1), 3)
+GIBBS = aide.kernels.GibbsSites((0, 1), 3)
 JUMPS = np.broadcast_to(PRIOR, (SIZE, SIZE))
 STEPS = 0.7 * np.roll(np.eye(SIZE), 1, axis=1) + 0.3 * np.roll(np.eye(SIZE), -1, axis=1)
 COLD, WARM = tempered(0.3), tempered(0.7)
 SWEEP, BACK = gibbs_sweep(GAMMA, (0, 1)), gibbs_sweep(GAMMA, (1, 0))
 SWEEP_COLD, BACK_COLD = gibbs_sweep(COLD, (0, 1)), gibbs_sweep(COLD, (1, 0))
 STAY, JUMP, WALK = np.eye(SIZE), metropolis(GAMMA, JUMPS), metropolis(GAMMA, STEPS)
-CHAIN = aide.Chain(
-    aide.Reweight(Table(PRIOR), Table(COLD)),
-    aide.Mcmc(GIBBS, Table(COLD)),
-    aide.Reweight(Table(COLD), Table(GAMMA)),
+CHAIN = aide.smc.Composition(
+    aide.smc.Reweight(Table(PRIOR), Table(COLD)),
+    aide.smc.Rejuvenate(GIBBS, Table(COLD)),
+    aide.smc.Reweight(Table(COLD), Table(GAMMA)),
 )
-KERNELS = aide.Chain(
-    aide.Mcmc(GIBBS, Table(GAMMA)), aide.Mcmc(aide.Independence(Table(PRIOR)), Table(GAMMA))
+KERNELS = aide.smc.Composition(
+    aide.smc.Rejuvenate(GIBBS, Table(GAMMA)),
+    aide.smc.Rejuvenate(aide.kernels.Independence(Table(PRIOR)), Table(GAMMA)),
 )
 NEIGHBOURS: Any = (0.3, 0.7)
 ANNEALING = AnnealingStep(Table(PRIOR), Table(GAMMA), GIBBS)(NEIGHBOURS)
 MOVES = {  # move, gamma, gamma', k, l
-    "reweight": (aide.Reweight(Table(PRIOR), Table(GAMMA)), PRIOR, GAMMA, STAY, STAY),
-    "gibbs": (aide.Mcmc(GIBBS, Table(GAMMA)), GAMMA, GAMMA, SWEEP, BACK),
+    "reweight": (aide.smc.Reweight(Table(PRIOR), Table(GAMMA)), PRIOR, GAMMA, STAY, STAY),
+    "gibbs": (aide.smc.Rejuvenate(GIBBS, Table(GAMMA)), GAMMA, GAMMA, SWEEP, BACK),
     "independence": (KERNELS.parts[1], GAMMA, GAMMA, JUMP, JUMP),
-    "walk": (aide.Mcmc(RingWalk(), Table(GAMMA)), GAMMA, GAMMA, WALK, WALK),
+    "walk": (aide.smc.Rejuvenate(RingWalk(), Table(GAMMA)), GAMMA, GAMMA, WALK, WALK),
     "chain": (CHAIN, PRIOR, GAMMA, SWEEP_COLD, BACK_COLD),
     "chain of kernels": (KERNELS, GAMMA, GAMMA, SWEEP @ JUMP, JUMP @ BACK),
     "annealing": (ANNEALING, COLD, WARM, SWEEP_COLD, BACK_COLD),

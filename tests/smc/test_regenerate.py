@@ -62,7 +62,7 @@ def worst_z(algorithm, q, seed, num_draws=50_000):
 
 
 def bootstrap_filter(scheme, num):
-    return aide.ParticleFilter(MODEL.state_space(), num, resampler=aide.EveryStep(scheme))
+    return aide.ParticleFilter(MODEL.state_space(), num, resampler=aide.smc.EveryStep(scheme))
 
 
 def output_density(tables, num, fraction, name):
@@ -112,7 +112,7 @@ def test_regenerate_without_a_twin_is_rejected(x64, name, num):
 @pytest.mark.parametrize(("name", "num"), cases(LAWS, []))
 def test_regenerate_is_unbiased_with_adaptive_resampling(x64, name, num):
     scheme = getattr(aide, name.capitalize())()
-    proposal, resampler = MODEL.optimal_proposal(), aide.EssBelow(0.8, scheme)
+    proposal, resampler = MODEL.optimal_proposal(), aide.smc.EssBelow(0.8, scheme)
     algorithm = aide.ParticleFilter(MODEL.state_space(), num, proposal, resampler)
     assert worst_z(algorithm, output_density(optimal(), num, 0.8, name), 22) < Z_MAX
 

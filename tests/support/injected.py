@@ -27,7 +27,7 @@ class Injected(NamedTuple):
     quick: bool = False
 
 
-class NoKinetic(aide.Hmc):
+class NoKinetic(aide.kernels.Hmc):
     """Accepts by the density alone: the noise's density is left out."""
 
     def log_noise(self, x, v):
@@ -35,7 +35,7 @@ class NoKinetic(aide.Hmc):
         return jnp.zeros(())
 
 
-class NoJacobian(aide.Hmc):
+class NoJacobian(aide.kernels.Hmc):
     """Stretches the momentum on the way, a change of volume that the acceptance ignores."""
 
     def involution(self, log_density, x, v):
@@ -135,7 +135,7 @@ def tempered(kernel, num=2):
 
 def gibbs_ais():
     """A table where the order of the sites matters."""
-    path: Any = {"kernel": aide.GibbsSites(np.arange(2), 3), "temperatures": [0.8, 1.0]}
+    path: Any = {"kernel": aide.kernels.GibbsSites(np.arange(2), 3), "temperatures": [0.8, 1.0]}
     return aide.ais(toys.TABLE_START, toys.log_table, **path)
 
 
@@ -148,7 +148,7 @@ def ising_filter(proposal=None, num=20):
 
 def sticky(scheme):
     """A filter with a scheme other than multinomial."""
-    return aide.ParticleFilter(toys.STICKY.state_space(), 10, None, aide.EveryStep(scheme))
+    return aide.ParticleFilter(toys.STICKY.state_space(), 10, None, aide.smc.EveryStep(scheme))
 
 
 def density(std):
@@ -156,7 +156,7 @@ def density(std):
     return aide.Tractable(Normal(-0.4, 0.9).sample, Normal(-0.4, std).log_prob)
 
 
-HMC, MALA, WALK = aide.Hmc(0.4, 3), aide.mala(0.7), aide.RandomWalk(0.8)
+HMC, MALA, WALK = aide.kernels.Hmc(0.4, 3), aide.kernels.Mala(0.7), aide.kernels.RandomWalk(0.8)
 INJECTED = [
     Injected("SIR", "log P forgotten in regenerate", sir, lambda: wrong.WrongSum(sir())),
     Injected("SIR", "log P forgotten in both", sir, lambda: wrong.WrongSumTwice(sir())),
@@ -178,14 +178,14 @@ INJECTED = [
     Injected(
         "filter, systematic",
         "resampler without its twin",
-        lambda: sticky(aide.Systematic()),
-        lambda: wrong.unconditional_resampling(sticky(aide.Systematic())),
+        lambda: sticky(aide.smc.Systematic()),
+        lambda: wrong.unconditional_resampling(sticky(aide.smc.Systematic())),
     ),
     Injected(
         "filter, stratified",
         "resampler without its twin",
-        lambda: sticky(aide.Stratified()),
-        lambda: wrong.unconditional_resampling(sticky(aide.Stratified())),
+        lambda: sticky(aide.smc.Stratified()),
+        lambda: wrong.unconditional_resampling(sticky(aide.smc.Stratified())),
     ),
     Injected(
         "AIS, Gibbs",

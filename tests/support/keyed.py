@@ -30,7 +30,7 @@ def log_bend(x):
 def learned_by_pilots():
     """A chain with a fit of its own."""
     start = Normal(np.zeros(2), 1.5)
-    chain: dict[str, Any] = {"kernel": aide.RandomWalk(0.8), "num_steps": 6}
+    chain: dict[str, Any] = {"kernel": aide.kernels.RandomWalk(0.8), "num_steps": 6}
     fit = aide.learn_reverse(
         KEY, start, log_bend, num_pilots=200, num_components=2, progress=False, **chain
     )
@@ -40,7 +40,7 @@ def learned_by_pilots():
 def refined_by_pilots():
     """Annealed importance sampling with a fit of its own."""
     start = Normal(np.zeros(2), 1.5)
-    algorithm = aide.ais(start, log_bend, kernel=aide.mala(0.5), num_temperatures=4)
+    algorithm = aide.ais(start, log_bend, kernel=aide.kernels.Mala(0.5), num_temperatures=4)
     return aide.refine(
         KEY, algorithm, num_reverse=5, num_pilots=200, num_components=2, progress=False
     )

@@ -92,7 +92,7 @@ def hidden_markov(num_particles: int) -> Known:
     return HMM.posterior(), target, truth
 
 
-def slices(gold: Any, target: Any, num: int, count: int, meta: int) -> Iterator[aide.Draws]:
+def slices(gold: Any, target: Any, num: int, count: int, meta: int) -> Iterator[aide.draws.Draws]:
     """Replications: one long run with outputs, `num` runs of each algorithm at a time."""
     draws = aide.draw(
         jax.random.key(11),

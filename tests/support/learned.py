@@ -19,13 +19,13 @@ from aide.problems.distributions import Normal
 from support import toys
 
 CHAIN_KERNELS = {
-    "walk": aide.RandomWalk(0.8),
-    "independence": aide.Independence(Normal(0.5, 1.5)),
-    "mala": aide.mala(0.7),
-    "hmc": aide.Hmc(0.4, 3),
-    "ula": aide.Ula(0.7),
-    "sgld": aide.Sgld(0.7, lambda i, x: jax.grad(toys.log_joint)(x) + 0.9 * (2 * i - 1), 2),
-    "cycle": aide.Cycle(aide.RandomWalk(0.8), aide.Ula(0.5)),
+    "walk": aide.kernels.RandomWalk(0.8),
+    "independence": aide.kernels.Independence(Normal(0.5, 1.5)),
+    "mala": aide.kernels.Mala(0.7),
+    "hmc": aide.kernels.Hmc(0.4, 3),
+    "ula": aide.kernels.Ula(0.7),
+    "sgld": aide.kernels.Sgld(0.7, lambda i, x: jax.grad(toys.log_joint)(x) + 0.9 * (2 * i - 1), 2),
+    "cycle": aide.kernels.Cycle(aide.kernels.RandomWalk(0.8), aide.kernels.Ula(0.5)),
 }
 
 
@@ -45,7 +45,7 @@ def moments_of(rng, num, scale):
 
 def scale_of(kernel):
     """Standard deviation of a kernel's noise."""
-    return 1.5 if isinstance(kernel, aide.Independence) else 1.0
+    return 1.5 if isinstance(kernel, aide.kernels.Independence) else 1.0
 
 
 def wide_model(kernel, seed):
@@ -59,7 +59,7 @@ def wide_model(kernel, seed):
 
 def learned_chain(name, num_particles, num_steps=3):
     kernel = CHAIN_KERNELS[name]
-    parts = kernel.parts if isinstance(kernel, aide.Cycle) else (kernel,)
+    parts = kernel.parts if isinstance(kernel, aide.kernels.Cycle) else (kernel,)
     models = tuple(
         stack(wide_model(part, 2 * i), wide_model(part, 2 * i + 1)) for i, part in enumerate(parts)
     )
@@ -80,7 +80,7 @@ def start_on_nine():
     return aide.Tractable(lambda key: jnp.asarray(STATES, jnp.int32)[choose(key)], log_start)
 
 
-class Hop(aide.AbstractMetropolis):
+class Hop(aide.kernels.AbstractMetropolis):
     """Move the first site up or down, around the clock; up with chance 0.7."""
 
     def noise(self, key, x):
@@ -102,8 +102,8 @@ def hop_matrix():
 
 
 TABLE_CHAINS = {
-    "sweep": (aide.GibbsSites([0, 1, 0], 3), gibbs_sweep(GAMMA, (0, 1, 0))),
-    "hop": (aide.FiniteNoise(Hop(), np.array([1, 2], np.int32)), hop_matrix()),
+    "sweep": (aide.kernels.GibbsSites([0, 1, 0], 3), gibbs_sweep(GAMMA, (0, 1, 0))),
+    "hop": (aide.kernels.FiniteNoise(Hop(), np.array([1, 2], np.int32)), hop_matrix()),
 }
 
 
@@ -141,9 +141,11 @@ def table_chain(name, num_particles, num_steps=2):
 
 TEMPERATURES = np.array([0.2, 0.5, 1.0])
 ANNEALED_KERNELS = {
-    "walk": aide.RandomWalk(0.8),
-    "mala": aide.mala(0.7),
-    "cycle": aide.Cycle(aide.RandomWalk(0.8), aide.Independence(Normal(0.5, 1.5))),
+    "walk": aide.kernels.RandomWalk(0.8),
+    "mala": aide.kernels.Mala(0.7),
+    "cycle": aide.kernels.Cycle(
+        aide.kernels.RandomWalk(0.8), aide.kernels.Independence(Normal(0.5, 1.5))
+    ),
 }
 
 
@@ -191,7 +193,7 @@ def smc_on_nine(temperature=0.4):
     return aide.tempered_smc(
         start_on_nine(),
         log_nine,
-        kernel=aide.GibbsSites([0, 1], 3),
+        kernel=aide.kernels.GibbsSites([0, 1], 3),
         num_particles=2,
         temperatures=[temperature, 1.0],
     )

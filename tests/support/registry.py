@@ -112,14 +112,14 @@ def add_importance():
 
 def add_annealed():
     """Tempered SMC, AIS and MCMC with every kernel."""
-    walk, independence = aide.RandomWalk(0.8), aide.Independence(Normal(0.5, 1.5))
+    walk, independence = aide.kernels.RandomWalk(0.8), aide.kernels.Independence(Normal(0.5, 1.5))
     kernels = {
         "walk": walk,
-        "mala": aide.mala(0.7),
-        "hmc": aide.Hmc(0.4, 3),
+        "mala": aide.kernels.Mala(0.7),
+        "hmc": aide.kernels.Hmc(0.4, 3),
         "independence": independence,
-        "cycle": aide.Cycle(walk, independence),
-        "repeat": aide.Repeat(independence, 2),
+        "cycle": aide.kernels.Cycle(walk, independence),
+        "repeat": aide.kernels.Repeat(independence, 2),
     }
     core = {("walk", 2)}
     for name, kernel in kernels.items():
@@ -146,7 +146,7 @@ def add_ising():
 
 def add_gibbs():
     """AIS with Gibbs sweeps on a table where the order of the sites matters."""
-    path: Any = {"kernel": aide.GibbsSites(np.arange(2), 3), "temperatures": [0.8, 1.0]}
+    path: Any = {"kernel": aide.kernels.GibbsSites(np.arange(2), 3), "temperatures": [0.8, 1.0]}
     add("gibbs-ais", aide.ais(toys.TABLE_START, toys.log_table, **path), uniform((2,), 3))
 
 
@@ -163,22 +163,24 @@ def add_smc():
     initial = Categorical(first_weights)
     first, last = (lambda x, g=g: jnp.asarray(g)[x] for g in (gammas[0], gammas[-1]))
     switch = uniform((), 2)
-    walk = aide.Mcmc(aide.RandomWalk(0.7), toys.GROWING.log_density)
-    growing = (toys.Grow(), aide.Chain(walk, toys.Grow()))
+    walk = aide.smc.Rejuvenate(aide.kernels.RandomWalk(0.7), toys.GROWING.log_density)
+    growing = (toys.Grow(), aide.smc.Composition(walk, toys.Grow()))
     tuples = product(*(normal((0.3, 2.2), (mean, 0.5)) for mean in (0.3, 0.5, 0.6)))
     for num in PARTICLES:
-        tables = aide.Smc(initial, moves, last, num, first)
+        tables = aide.smc.Smc(initial, moves, last, num, first)
         add(f"smc-tables-{num}", tables, switch, full=num != 2)
-        algorithm = aide.Smc(toys.GROWING, growing, toys.GROWING.log_density, num)
+        algorithm = aide.smc.Smc(toys.GROWING, growing, toys.GROWING.log_density, num)
         add(f"smc-growing-{num}", algorithm, tuples, full=True)
-    half = aide.Tempered(toys.PRIOR.log_prob, toys.log_joint, 0.5)
-    at = lambda betas: aide.Tempered(toys.PRIOR.log_prob, toys.log_joint, np.array(betas))
-    pieces = (
-        aide.Reweight(toys.PRIOR.log_prob, half),
-        aide.stacked(aide.Reweight(at([0.5, 0.8]), at([0.8, 1.0]))),
-        aide.Mcmc(aide.RandomWalk(0.4), toys.log_joint),
+    half = aide.algorithms.Tempered(toys.PRIOR.log_prob, toys.log_joint, 0.5)
+    at = lambda betas: aide.algorithms.Tempered(
+        toys.PRIOR.log_prob, toys.log_joint, np.array(betas)
     )
-    add("smc-pieces", aide.Smc(toys.PRIOR, pieces, toys.log_joint, 2), LINE, full=True)
+    pieces = (
+        aide.smc.Reweight(toys.PRIOR.log_prob, half),
+        aide.smc.stacked(aide.smc.Reweight(at([0.5, 0.8]), at([0.8, 1.0]))),
+        aide.smc.Rejuvenate(aide.kernels.RandomWalk(0.4), toys.log_joint),
+    )
+    add("smc-pieces", aide.smc.Smc(toys.PRIOR, pieces, toys.log_joint, 2), LINE, full=True)
 
 
 HMM = HiddenMarkovModel(
@@ -205,12 +207,12 @@ def add_filters():
             filtered = aide.ParticleFilter(model, num, proposal)
             core = (name, num) in (("optimal", 1), ("optimal", 2))
             add(f"filter-{name}-{num}", filtered, HMM_PATHS, determined=num == 1, full=not core)
-    schemes = (aide.Stratified(), aide.Systematic(), aide.Residual())
-    policies: dict[str, Any] = {type(s).__name__.lower(): aide.EveryStep(s) for s in schemes}
+    schemes = (aide.smc.Stratified(), aide.smc.Systematic(), aide.smc.Residual())
+    policies: dict[str, Any] = {type(s).__name__.lower(): aide.smc.EveryStep(s) for s in schemes}
     paths = uniform((3,), 2)
-    policies["ess"] = aide.EssBelow(0.9)
-    policies["ess-systematic"] = aide.EssBelow(0.9, aide.Systematic())
-    policies["never"] = aide.Never()
+    policies["ess"] = aide.smc.EssBelow(0.9)
+    policies["ess-systematic"] = aide.smc.EssBelow(0.9, aide.smc.Systematic())
+    policies["never"] = aide.smc.Never()
     for name, resampler in policies.items():
         for num in (2, 3):
             filtered = aide.ParticleFilter(toys.STICKY.state_space(), num, None, resampler)

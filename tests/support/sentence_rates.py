@@ -20,24 +20,24 @@ OLD = ("old interval", "old reading", "old contradiction")
 """Wrong on purpose: nothing left out, and five standard errors for a contradiction."""
 
 
-def made_draws(ratio: tuple[np.ndarray, ...], log_z: Any = (0.0, 0.0)) -> aide.Draws:
+def made_draws(ratio: tuple[np.ndarray, ...], log_z: Any = (0.0, 0.0)) -> aide.draws.Draws:
     r"""Draws of two tractable algorithms with M = 2, from $\ell$ at both kinds of outputs."""
     gold, target = (np.repeat(part[:, None], 2, axis=1) for part in ratio)
     sides = Side(np.zeros((len(gold), 3)), -gold), Side(np.zeros((len(target), 3)), target)
-    return aide.Draws(*sides, 2, 2, log_z=log_z)
+    return aide.draws.Draws(*sides, 2, 2, log_z=log_z)
 
 
 def count_false(pair: Pair, nums: tuple[int, int], count: int, seed: int = 0) -> dict[str, int]:
     """For every claim, and for the old ones, in how many of `count` replications it is false."""
     rng = np.random.default_rng(seed)
     truth, apart = pair.divergence, pair.total_variation
-    shares = aide.Estimate(made_draws(pair.sample(rng, nums))).unseen(LEVEL)
+    shares = aide.estimation.Estimate(made_draws(pair.sample(rng, nums))).unseen(LEVEL)
     least, most = pair.without(shares), pair.with_most(shares)
     calm_least = pair.without(shares, calm=True)
     false = dict.fromkeys((*CLAIMS, *OLD), 0)
     for _ in range(count):
         ratio = pair.sample(rng, nums)
-        estimate = aide.Estimate(made_draws(ratio))
+        estimate = aide.estimation.Estimate(made_draws(ratio))
         low, high = estimate.interval(LEVEL)
         found = estimate.sandwich(LEVEL)
         false["interval"] += low > most + SLACK or high < least - SLACK
@@ -64,7 +64,10 @@ def count_false_lengths(
     nothing = tuple(np.nan for _ in steps)
     false = old = 0
     for _ in range(count):
-        found = [aide.Estimate(made_draws(p.sample(rng, (num_runs,) * 2))) for p in pairs.values()]
+        found = [
+            aide.estimation.Estimate(made_draws(p.sample(rng, (num_runs,) * 2)))
+            for p in pairs.values()
+        ]
         first = Convergence(steps, tuple(found), nothing, nothing, nothing, 0).steps_within(nats)
         claimed = np.array([first is not None and number >= first for number in steps])
         false += bool((left[claimed] > nats).any())

@@ -59,7 +59,7 @@ def make_draws(
     nums: tuple[int, int],
     metas: tuple[int, int] = (1, 1),
     log_z: Any = (0.0, 0.0),
-) -> aide.Draws:
+) -> aide.draws.Draws:
     """What `aide.draw` would give, with outputs kept."""
     sides = []
     for own, other, num, meta in (
@@ -70,7 +70,7 @@ def make_draws(
         more = own.regenerate(rng, x, meta[0])
         scores = np.concatenate([first[:, None], more], axis=1)
         sides.append(Side(scores, other.regenerate(rng, x, meta[1]), x))
-    return aide.Draws(sides[0], sides[1], *metas, log_z=log_z)
+    return aide.draws.Draws(sides[0], sides[1], *metas, log_z=log_z)
 
 
 def noisy_pair(wanted: float, dimension: int, slope: float) -> tuple[Gaussian, Gaussian]:

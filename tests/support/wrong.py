@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import aide
 from aide.algorithms.annealed import AnnealingMove, AnnealingStep
 from aide.algorithms.state_space import Extend
-from aide.smc.moves import Mcmc, Steps
+from aide.smc.moves import Rejuvenate, Steps
 from aide.smc.resampling import AbstractScheme
 
 
@@ -50,7 +50,7 @@ def sweep_not_reversed(right):
     return _with_step(right, dataclasses.replace(steps.move_at, kernel=sites))
 
 
-class WrongGibbsSites(aide.GibbsSites):
+class WrongGibbsSites(aide.kernels.GibbsSites):
     """See `sweep_not_reversed`."""
 
     def reversal(self):
@@ -77,8 +77,8 @@ class WrongTemperatureMove(AnnealingMove):
 
     def backward(self, key, y):
         """The mistake: the density at `after` where the one at `before` belongs."""
-        density = aide.Tempered(self.step.log_start, self.step.log_end, self.after)
-        x, _ = Mcmc(self.step.kernel, density).backward(key, y)
+        density = aide.algorithms.Tempered(self.step.log_start, self.step.log_end, self.after)
+        x, _ = Rejuvenate(self.step.kernel, density).backward(key, y)
         return x, self.log_weight(y)
 
 
@@ -102,13 +102,13 @@ class WrongOrderMove(AnnealingMove):
     @property
     def log_density(self):
         """The mistake: the density at `after` where the one at `before` belongs."""
-        return aide.Tempered(self.step.log_start, self.step.log_end, self.after)
+        return aide.algorithms.Tempered(self.step.log_start, self.step.log_end, self.after)
 
 
 def unconditional_resampling(right):
     """The conditional run resamples as if nothing were retained, and pins the slot."""
     scheme = WrongTwin(right.resampler.scheme)
-    return dataclasses.replace(right, resampler=aide.EveryStep(scheme))
+    return dataclasses.replace(right, resampler=aide.smc.EveryStep(scheme))
 
 
 class WrongTwin(AbstractScheme):
@@ -196,7 +196,7 @@ class WrongPolicy(_Mistake):
 
     def regenerate(self, key, value):
         """The mistake."""
-        never = dataclasses.replace(self.right, resampler=aide.Never())
+        never = dataclasses.replace(self.right, resampler=aide.smc.Never())
         return never.regenerate(key, value)
 
 
@@ -216,7 +216,7 @@ class WrongSign(_Mistake):
 class WrongCycle(eqx.Module):
     """A cycle of kernels whose reversal keeps the forward order."""
 
-    right: aide.Cycle
+    right: aide.kernels.Cycle
 
     def step(self, key, log_density, x):
         """As it should be."""
@@ -227,7 +227,7 @@ class WrongCycle(eqx.Module):
         return self
 
 
-class WrongDrift(aide.RandomWalk):
+class WrongDrift(aide.kernels.RandomWalk):
     """A random walk that drifts upwards and accepts as if it did not."""
 
     def noise(self, key, x):

@@ -1,1 +1,7 @@
-"""Inference algorithms, one family a file; the SMC families are assemblies of `aide.smc`."""
+"""Inference algorithms, one family a file."""
+
+from aide.algorithms.annealed import Tempered
+
+__all__ = [
+    "Tempered",
+]

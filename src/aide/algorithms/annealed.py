@@ -17,7 +17,7 @@ from aide._core.numerics import as_log, as_parameter, log_ratio
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_scalar, check_size
 from aide.kernels.kernel import AbstractKernel
-from aide.smc.moves import Mcmc, Steps
+from aide.smc.moves import Rejuvenate, Steps
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
 from aide.smc.smc import Smc
 
@@ -46,7 +46,7 @@ class AnnealingStep(eqx.Module):
     kernel: AbstractKernel
 
     def __check_init__(self) -> None:
-        Mcmc(self.kernel, self.log_end)  # its checks apply
+        Rejuvenate(self.kernel, self.log_end)  # its checks apply
 
     def __call__(self, temperatures: tuple[Array, Array]) -> "AnnealingMove":
         """The move between two neighbouring temperatures."""
@@ -72,12 +72,12 @@ class AnnealingMove(eqx.Module):
 
     def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
         """See `WeightedMove`."""
-        y, _ = Mcmc(self.kernel, self.log_density).forward(key, x)
+        y, _ = Rejuvenate(self.kernel, self.log_density).forward(key, x)
         return y, self.log_weight(y)
 
     def backward(self, key: Key, y: Value) -> tuple[Value, LogProb]:
         """See `WeightedMove`."""
-        x, _ = Mcmc(self.kernel, self.log_density).backward(key, y)
+        x, _ = Rejuvenate(self.kernel, self.log_density).backward(key, y)
         return x, self.log_weight(y)
 
     def log_weight(self, y: Value) -> LogProb:

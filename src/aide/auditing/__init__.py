@@ -1,1 +1,9 @@
-"""Is this gold standard golden? Against itself, and on simulated data."""
+"""Is a gold standard one?"""
+
+from aide.auditing.audit_result import Audit
+from aide.auditing.simulated.result import Simulated
+
+__all__ = [
+    "Audit",
+    "Simulated",
+]

@@ -48,7 +48,7 @@ def audit(
             them. A dict gives them names.
         start_factor: `sir`, `tempered_smc`, `ais` and `mcmc` with real-valued states are also
             started from a distribution this many times as wide; `None` leaves it out.
-        simulated: What `aide.simulated` found for the same algorithm, to include in the verdict.
+        simulated: What `aide.audit_simulated` found for the same algorithm, for the verdict.
         tolerance: Nats of disagreement that would still do.
         num_runs: Runs of each version.
         num_meta: Meta-inference runs per output; more tighten the bounds.

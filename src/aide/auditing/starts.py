@@ -14,7 +14,7 @@ from aide._core.numerics import as_parameter
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_positive
 from aide.algorithms.annealed import AnnealingStep, Tempered
-from aide.smc.moves import Constant, Mcmc, Steps
+from aide.smc.moves import Constant, Rejuvenate, Steps
 from aide.smc.smc import Smc
 
 NUM_CENTRE = 1000
@@ -51,7 +51,7 @@ def _move_from(algorithm: Smc, move: Any, start: Any) -> Any:
     inner = move
     if isinstance(move, Steps) and isinstance(move.move_at, Constant):
         inner = move.move_at.move
-    if isinstance(inner, Mcmc):
+    if isinstance(inner, Rejuvenate):
         return move
     raise TypeError(
         f"with_start cannot tell whether the moves of {describe(algorithm)} depend on its start: "

@@ -15,7 +15,7 @@ from aide.estimation.sandwich.sandwich import what_is_missing
 from aide.estimation.summary import Estimate
 
 
-def convergence(
+def measure_convergence(
     key: Any,
     gold: Any,
     initial: Any,

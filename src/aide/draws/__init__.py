@@ -1,1 +1,11 @@
 """Runs of a gold standard and a target, scored by both, and how they are kept."""
+
+from aide.draws.draws import Draws, concatenate
+from aide.draws.storage.files import load, save
+
+__all__ = [
+    "Draws",
+    "concatenate",
+    "load",
+    "save",
+]

@@ -242,7 +242,7 @@ def _as_draws(argument: str, given: Any) -> Draws:
     if not isinstance(draws, Draws):
         raise TypeError(
             f"{argument} must be draws or an estimate (of aide.draw, aide.estimate or "
-            f"aide.load_draws), got {given!r}."
+            f"aide.draws.load), got {given!r}."
         )
     return draws
 

@@ -10,7 +10,7 @@ import numpy as np
 from aide.draws.draws import Draws
 from aide.draws.repeats import rests_on_one_density
 from aide.draws.storage.dataset import to_xarray
-from aide.draws.storage.files import load_draws, save_draws
+from aide.draws.storage.files import load, save
 from aide.estimation.advice import Advice, find_advice
 from aide.estimation.interval import (
     check_level,
@@ -174,12 +174,12 @@ class Estimate:
 
     def save(self, path: str | Path) -> None:
         """Write all draws to a netCDF file, or a zarr folder if the name ends in `.zarr`."""
-        save_draws(self.draws, path)
+        save(self.draws, path)
 
     @staticmethod
     def load(path: str | Path) -> "Estimate":
         """Read what `save` wrote."""
-        return Estimate(load_draws(path))
+        return Estimate(load(path))
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the estimate against M and the distribution of its terms; return the figure."""

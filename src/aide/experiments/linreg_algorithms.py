@@ -19,7 +19,7 @@ from aide.learned.fit import ReverseFit
 from aide.learned.learn import learn_reverse
 from aide.problems.distributions import Normal
 from aide.problems.linear_regression import LinearRegression
-from aide.smc.moves import Chain, Mcmc, Reweight
+from aide.smc.moves import Composition, Rejuvenate, Reweight
 from aide.smc.smc import Smc
 
 FIXED_STD = 0.9
@@ -117,7 +117,7 @@ def regression_smc(model: LinearRegression, num_particles: int) -> Smc:
     kernel = Repeat(Independence(prior), 2)
     densities = [FirstData(model, n) for n in range(1, len(model.x) + 1)]
     moves = tuple(
-        Chain(Mcmc(kernel, before), Reweight(before, after))
+        Composition(Rejuvenate(kernel, before), Reweight(before, after))
         for before, after in itertools.pairwise(densities)
     )
     label = f"SMC, {num_particles} particles"

@@ -1,1 +1,27 @@
-"""MCMC kernels with their reversals: the protocol, Metropolis–Hastings, Hamiltonian, Gibbs."""
+"""MCMC kernels and their reversals."""
+
+from aide.kernels.entries import OnEntry
+from aide.kernels.finite import FiniteNoise
+from aide.kernels.gibbs import GibbsBlock, GibbsSites
+from aide.kernels.hamiltonian import Hmc, Mala
+from aide.kernels.kernel import AbstractKernel, Cycle, Kernel, Repeat
+from aide.kernels.langevin import Sgld, Ula
+from aide.kernels.metropolis import AbstractMetropolis, Independence, RandomWalk
+
+__all__ = [
+    "AbstractKernel",
+    "AbstractMetropolis",
+    "Cycle",
+    "FiniteNoise",
+    "GibbsBlock",
+    "GibbsSites",
+    "Hmc",
+    "Independence",
+    "Kernel",
+    "Mala",
+    "OnEntry",
+    "RandomWalk",
+    "Repeat",
+    "Sgld",
+    "Ula",
+]

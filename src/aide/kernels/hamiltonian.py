@@ -1,5 +1,6 @@
 r"""Gradient-based kernels: HMC, and MALA as HMC with one leapfrog step."""
 
+from abc import abstractmethod
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -31,24 +32,19 @@ class _Carry(NamedTuple):
     diverged: Array
 
 
-class Hmc(AbstractMetropolis):
-    r"""Hamiltonian Monte Carlo: $v$ is the momentum, $\varphi$ leapfrog steps and a flip.
-
-    Args:
-        step_size: A number, or numbers that broadcast against the flattened state (a diagonal
-            preconditioner).
-        num_leapfrog: Leapfrog steps per transition.
+class AbstractHamiltonian(AbstractMetropolis):
+    r"""Leapfrog steps: $v$ is the momentum, $\varphi$ follows the dynamics and flips it.
 
     A log density that is NaN is an error, except where the trajectory has diverged (its energy grew
     by more than 1,000 nats, a proposal never accepted): there the step is rejected.
     """
 
-    step_size: Array = eqx.field(converter=as_parameter)
-    num_leapfrog: int = eqx.field(static=True)
+    step_size: eqx.AbstractVar[Array]
 
-    def __check_init__(self) -> None:
-        check_positive("step_size", self.step_size)
-        check_size("num_leapfrog", self.num_leapfrog)
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """Leapfrog steps per transition."""
 
     def noise(self, key: Key, x: Value) -> Value:
         """See `AbstractMetropolis`."""
@@ -98,18 +94,49 @@ class Hmc(AbstractMetropolis):
         first = 0.5 * jnp.sum(momentum**2) - value
         no = jnp.asarray(False)
         carry = _Carry(position, momentum, value, slope, no, no)
-        if self.num_leapfrog == 1:
+        if self.length == 1:
             end, _ = leapfrog(carry, None)
         else:
-            end, _ = jax.lax.scan(leapfrog, carry, None, length=self.num_leapfrog)
+            end, _ = jax.lax.scan(leapfrog, carry, None, length=self.length)
         momentum = jnp.where(end.diverged & jnp.isnan(end.value), jnp.nan, end.momentum)
         return unravel(end.position), unravel(-momentum)
 
 
-def mala(step_size: Any) -> Hmc:
+class Hmc(AbstractHamiltonian):
+    r"""Hamiltonian Monte Carlo: $v$ is the momentum, $\varphi$ leapfrog steps and a flip.
+
+    Args:
+        step_size: A number, or numbers that broadcast against the flattened state (a diagonal
+            preconditioner).
+        num_leapfrog: Leapfrog steps per transition.
+    """
+
+    step_size: Array = eqx.field(converter=as_parameter)
+    num_leapfrog: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        check_positive("step_size", self.step_size)
+        check_size("num_leapfrog", self.num_leapfrog)
+
+    @property
+    def length(self) -> int:
+        """As many steps as stated."""
+        return self.num_leapfrog
+
+
+class Mala(AbstractHamiltonian):
     r"""The Metropolis-adjusted Langevin algorithm: $y = x + \frac{h^2}{2}\nabla\log\gamma + h v$.
 
     Args:
         step_size: $h$; one leapfrog step of that size is the same transition.
     """
-    return Hmc(step_size, 1)
+
+    step_size: Array = eqx.field(converter=as_parameter)
+
+    def __check_init__(self) -> None:
+        check_positive("step_size", self.step_size)
+
+    @property
+    def length(self) -> int:
+        """One step."""
+        return 1

@@ -129,7 +129,7 @@ def reversal_of(kernel: Any) -> AbstractKernel:
     if not callable(reversal) or not callable(getattr(kernel, "step", None)):
         raise ValueError(
             f"{type(kernel).__name__} has no reversal, which meta-inference needs. Wrap its step: "
-            "aide.Kernel(step, reversible=True) if it satisfies detailed balance, "
-            "aide.Kernel(step, backward=reverse_step) if it does not."
+            "aide.kernels.Kernel(step, reversible=True) if it satisfies detailed balance, "
+            "aide.kernels.Kernel(step, backward=reverse_step) if it does not."
         )
     return reversal()

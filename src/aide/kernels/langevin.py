@@ -20,8 +20,8 @@ from aide.kernels.retrace import Recorded, Retraced
 
 NO_REVERSAL = (
     "unadjusted Langevin leaves no density invariant that we know, so there is no canonical "
-    "meta-inference for it. Learn one: aide.mcmc(..., meta=aide.learn_reverse(...)). aide.mala is "
-    "the adjusted kernel."
+    "meta-inference for it. Learn one: aide.mcmc(..., meta=aide.learn_reverse(...)). "
+    "aide.kernels.Mala is the adjusted kernel."
 )
 
 

@@ -177,8 +177,9 @@ def ravel_reals(x: Value) -> tuple[Array, Any]:
         raise TypeError(
             f"this kernel moves real-valued states, got {' and '.join(sorted(kinds))}. Use "
             "GibbsSites, FiniteNoise or a kernel of your own for discrete states; where integers "
-            "and reals are entries of one state, give each entry its kernel: aide.Cycle("
-            "aide.OnEntry('z', aide.GibbsSites(...)), aide.OnEntry('x', kernel))."
+            "and reals are entries of one state, give each entry its kernel: aide.kernels.Cycle("
+            "aide.kernels.OnEntry('z', aide.kernels.GibbsSites(...)), "
+            "aide.kernels.OnEntry('x', kernel))."
         )
     return ravel_pytree(x)
 

@@ -83,9 +83,9 @@ def parts_of(kernel: Any) -> tuple[Any, ...]:
     if not isinstance(kernel, Retraceable):
         raise TypeError(
             f"{type(kernel).__name__} keeps no record of its steps, which learned meta-inference "
-            "needs. Use a Metropolis kernel (RandomWalk, Independence, mala, Hmc, or a subclass of "
-            "aide.AbstractMetropolis that states its noise and involution), aide.Ula, for discrete "
-            "states aide.GibbsSites or aide.FiniteNoise, or a Cycle or Repeat of them; or use "
+            "needs. Use a Metropolis kernel (RandomWalk, Independence, Mala, Hmc, or a subclass of "
+            "AbstractMetropolis that states its noise and involution), Ula, for discrete states "
+            "GibbsSites or FiniteNoise, or a Cycle or Repeat of them (all in aide.kernels); or use "
             "canonical meta-inference."
         )
     return (kernel,)

@@ -34,9 +34,9 @@ class _Scores(dict[str, float]):
 class ReverseFit(eqx.Module):
     """Learned meta-inference of a chain: pass it to `aide.mcmc(..., meta=fit)`.
 
-    A pytree of arrays: `fit.save(path)` and `aide.load_reverse(path)` store it. It serves chains of
-    up to `num_steps` transitions of the kernel it was learned for. For another density, start or
-    step size the bound stays valid and becomes loose.
+    A pytree of arrays: `fit.save(path)` and `aide.learned.load_reverse(path)` store it. It serves
+    chains of up to `num_steps` transitions of the kernel it was learned for. For another density,
+    start or step size the bound stays valid and becomes loose.
 
     Attributes:
         models: One `JointMixture` per part of the kernel, stacked over grid times.
@@ -125,7 +125,7 @@ class ReverseFit(eqx.Module):
             )
 
     def save(self, path: Any) -> None:
-        """Write the fit to a file; see `aide.load_reverse`."""
+        """Write the fit to a file; see `aide.learned.load_reverse`."""
         from aide.learned.storage import save_reverse
 
         save_reverse(self, path)

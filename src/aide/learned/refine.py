@@ -52,7 +52,8 @@ def refine(
             `num_reverse` particles.
         num_pilots: Pilot runs: by default 2,000 for one dimension up to 8,000 for ten.
         num_components: Gaussians for accepted steps; chosen by held-out likelihood unless stated.
-        fit: Something learned before, `refined.fit` or from `aide.load_reverse`; no pilots are run.
+        fit: Something learned before, `refined.fit` or from `aide.learned.load_reverse`; no
+            pilots are run.
         label: A name for tables.
         progress: Show a progress bar; by default if it takes long and a person watches.
     """
@@ -85,8 +86,8 @@ def _check(algorithm: Any) -> tuple[Steps, KernelMove]:
     name = getattr(algorithm, "label", "") or type(algorithm).__name__
     raise TypeError(
         "refine needs an algorithm built by aide.ais or aide.tempered_smc with at least two "
-        "temperatures, or an aide.Smc with one aide.Steps of moves that are kernels followed by a "
-        f"weight (aide.KernelMove), got {name}. Raise num_meta_target instead."
+        "temperatures, or an aide.smc.Smc with one aide.smc.Steps of moves that are kernels "
+        f"followed by a weight (aide.smc.KernelMove), got {name}. Raise num_meta_target instead."
     )
 
 

@@ -1,1 +1,34 @@
-"""Sequential Monte Carlo from weighted moves: moves, resampling with twins, sweep, assembly."""
+"""Sequential Monte Carlo: weighted moves, resampling and its twins, the algorithm."""
+
+from aide.smc.moves import (
+    Composition,
+    Constant,
+    KernelMove,
+    Rejuvenate,
+    Reweight,
+    Steps,
+    WeightedMove,
+    stacked,
+)
+from aide.smc.policy import EssBelow, EveryStep, Never
+from aide.smc.resampling import Multinomial, Residual, Stratified, Systematic
+from aide.smc.smc import Smc
+
+__all__ = [
+    "Composition",
+    "Constant",
+    "EssBelow",
+    "EveryStep",
+    "KernelMove",
+    "Multinomial",
+    "Never",
+    "Rejuvenate",
+    "Residual",
+    "Reweight",
+    "Smc",
+    "Steps",
+    "Stratified",
+    "Systematic",
+    "WeightedMove",
+    "stacked",
+]

@@ -74,7 +74,7 @@ class Reweight(eqx.Module):
         return self.forward(key, y)
 
 
-class Mcmc(eqx.Module):
+class Rejuvenate(eqx.Module):
     r"""A kernel that leaves $\gamma$ invariant; backward is its reversal, so that $w = 1$."""
 
     kernel: AbstractKernel
@@ -96,14 +96,14 @@ class Mcmc(eqx.Module):
         return jnp.zeros(())
 
 
-class Chain(eqx.Module):
+class Composition(eqx.Module):
     """Moves one after another, as one move: backward runs them in reverse order, weights add."""
 
     parts: tuple[WeightedMove, ...]
 
     def __init__(self, *parts: WeightedMove):
         if not parts:
-            raise ValueError("Chain needs at least one move, got none.")
+            raise ValueError("Composition needs at least one move, got none.")
         self.parts = parts
 
     def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:

@@ -118,6 +118,6 @@ def as_resampler(resampler: Any) -> AbstractResampler:
     if isinstance(resampler, str | AbstractScheme):
         return EveryStep(as_scheme(resampler))
     raise TypeError(
-        "resampler must be aide.EveryStep(...), aide.EssBelow(...), aide.Never() or the name of a "
-        f"scheme such as 'systematic', got {resampler!r}."
+        "resampler must be aide.smc.EveryStep(...), aide.smc.EssBelow(...), aide.smc.Never() or "
+        f"the name of a scheme such as 'systematic', got {resampler!r}."
     )

@@ -123,7 +123,7 @@ def as_scheme(scheme: Any) -> AbstractScheme:
     if not isinstance(scheme, AbstractScheme):
         raise TypeError(
             f"a resampling scheme is one of {', '.join(map(repr, SCHEMES))}, or an instance such "
-            f"as aide.Systematic(), got {scheme!r}."
+            f"as aide.smc.Systematic(), got {scheme!r}."
         )
     return scheme
 

@@ -136,7 +136,9 @@ def test_shrinking():
     assert [v.algorithm.num_particles for v in variants_of(UserSir(8))] == [1, 2, 3, 8]
     assert [v.algorithm.num_particles for v in variants_of(UserSir(500))] == [1, 2, 3]
     assert [v.name for v in variants_of(sir(10))][-1] == "as given"
-    long = aide.ais(toys.PRIOR, toys.log_joint, kernel=aide.RandomWalk(0.5), num_temperatures=100)
+    long = aide.ais(
+        toys.PRIOR, toys.log_joint, kernel=aide.kernels.RandomWalk(0.5), num_temperatures=100
+    )
     (short, *_) = variants_of(long)
     inputs = short.algorithm.moves[0].inputs
     assert len(inputs[0]) == 3
@@ -267,7 +269,7 @@ def test_the_wrong_move_is_named():
 @pytest.mark.full
 def test_between_particles_is_named_where_every_move_is_right():
     target = aide.ParticleFilter(
-        toys.STICKY.state_space(), 3, None, aide.EveryStep(aide.Systematic())
+        toys.STICKY.state_space(), 3, None, aide.smc.EveryStep(aide.smc.Systematic())
     )
     report = aide.check(KEY, wrong.unconditional_resampling(target), num_runs=18_000)
     assert not report.passed

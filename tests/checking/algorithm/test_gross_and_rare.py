@@ -148,7 +148,7 @@ def log_rare(x):
 
 
 GIBBS_CHAIN = aide.mcmc(
-    TenStates(), log_rare, kernel=aide.GibbsSites(np.arange(1), 10), num_steps=1
+    TenStates(), log_rare, kernel=aide.kernels.GibbsSites(np.arange(1), 10), num_steps=1
 )
 
 

@@ -106,7 +106,7 @@ def test_the_sweep_of_a_homogeneous_grid_is_seen():
 class Stubborn(eqx.Module):
     """A kernel that claims to be its own reversal."""
 
-    right: aide.AbstractKernel
+    right: aide.kernels.AbstractKernel
 
     def step(self, key, log_density, x):
         return self.right.step(key, log_density, x)
@@ -163,7 +163,7 @@ def by_hand(key, x):
     return accept(key_u, x, x + 1.1 * jax.random.normal(key_y))
 
 
-class WrongJacobian(aide.Hmc):
+class WrongJacobian(aide.kernels.Hmc):
     """Stretches the end point by 20% and does not pay for it."""
 
     def involution(self, log_density, x, v):
@@ -171,14 +171,14 @@ class WrongJacobian(aide.Hmc):
         return 1.2 * y, w
 
 
-class NoAccept(aide.Hmc):
+class NoAccept(aide.kernels.Hmc):
     """Leapfrog steps, always accepted."""
 
     def step(self, key, log_density, x):
         return self.involution(log_density, x, self.noise(key, x))[0]
 
 
-class WrongTemperature(aide.RandomWalk):
+class WrongTemperature(aide.kernels.RandomWalk):
     """Accepts at temperature 1.25."""
 
     def step(self, key, log_density, x):
@@ -205,7 +205,7 @@ def test_wrong_kernels_are_rejected(name):
 @pytest.mark.full
 def test_unadjusted_samplers_of_libraries_are_rejected():
     """`Ula` claims no reversal, so that invariance alone is tested; MCLMC is taken at its word."""
-    result = check(aide.Ula(0.9))
+    result = check(aide.kernels.Ula(0.9))
     assert result.reversal is None
     assert result.p_value < 1e-9
     kernel = blackjax.mclmc(log_pair, L=2.0, step_size=1.5)
@@ -221,7 +221,9 @@ def test_hand_written_kernels():
     assert right.passed
     assert right.reversal is not None
     assert right.reversal.law == "reversal"
-    assert check(aide.RandomWalk(1.2), reversal=aide.Hmc(0.5, 2)).verdict == "rejected"
+    assert (
+        check(aide.kernels.RandomWalk(1.2), reversal=aide.kernels.Hmc(0.5, 2)).verdict == "rejected"
+    )
 
 
 def test_a_kernel_that_never_moves_passes_and_the_words_say_so():
@@ -241,7 +243,7 @@ def test_a_kernel_that_never_moves_passes_and_the_words_say_so():
 )
 def test_a_bad_start_gives_no_verdict_for_a_right_kernel(start, words):
     """Neither a pass nor a false alarm; and the fix."""
-    result = check(aide.RandomWalk(1.2), start=start)
+    result = check(aide.kernels.RandomWalk(1.2), start=start)
     assert result.verdict == "inconclusive", result
     assert not result.passed
     assert re.search(f"(?s)({words}).*closer to the density", repr(result))
@@ -257,7 +259,7 @@ def test_a_start_without_mass_where_the_density_has_some():
         def log_prob(self, x):
             return jnp.where((x >= 0) & (x <= 1), 0.0, -jnp.inf)
 
-    right = check(aide.RandomWalk(1.2), start=Unit())
+    right = check(aide.kernels.RandomWalk(1.2), start=Unit())
     assert right.verdict == "inconclusive"
     assert right.p_value > 1e-3
     assert check(WrongDrift(1.2), start=Unit()).verdict == "rejected"
@@ -318,7 +320,7 @@ def test_no_false_alarms_from_bad_starts(start):
     """Detailed balance is judged wherever the start is, and p-values keep their meaning."""
     found = []
     for seed in range(100):
-        result = check(aide.RandomWalk(1.2), start=start, seed=seed, num_runs=FEW)
+        result = check(aide.kernels.RandomWalk(1.2), start=start, seed=seed, num_runs=FEW)
         assert result.verdict == "inconclusive"
         found.append(known(result.reversal).p_value)
     assert (np.array(found) < 0.1).sum() < 10 + 5 * 3

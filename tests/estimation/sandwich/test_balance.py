@@ -125,7 +125,7 @@ def test_limits_never_lie_beside_those_of_the_plain_terms():
     rng, apart = np.random.default_rng(4), 0
     for _ in range(300):
         draws = _draws(_gaussian_ratio(rng, 100, 0.1))
-        low, high = aide.Estimate(draws).interval()
+        low, high = aide.estimation.Estimate(draws).interval()
         lower, upper = calm_limits(draws, 0.95)
         assert lower <= max(high, 0.0)
         assert upper >= low
@@ -152,4 +152,4 @@ def _gaussian_ratio(rng, num, shift=0.7):
 def _draws(ratio):
     gold = Side(np.zeros((ratio.gold.size, 1)), -ratio.gold[:, None])
     target = Side(np.zeros((ratio.target.size, 1)), ratio.target[:, None])
-    return aide.Draws(gold, target, 1, 1, log_z=(0.0, 0.0))
+    return aide.draws.Draws(gold, target, 1, 1, log_z=(0.0, 0.0))

@@ -25,7 +25,7 @@ def _too_many(misses, count, allowed=0.05):
 
 
 def _misses(all_draws, truth):
-    found = [aide.Estimate(draws).sandwich() for draws in all_draws]
+    found = [aide.estimation.Estimate(draws).sandwich() for draws in all_draws]
     return sum(not s.lower <= truth <= s.upper for s in found), len(found)
 
 
@@ -88,7 +88,7 @@ def test_widths():
         (0.01, 0.0, 2, 0.1),
     ):
         [draws] = _gaussians(wanted, 10, slope, 1, 2000, meta)
-        low, high = aide.Estimate(draws).sandwich()[:2]
+        low, high = aide.estimation.Estimate(draws).sandwich()[:2]
         assert low <= wanted <= high
         assert high - low < widest * wanted
 
@@ -96,8 +96,8 @@ def test_widths():
 def test_balancing_beats_the_logarithm_of_the_number_of_runs():
     """At 20 nats, samples alone saturate and say so; known constants give the rest."""
     [draws] = _gaussians(20.0, 10, 0.3, 1, 500, 4)
-    known = aide.Estimate(draws).sandwich()
-    unknown = aide.Estimate(replace(draws, log_z=(None, 0.0))).sandwich()
+    known = aide.estimation.Estimate(draws).sandwich()
+    unknown = aide.estimation.Estimate(replace(draws, log_z=(None, 0.0))).sandwich()
     assert known.lower > 17.0
     assert not known.saturated
     assert unknown.lower < 2 * math.log(500)
@@ -126,12 +126,12 @@ EXACT = Gaussian(0.1, 0.7)
 
 
 def _estimate(gold, target, nums, metas=(1, 1)):
-    return aide.Estimate(make_draws(np.random.default_rng(0), gold, target, nums, metas))
+    return aide.estimation.Estimate(make_draws(np.random.default_rng(0), gold, target, nums, metas))
 
 
 def test_errors_name_the_fix():
     with pytest.raises(ValueError, match="keep_values=True"):
-        aide.Estimate(_estimate(*NOISY, (60, 60)).draws.without_values()).sandwich()
+        aide.estimation.Estimate(_estimate(*NOISY, (60, 60)).draws.without_values()).sandwich()
     with pytest.raises(ValueError, match=f"at least {MIN_RUNS} runs on both sides, got 20"):
         _estimate(*NOISY, (20, 60)).sandwich()
     with pytest.raises(ValueError, match="level must lie strictly between 0 and 1, got 1"):
@@ -140,7 +140,7 @@ def test_errors_name_the_fix():
 
 def test_the_same_draws_give_the_same_sandwich():
     result = _estimate(*NOISY, (120, 110))
-    again = aide.Estimate(result.draws)
+    again = aide.estimation.Estimate(result.draws)
     assert result.sandwich() == again.sandwich()
     assert result.sandwich() is result.sandwich()
 
@@ -149,10 +149,10 @@ def test_outputs_without_mass():
     """A gold output that the target cannot make: the upper end is infinite, the lower is not."""
     [draws] = _gaussians(1.0, 1, 0.3, 1, 200, 2)
     draws.gold.cross[3] = -np.inf
-    found = aide.Estimate(draws).sandwich()
+    found = aide.estimation.Estimate(draws).sandwich()
     assert found.upper == math.inf
     assert 0.0 <= found.lower < 2.0
-    assert "divergence ≤ +inf (95%)" in repr(aide.Estimate(draws))
+    assert "divergence ≤ +inf (95%)" in repr(aide.estimation.Estimate(draws))
 
 
 def test_summary_and_figure_show_it():
@@ -161,7 +161,7 @@ def test_summary_and_figure_show_it():
     assert f"{low:.3g} ≤ divergence ≤ {high:.3g} (95%)" in repr(kept)
     labels = [text.get_text() for text in kept.plot().axes[0].get_legend().get_texts()]
     assert "sandwich, 95%" in labels
-    plain = aide.Estimate(kept.draws.without_values())
+    plain = aide.estimation.Estimate(kept.draws.without_values())
     assert "sandwich" not in repr(plain)
     exact = _estimate(EXACT, Gaussian(0.3, 1.3), (200, 300), (2, 2))
     assert "both densities are known" in repr(exact)

@@ -19,7 +19,7 @@ from aide.auditing.simulated.runs import Pieces, Study, first_data_set, run_stud
 from aide.draws.outputs import check_algorithm
 
 
-def simulated(
+def audit_simulated(
     key: Any,
     sample_joint: Callable[[Key], tuple[Value, Any]],
     log_joint: Callable[[Value, Any], Any],

@@ -11,7 +11,7 @@ import numpy as np
 from aide._core.types import LogProb, Value
 from aide.algorithms.annealed import AnnealingStep, Tempered
 from aide.algorithms.particle_filter import ParticleFilter
-from aide.smc.moves import Chain, Constant, Mcmc, Reweight, Steps
+from aide.smc.moves import Composition, Constant, Rejuvenate, Reweight, Steps
 from aide.smc.smc import Smc
 
 
@@ -59,10 +59,10 @@ def kernels_of(algorithm: Any) -> list[tuple[Any, Any]]:
             continue
         if isinstance(segment, Steps) and isinstance(segment.move_at, Constant):
             move = segment.move_at.move
-        parts = move.parts if isinstance(move, Chain) else (move,)
-        if not all(isinstance(part, Mcmc | Reweight) for part in parts):
+        parts = move.parts if isinstance(move, Composition) else (move,)
+        if not all(isinstance(part, Rejuvenate | Reweight) for part in parts):
             break
-        found += [(part.kernel, part.log_density) for part in parts if isinstance(part, Mcmc)]
+        found += [(part.kernel, part.log_density) for part in parts if isinstance(part, Rejuvenate)]
     return found
 
 

@@ -16,13 +16,13 @@ from aide.draws.storage.kept import Kept
 from aide.draws.storage.safety import check_netcdf, check_zarr
 
 
-def save_draws(draws: Draws, path: str | Path) -> None:
+def save(draws: Draws, path: str | Path) -> None:
     """Write a zarr folder if `path` ends in `.zarr`, else a netCDF file; replaced at once."""
     write_dataset(to_xarray(draws), Path(path))
 
 
-def load_draws(path: str | Path) -> Draws:
-    """Read what `save_draws` wrote, or the checkpoint of `aide.draw`."""
+def load(path: str | Path) -> Draws:
+    """Read what `save` wrote, or the checkpoint of `aide.draw`."""
     return draws_of(*read_kept(Path(path)))
 
 
