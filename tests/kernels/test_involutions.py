@@ -114,7 +114,9 @@ class OnlyStep:
 )
 @pytest.mark.parametrize("kernel", [OnlyStep(), step])
 def test_a_kernel_without_reversal_is_refused(build, kernel):
-    with pytest.raises(ValueError, match=r"has no reversal.*aide\.Kernel\(step, reversible=True\)"):
+    with pytest.raises(
+        ValueError, match=r"has no reversal.*aide\.kernels\.Kernel\(step, reversible=True\)"
+    ):
         build(kernel)
 
 

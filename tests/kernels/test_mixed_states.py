@@ -42,7 +42,7 @@ KERNELS = [
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: type(kernel).__name__)
 def test_integers_and_reals_together_are_refused(kernel):
     log_density = lambda state: -0.5 * jnp.sum(state["x"] ** 2) - 0.1 * state["z"]
-    with pytest.raises(TypeError, match=r"float32 and int32.*aide\.OnEntry"):
+    with pytest.raises(TypeError, match=r"float32 and int32.*aide\.kernels\.OnEntry"):
         kernel.step(KEY, log_density, MIXED)
 
 

@@ -47,7 +47,7 @@ def test_kernel_without_reversal():
             return x
 
     kernel: Any = Foreign()
-    with pytest.raises(ValueError, match=r"Foreign has no reversal.*aide\.Kernel"):
+    with pytest.raises(ValueError, match=r"Foreign has no reversal.*aide\.kernels\.Kernel"):
         aide.mcmc(GOLD, GOLD.log_density, kernel=kernel, num_steps=2)
 
 
