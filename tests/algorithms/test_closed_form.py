@@ -10,7 +10,8 @@ import pytest
 from support import Z_MAX, toys
 
 import aide
-from aide._core.random import CROSS_META, GOLD, SIMULATE, TARGET, run_key, stream_key
+from aide._core.random import CROSS_META, SIMULATE, run_key, stream_key
+from aide._core.roles import GOLD, TARGET
 from aide.problems import LinearRegression
 from aide.problems.distributions import Normal
 from aide.running.programs import QUICK_OPTIONS

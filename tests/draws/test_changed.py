@@ -19,7 +19,8 @@ from support.pairs import KEY, LOG_ROOT_TWO_PI
 
 import aide
 import aide._core.identity.identity
-from aide._core.random import SIMULATE, TARGET, run_key, stream_key
+from aide._core.random import SIMULATE, run_key, stream_key
+from aide._core.roles import TARGET
 
 BEFORE, AFTER = 0.0, 2.0
 NUMBER = BEFORE

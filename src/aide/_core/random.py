@@ -12,8 +12,6 @@ from aide._core.forked import check_not_forked
 from aide._core.tracing import check_concrete
 from aide._core.types import Key
 
-GOLD, TARGET = 0, 1
-"""Roles: whose output a run produced."""
 SIMULATE, OWN_META, CROSS_META = 0, 1, 2
 """Purposes within a run: the run itself; meta-inference of its own algorithm; of the other one."""
 

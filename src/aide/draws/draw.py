@@ -7,7 +7,8 @@ from typing import Any
 
 import jax
 
-from aide._core.random import GOLD, TARGET, as_key
+from aide._core.random import as_key
+from aide._core.roles import GOLD, TARGET
 from aide.draws.block import draw_block
 from aide.draws.draws import Draws, Side, join
 from aide.draws.plan import ROLES, Plan

@@ -10,7 +10,7 @@ import numpy as np
 
 from aide._core.algorithm import describe, log_z_of
 from aide._core.identity import Identity, identity_of
-from aide._core.random import GOLD
+from aide._core.roles import GOLD
 from aide._core.validate import check_count, check_memory
 from aide.draws.draws import Draws, Side
 from aide.draws.outputs import check_algorithm, common_output

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from aide._core.random import TARGET, as_key
+from aide._core.random import as_key
+from aide._core.roles import TARGET
 from aide._core.validate import check_positive, check_size
 from aide.learned.chain import LearnedChain
 from aide.learned.refined import RefinedSmc

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from aide._core.random import TARGET
+from aide._core.roles import TARGET
 from aide.checking.algorithm.evidence import Evidence
 from aide.checking.algorithm.moved import moved_evidence
 from aide.checking.algorithm.region import MOST_REPEATED, Layout, repeated
