@@ -97,13 +97,15 @@ def test_the_first_retained_slot_is_uniform(x64, num):
 
 @pytest.mark.parametrize(("name", "num"), cases(LAWS, FAST))
 def test_regenerate_is_unbiased(x64, name, num):
-    algorithm = bootstrap_filter(getattr(aide, name.capitalize())(), num)
+    algorithm = bootstrap_filter(getattr(aide.smc, name.capitalize())(), num)
     assert worst_z(algorithm, output_density(bootstrap(), num, np.inf, name), 21) < Z_MAX
 
 
 @pytest.mark.parametrize(("name", "num"), cases(UNEVEN, WRONG_FAST))
 def test_regenerate_without_a_twin_is_rejected(x64, name, num):
-    algorithm = bootstrap_filter(WrongUnconditionalTwin(getattr(aide, name.capitalize())()), num)
+    algorithm = bootstrap_filter(
+        WrongUnconditionalTwin(getattr(aide.smc, name.capitalize())()), num
+    )
     q = output_density(bootstrap(), num, np.inf, name)
     num_draws = 200_000 if (name, num) == ("residual", 2) else 50_000  # z is 8 there at 50,000
     assert worst_z(algorithm, q, 21, num_draws) > 2 * Z_MAX
@@ -111,7 +113,7 @@ def test_regenerate_without_a_twin_is_rejected(x64, name, num):
 
 @pytest.mark.parametrize(("name", "num"), cases(LAWS, []))
 def test_regenerate_is_unbiased_with_adaptive_resampling(x64, name, num):
-    scheme = getattr(aide, name.capitalize())()
+    scheme = getattr(aide.smc, name.capitalize())()
     proposal, resampler = MODEL.optimal_proposal(), aide.smc.EssBelow(0.8, scheme)
     algorithm = aide.ParticleFilter(MODEL.state_space(), num, proposal, resampler)
     assert worst_z(algorithm, output_density(optimal(), num, 0.8, name), 22) < Z_MAX
@@ -130,7 +132,7 @@ def test_one_particle_knows_its_density(x64, name):
 
 @pytest.mark.parametrize(("name", "num"), cases(LAWS, [("residual", 3)]))
 def test_simulate_draws_from_the_output_density(x64, name, num):
-    algorithm = bootstrap_filter(getattr(aide, name.capitalize())(), num)
+    algorithm = bootstrap_filter(getattr(aide.smc, name.capitalize())(), num)
     keys = jax.random.split(jax.random.key(24), 100_000)
     paths = eqx.filter_jit(lambda a, k: jax.vmap(a.simulate)(k).value)(algorithm, keys)
     hits = (np.asarray(paths) @ (4, 2, 1))[:, None] == np.arange(len(PATHS))

@@ -76,7 +76,7 @@ def grid_sizes(name, weights):
 @pytest.mark.parametrize("num", WEIGHTS)
 @pytest.mark.parametrize("name", LAWS)
 def test_exact_law_of_ancestors(x64, monkeypatch, name, num):
-    scheme, key = getattr(aide, name.capitalize())(), jax.random.key(0)
+    scheme, key = getattr(aide.smc, name.capitalize())(), jax.random.key(0)
     shares = over_grid(monkeypatch, lambda w, b: (scheme.ancestors(key, w), b), num)
     for weights in WEIGHTS[num]:
         scalar_cells, vector_cells, _ = grid_sizes(name, weights)
@@ -88,7 +88,7 @@ def test_exact_law_of_ancestors(x64, monkeypatch, name, num):
 @pytest.mark.parametrize("num", WEIGHTS)
 @pytest.mark.parametrize("name", LAWS)
 def test_exact_law_of_the_twin(x64, monkeypatch, name, num):
-    scheme, key = getattr(aide, name.capitalize())(), jax.random.key(0)
+    scheme, key = getattr(aide.smc, name.capitalize())(), jax.random.key(0)
     shares = over_grid(monkeypatch, lambda w, b: scheme.conditional(key, w, b), num)
     for weights in WEIGHTS[num]:
         normalised = np.array(weights) / sum(weights)

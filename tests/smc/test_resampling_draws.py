@@ -54,7 +54,7 @@ def worst_z(found, expected):
 @pytest.mark.parametrize("num", [pytest.param(2, marks=pytest.mark.full), 3])
 @pytest.mark.parametrize("name", LAWS)
 def test_law_of_draws(x64, name, num):
-    scheme = getattr(aide, name.capitalize())()
+    scheme = getattr(aide.smc, name.capitalize())()
     free = counter(lambda key, w, b: (scheme.ancestors(key, w), b), 11)
     kept = counter(scheme.conditional, 12)
     for weights in WEIGHTS[num]:
@@ -71,6 +71,6 @@ def test_law_of_draws(x64, name, num):
 def test_law_of_draws_rejects_a_pinned_slot(x64, name, num):
     weights = WEIGHTS[num][0]
     normalised = np.array(weights) / sum(weights)
-    kept = counter(WrongPinned(getattr(aide, name.capitalize())()).conditional, 12)
+    kept = counter(WrongPinned(getattr(aide.smc, name.capitalize())()).conditional, 12)
     expected = twin(LAWS[name](normalised), normalised)[0]
     assert worst_z(kept(weights, 0), expected) > 2 * Z_MAX
