@@ -56,7 +56,7 @@ test-lowest: $(LOWEST)/.installed
 		tests/experiments/test_folder.py
 
 bench: $(DEVELOPMENT)
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/run.py speed
 
 clean:
 	rm -rf $(VENV) $(LOWEST) .venv-particles aide-demo benchmarks/build benchmarks/results

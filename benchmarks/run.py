@@ -1,188 +1,138 @@
-"""Speed, side by side: the particle filter inside AIDE, the same in C, and the `particles` package.
+"""Run benchmarks; write what they measure with machine, date and versions.
 
-    make bench                     # everything: about five minutes on 2 quiet cores
+    python benchmarks/run.py --list
+    python benchmarks/run.py speed                                    # a section
+    python benchmarks/run.py coverage/intervals --replications 10000  # one benchmark
+    python benchmarks/run.py learned/mcmc --only walk1d               # one of its tables
+    python benchmarks/run.py learned/mcmc --help                      # its options
+    python benchmarks/run.py speed --out FOLDER                       # not benchmarks/results/
 
-Every contender filters the same data with the same bootstrap filter: double precision, multinomial
-resampling before every step. AIDE's rate counts all filter runs of an `aide.estimate` (simulate
-with genealogy, conditional runs, the gold standard's share of the time included). Contenders take
-turns; rates are medians over the turns. The evidence estimates of all three must agree with the
-Kalman filter before any figure is written to `benchmarks/results/`.
+A benchmark is a file in the folder of a section. Its `TABLES` are functions that yield rows, by the
+name of the table; their parameters, which all have defaults, are the options. Tables go to
+`benchmarks/results/<section>/<name>.md`, and with all digits to the `.json` beside it.
 """
 
 import argparse
-import json
-import platform
-import statistics
-import subprocess
+import ast
+import inspect
 import sys
-import time
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any, NamedTuple
 
-import jax
-import numpy as np
-import peers
+HERE = Path(__file__).resolve().parent
+# Benchmarks use truths and known pairs of the tests (`reference`, `support`), never the reverse.
+sys.path[:1] = [str(HERE.parent), str(HERE.parent / "tests")]
 
-import aide
-from aide.problems import LocalLevelModel
+from benchmarks.machine import as_line, describe  # noqa: E402
+from benchmarks.table import Row, save, show  # noqa: E402
 
-NUM_STEPS = 100
-PARAMETERS = {"phi": 0.9, "sx": 0.5, "sy": 1.0, "s0": 1.0}
-RUNS = {100: 4000, 1_000: 400, 10_000: 40}
-"""Runs of the target and of the gold standard, per number of particles."""
-C_RUNS = {100: 20_000, 1_000: 2_000, 10_000: 200}
-PARTICLES_RUNS = {100: 100, 1_000: 60, 10_000: 20}
-Z_MAX = 5.0
+SECTIONS = ("speed", "coverage", "power", "learned")
+Table = Callable[..., Iterator[Row]]
 
 
-@dataclass
-class Contender:
-    """Rates (particle-steps per second) and evidence estimates of one program."""
+class Benchmark(NamedTuple):
+    """A file in the folder of a section."""
 
-    rates: list[float] = field(default_factory=list)
-    log_evidence: list[float] = field(default_factory=list)
+    section: str
+    name: str
 
-    def add(self, num: int, runs: int, seconds: float, log_evidence: list[float]) -> None:
-        """One turn."""
-        self.rates.append(num * NUM_STEPS * runs / seconds)
-        self.log_evidence += list(log_evidence)
+    def __str__(self) -> str:
+        return f"{self.section}/{self.name}"
 
     @property
-    def rate(self) -> float:
-        """Median over the turns."""
-        return statistics.median(self.rates)
+    def about(self) -> str:
+        """The first line of its docstring."""
+        tree = ast.parse((HERE / self.section / f"{self.name}.py").read_text())
+        return (ast.get_docstring(tree) or "").partition("\n")[0]
+
+    def load(self) -> tuple[str, dict[str, Table]]:
+        """Its docstring and its tables."""
+        module = import_module(f"benchmarks.{self.section}.{self.name}")
+        return module.__doc__ or "", module.TABLES
 
 
-def simulate_data() -> np.ndarray:
-    """One series from the model."""
-    rng, p = np.random.default_rng(1), PARAMETERS
-    x, ys = p["s0"] * rng.normal(), []
-    for _ in range(NUM_STEPS):
-        ys.append(x + p["sy"] * rng.normal())
-        x = p["phi"] * x + p["sx"] * rng.normal()
-    return np.array(ys)
+Entry = tuple[Benchmark, str, Table]
+"""A table, its name, and whose it is."""
 
 
-def run_aide(model: LocalLevelModel, num: int, seed: int) -> tuple[float, list[float], int]:
-    """One estimate against the exact posterior: seconds, evidence estimates, filter runs."""
-    states = model.state_space()
-    target = aide.ParticleFilter(states, num)
-    runs = RUNS[num]
-    begun = time.perf_counter()
-    draws = aide.draw(
-        jax.random.key(seed),
-        model.posterior(),
-        target,
-        num_gold=runs,
-        num_target=runs,
-        keep_values=True,
-        progress=False,
+def all_benchmarks() -> list[Benchmark]:
+    """Every benchmark, section by section."""
+    files = [file for section in SECTIONS for file in sorted((HERE / section).glob("*.py"))]
+    return [Benchmark(file.parent.name, file.stem) for file in files]
+
+
+def chosen(word: str) -> list[Benchmark]:
+    """A section, one benchmark, or with an empty word all of them."""
+    found = [each for each in all_benchmarks() if word in ("", each.section, str(each))]
+    if not found:
+        names = ", ".join([*SECTIONS, *map(str, all_benchmarks())])
+        sys.exit(f"no benchmark is called {word!r}; there are {names}.")
+    return found
+
+
+def options_of(table: Table) -> dict[str, Any]:
+    """Defaults of a table's parameters: a bool, a number, a text, or a tuple of integers."""
+    return {name: each.default for name, each in inspect.signature(table).parameters.items()}
+
+
+def add_option(parser: argparse.ArgumentParser, name: str, default: Any) -> None:
+    """`--name`, as its default shows; None where it is not given."""
+    flag = f"--{name.replace('_', '-')}"
+    if isinstance(default, bool):
+        parser.add_argument(flag, action="store_true", default=None)
+    elif isinstance(default, tuple):
+        parser.add_argument(flag, type=int, nargs="+", help=f"integers; {default} without")
+    else:
+        parser.add_argument(flag, type=type(default), help=f"{default!r} without")
+
+
+def main(words: Sequence[str]) -> None:
+    """Run what the command line asks for."""
+    if "--list" in words:
+        for benchmark in all_benchmarks():
+            print(f"{benchmark!s:<22} {benchmark.about}")
+        return
+    if words[:1] in (["--help"], ["-h"]):
+        print(__doc__)
+        return
+    named = bool(words) and not words[0].startswith("-")
+    loaded = {each: each.load() for each in chosen(words[0] if named else "")}
+    about = next(iter(loaded.values()))[0] if len(loaded) == 1 else __doc__ or ""
+    tables = [(each, *item) for each, (_, part) in loaded.items() for item in part.items()]
+    options = parse(words[1:] if named else words, about, tables)
+    out, only = options.pop("out"), options.pop("only")
+    for table in tables:
+        if not only or table[1] in only:
+            run_table(*table, options, out)
+
+
+def parse(words: Sequence[str], about: str, tables: Sequence[Entry]) -> dict[str, Any]:
+    """Where to write, which tables, and what was said of their options."""
+    parser = argparse.ArgumentParser(
+        "run.py", description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    seconds = time.perf_counter() - begun
-    with jax.enable_x64(True):
-        log_joint = np.asarray(jax.vmap(states.log_joint)(draws.target.values))
-    return seconds, list(log_joint - draws.target.own[:, 0]), 3 * runs
+    names = [name for _, name, _ in tables]
+    parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for the tables")
+    parser.add_argument("--only", choices=names, action="append", help="tables to make")
+    defaults = {name: value for *_, each in tables for name, value in options_of(each).items()}
+    for name, value in defaults.items():
+        add_option(parser, name, value)
+    return vars(parser.parse_args(words))
 
 
-def check_agreement(name: str, log_evidence: list[float], truth: float) -> float:
-    """The z of the mean of p̂/p, which is 1 for every correct filter."""
-    ratio = np.exp(np.array(log_evidence) - truth)
-    z = float((ratio.mean() - 1) / (ratio.std(ddof=1) / np.sqrt(ratio.size)))
-    if abs(z) > Z_MAX:
-        sys.exit(f"{name}: evidence estimates are wrong (z = {z:.1f}); no figures were written.")
-    return z
-
-
-def time_import() -> float:
-    """Seconds of `import aide` beyond `import jax`, in fresh processes (median of 5)."""
-
-    def once(module: str) -> float:
-        code = (
-            f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
-        )
-        command = [sys.executable, "-c", code]
-        return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-
-    return statistics.median([once("aide") - once("jax") for _ in range(5)])
-
-
-def bench_size(num: int, turns: int, model: LocalLevelModel, tools: dict[str, Path]) -> dict:
-    """All contenders at one number of particles."""
-    contenders = {"aide": Contender(), "c": Contender(), "particles": Contender()}
-    first, _, _ = run_aide(model, num, 0)
-    steady = first
-    for turn in range(turns):
-        seconds, evidence, runs = run_aide(model, num, turn + 1)
-        contenders["aide"].add(num, runs, seconds, evidence)
-        steady = min(steady, seconds)
-        run = peers.run_c(tools["c"], tools["data"], particles=num, runs=C_RUNS[num], seed=turn)
-        contenders["c"].add(num, C_RUNS[num], run.seconds, run.log_evidence)
-        runs = PARTICLES_RUNS[num]
-        run = peers.run_particles(
-            tools["python"], tools["data"], particles=num, runs=runs, seed=turn
-        )
-        contenders["particles"].add(num, runs, run.seconds, run.log_evidence)
-    with jax.enable_x64(True):
-        truth = float(model.log_evidence())
-    rate = contenders["aide"].rate
-    return {
-        "particles": num,
-        "rates": {name: c.rates for name, c in contenders.items()},
-        "median_rate": {name: c.rate for name, c in contenders.items()},
-        "aide_over_c": rate / contenders["c"].rate,
-        "aide_over_particles": rate / contenders["particles"].rate,
-        "compile_seconds": first - steady,
-        "z": {name: check_agreement(name, c.log_evidence, truth) for name, c in contenders.items()},
-    }
-
-
-def as_markdown(results: dict) -> str:
-    """The table for people."""
-    heads = ("P", "aide, M/s", "C (2 threads), M/s", "particles, M/s", "aide / C")
-    heads = (*heads, "aide / particles", "compile, s")
-    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    for row in results["sizes"]:
-        rates = [f"{row['median_rate'][name] / 1e6:.2f}" for name in ("aide", "c", "particles")]
-        ratios = f"{row['aide_over_c']:.2f} | {row['aide_over_particles']:.1f}"
-        cells = " | ".join(rates)
-        lines.append(
-            f"| {row['particles']:,} | {cells} | {ratios} | {row['compile_seconds']:.1f} |"
-        )
-    imported = f"`import aide` adds {results['import_seconds']:.2f} s to `import jax`."
-    lines += ["", f"{imported} {results['machine']}"]
-    return "\n".join(lines) + "\n"
-
-
-def main() -> None:
-    """Build the peers, take turns, write JSON and Markdown."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--turns", type=int, default=7, help="interleaved repeats")
-    parser.add_argument("--particles", type=int, nargs="*", default=list(RUNS), help="sizes")
-    options = parser.parse_args()
-    here = Path(__file__).parent
-    out = here / "results"
-    out.mkdir(exist_ok=True)
-    data, p = out / "data.txt", PARAMETERS
-    ys = simulate_data()
-    peers.write_input(data, p["phi"], p["sx"], p["sy"], p["s0"], ys)
-    tools = {
-        "c": peers.build_c(here / "build"),
-        "python": peers.ensure_particles_env(here.parent),
-        "data": data,
-    }
-    model = LocalLevelModel(ys, p["sx"], p["sy"], 0.0, p["s0"], p["phi"])
-    sizes = []
-    for num in options.particles:
-        sizes.append(bench_size(num, options.turns, model, tools))
-        print(
-            json.dumps({k: v for k, v in sizes[-1].items() if k != "rates"}, indent=1), flush=True
-        )
-    machine = f"{platform.machine()}, Python {platform.python_version()}, JAX {jax.__version__}."
-    results = {"sizes": sizes, "import_seconds": time_import(), "machine": machine}
-    (out / "filter.json").write_text(json.dumps(results, indent=1))
-    (out / "filter.md").write_text(as_markdown(results))
-    print(as_markdown(results))
+def run_table(
+    benchmark: Benchmark, name: str, table: Table, options: dict[str, Any], out: Path
+) -> None:
+    """Measure, print and save one table; one without rows is not saved."""
+    settings = options_of(table)
+    settings |= {name: options[name] for name in settings if options[name] is not None}
+    head = {**describe(), "options": settings}
+    print(f"\n{benchmark}: {name}\n{as_line(head)}\n", flush=True)
+    if rows := show(table(**settings)):
+        save(out / benchmark.section / benchmark.name, name, head, rows)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

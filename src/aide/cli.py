@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import aide
+from aide.experiments.command import EXPERIMENTS, TAKES_DATA
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -16,6 +17,7 @@ app = typer.Typer(
 )
 
 
+OWN_DATA = ", ".join(f"{what} for {name}" for name, what in TAKES_DATA.items())
 ROOM = "Choose another --out, or make it writable with room to spare."
 
 
@@ -78,7 +80,7 @@ def demo(
 
 @app.command()
 def reproduce(
-    experiment: Annotated[str, typer.Argument(help="linreg, bimodal, hmm, dpmm, galaxy or all.")],
+    experiment: Annotated[str, typer.Argument(help=f"{', '.join(EXPERIMENTS)} or all.")],
     scale: Annotated[str, typer.Option(help="smoke (seconds), default, or paper.")] = "default",
     seed: Annotated[int, typer.Option(help="Seed of all runs.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder; what it holds is continued.")] = Path(
@@ -87,9 +89,7 @@ def reproduce(
     num_runs: Annotated[int | None, typer.Option(help="Runs each way (N).")] = None,
     particles: Annotated[str | None, typer.Option(help="Numbers of particles: 1,3,10.")] = None,
     meta: Annotated[str | None, typer.Option(help="Meta-inference runs (M): 1,100.")] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="Your own data: JSON for hmm, a column for dpmm, galaxy.")
-    ] = None,
+    data: Annotated[Path | None, typer.Option(help=f"Your own data: {OWN_DATA}.")] = None,
 ) -> None:
     """Reproduce the experiments of the AIDE paper: results, figure and settings of each."""
     with _ending("reproduce", "The same command continues."):

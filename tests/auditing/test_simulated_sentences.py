@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from aide.auditing.audit_result import Audit
+from aide.auditing.result import Audit
 from aide.auditing.simulated.result import Simulated
 from aide.auditing.simulated.runs import Pieces
 from aide.estimation.interval import total_variation_bound

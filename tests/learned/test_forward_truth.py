@@ -1,18 +1,12 @@
-"""The truths of `benchmarks/forward_truth.py` against exact ones."""
-
-import sys
-from pathlib import Path
+"""Output densities from grids, chains run forwards and momenta, against exact ones."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from reference.chain_truth import leapfrog_map, radial_truth
+from reference.forward_truth import Langevin, forward_density, sgld_cumulants, sgld_truth
 from scipy import stats
-
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-
-from chain_truth import leapfrog_map, radial_truth  # noqa: E402
-from forward_truth import Langevin, forward_density, sgld_cumulants, sgld_truth  # noqa: E402
 
 
 def test_sgld_on_a_grid_has_the_right_cumulants():

@@ -1,1 +1,1 @@
-"""Slow plain NumPy references, written from the formulas and not from the library's code."""
+"""Slow plain references, written from the formulas and not from the library's code."""

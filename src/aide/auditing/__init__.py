@@ -1,6 +1,6 @@
 """Is a gold standard one?"""
 
-from aide.auditing.audit_result import Audit
+from aide.auditing.result import Audit
 from aide.auditing.simulated.result import Simulated
 
 __all__ = [

@@ -9,7 +9,7 @@ import jax
 from aide._core.algorithm import describe
 from aide._core.random import as_key
 from aide._core.validate import check_count
-from aide.auditing.audit_result import Audit, AuditTest
+from aide.auditing.result import Audit, AuditTest
 from aide.auditing.simulated.result import Simulated
 from aide.auditing.starts import widen, with_start
 from aide.draws.draw import draw

@@ -1,1 +1,1 @@
-"""The paper's five experiments: `table` and `runner` are shared, then one file per experiment."""
+"""The paper's experiments: what they share, and a file or folder of each; `command` lists them."""

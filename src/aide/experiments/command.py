@@ -8,8 +8,8 @@ from aide._core.files import make_folder
 from aide.experiments.bad_input import BadInput, quote
 from aide.experiments.bimodal import bimodal
 from aide.experiments.dpmm import dpmm, galaxy
-from aide.experiments.hmm import hmm
-from aide.experiments.linreg import linreg
+from aide.experiments.hmm.experiment import hmm
+from aide.experiments.linreg.experiment import linreg
 from aide.experiments.runner import Experiment, Options, run_experiment
 
 EXPERIMENTS: dict[str, Callable[[Options], Experiment]] = {
@@ -20,7 +20,8 @@ EXPERIMENTS: dict[str, Callable[[Options], Experiment]] = {
     "galaxy": galaxy,
 }
 SCALES = ("smoke", "default", "paper")
-TAKES_DATA = ("hmm", "dpmm", "galaxy")
+TAKES_DATA = {"hmm": "JSON", "dpmm": "a column", "galaxy": "a column"}
+"""Experiments that a user's own data can be given to, and as what."""
 LARGEST_COUNT = 1_000_000
 """Of particles or meta-inference runs: a thousand times the paper's, and one run fits in memory."""
 LARGEST_NUM_RUNS = 10_000_000

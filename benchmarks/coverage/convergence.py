@@ -1,20 +1,22 @@
 r"""How often upper limits of `aide.measure_convergence` hold, beside those of an estimate.
 
-    .venv/bin/python benchmarks/convergence.py          # under a minute
+    python benchmarks/run.py coverage/convergence          # under a minute
 
 Tractable pairs with known divergence, N = 200 + 200 runs, one-sided 95% limits: of the means of
 AIDE's own terms, and of $\ell\tanh(\ell/2)$ (`aide.estimation.sandwich.balance.calm_terms`). In the
 last three pairs a share of the target's runs sits at 6, as chains do that have not arrived.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import norm
 
 from aide.estimation.interval import confidence_limit
+from benchmarks.table import Row
 
-NUM_RUNS, NUM_REPLICATIONS, LEVEL = 200, 2000, 0.95
+NUM_RUNS, LEVEL = 200, 0.95
 GRID = np.linspace(-40.0, 40.0, 160_001)
 
 
@@ -53,33 +55,33 @@ TARGETS = (
 )
 
 
-def measure(target: Target, rng: np.random.Generator) -> str:
+def measure(target: Target, rng: np.random.Generator, replications: int) -> Row:
     """One row of the table."""
     log_gold, ratio = norm.logpdf(GRID), target.log_ratio(GRID)
     difference = np.exp(log_gold) - np.exp(log_gold - ratio)
     truth = float(np.sum(difference * ratio) * (GRID[1] - GRID[0]))
-    limits = np.empty((NUM_REPLICATIONS, 2))
-    for index in range(NUM_REPLICATIONS):
+    found = np.empty((replications, 2))
+    for index in range(replications):
         at_gold = target.log_ratio(rng.normal(size=NUM_RUNS))
         at_target = target.log_ratio(target.sample(rng))
         calm = at_gold * np.tanh(at_gold / 2), at_target * np.tanh(at_target / 2)
-        limits[index, 0] = confidence_limit((at_gold, -at_target), LEVEL)
-        limits[index, 1] = confidence_limit(calm, LEVEL)
-    own, calmer = (limits >= truth).mean(axis=0)
-    mean = limits.mean(axis=0)
-    return (
-        f"| {target.name} | {truth:.3g} | {own:.1%}, {mean[0]:.3g} | {calmer:.1%}, {mean[1]:.3g} |"
-    )
+        found[index, 0] = confidence_limit((at_gold, -at_target), LEVEL)
+        found[index, 1] = confidence_limit(calm, LEVEL)
+    own, calmer = (found >= truth).mean(axis=0)
+    mean = found.mean(axis=0)
+    return {
+        "target": target.name,
+        "D": f"{truth:.3g}",
+        "AIDE's own terms: holds, mean limit": f"{own:.1%}, {mean[0]:.3g}",
+        "calm terms: holds, mean limit": f"{calmer:.1%}, {mean[1]:.3g}",
+    }
 
 
-def main() -> None:
-    """Print the table."""
-    print("| target | D | AIDE's own terms: holds, mean limit | calm terms: holds, mean limit |")
-    print("|---|---|---|---|")
+def limits(replications: int = 2000) -> Iterator[Row]:
+    """All targets, one after the other with the same random numbers."""
     rng = np.random.default_rng(0)
     for target in TARGETS:
-        print(measure(target, rng), flush=True)
+        yield measure(target, rng, replications)
 
 
-if __name__ == "__main__":
-    main()
+TABLES = {"limits": limits}

@@ -1,6 +1,6 @@
 """The `particles` peer of the benchmark: the filter of filter.c, by Chopin's package.
 
-Run by the interpreter of `.venv-particles` (see `peers.ensure_particles_env`):
+Run by the interpreter of `.venv-particles` (see `filters.ensure_particles_env`):
 
     python particles_filter.py P RUNS SEED INPUT
 

@@ -1,9 +1,9 @@
 """HMC on eight schools, where nobody knows the truth: three estimates of it that must agree.
 
-    python benchmarks/learned_schools.py        (a GPU; `--only` for one section)
+    python benchmarks/run.py learned/schools        (a GPU; `--only` for one table)
 
 Learned meta-inference with P = 200 to 20,000 on the same runs; the output density by integrating
-over momenta (`momentum_truth`); and the sandwich, whose lower end uses samples.
+over momenta (`reference.momentum_truth`); and the sandwich, whose lower end uses samples.
 """
 
 import time
@@ -14,11 +14,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from learned_mcmc import Problem, Row, Sections, main, meta_bias, outputs
-from momentum_truth import backward_density
+from reference.momentum_truth import backward_density
 
 import aide
 from aide.problems.distributions import Normal
+from benchmarks.chains import Problem, meta_bias, outputs
+from benchmarks.table import Row
 
 CENTRE = np.array([0.0, 1.0] + [0.0] * 8)
 PATH = (0.3, 5)
@@ -59,7 +60,7 @@ def schools_problem(spread: float) -> Problem:
     return Problem(start, gold_standard(500), EightSchools(), aide.kernels.Hmc(*PATH))
 
 
-def gold(runs: int) -> Iterator[Row]:
+def gold(runs: int = 1000) -> Iterator[Row]:
     """The gold standard against itself: with as many, and with four times as many particles."""
     for num in (500, 2_000):
         result = aide.estimate(
@@ -79,7 +80,7 @@ def gold(runs: int) -> Iterator[Row]:
         }
 
 
-def schools(runs: int) -> Iterator[Row]:
+def schools(runs: int = 1000) -> Iterator[Row]:
     """Start log scale N(1, 0.5^2).
 
     Canonical rows have N = 100: first as many kernel steps per run as P = 200, then as many
@@ -141,7 +142,7 @@ def against(result: aide.estimation.Estimate, log_q: Any) -> Row:
     return {"value by momenta": value, **meta_bias(result, *log_q)}
 
 
-def certificate(runs: int) -> Iterator[Row]:
+def certificate(runs: int = 1000) -> Iterator[Row]:
     """The 95% sandwich, M = 4 for both, P = 2,000; also from a wide start, where some get stuck."""
     for spread in (0.5, 1.5):
         problem = schools_problem(spread)
@@ -163,7 +164,4 @@ def certificate(runs: int) -> Iterator[Row]:
             }
 
 
-SECTIONS: Sections = {"gold": gold, "schools": schools, "certificate": certificate}
-
-if __name__ == "__main__":
-    main(SECTIONS, __doc__)
+TABLES = {"gold": gold, "schools": schools, "certificate": certificate}

@@ -1,9 +1,9 @@
 """Learned meta-inference where the truth takes more work: SGLD and a correlated Gaussian.
 
-    python benchmarks/learned_truth.py --only sgld        (all sections without --only)
+    python benchmarks/run.py learned/truth --only sgld        (all tables without --only)
 
 The truth is a grid for SGLD, and very many chains run forwards for the others
-(`forward_truth`); its own error is in the rows. Kernel steps, in millions, count
+(`reference.forward_truth`); its own error is in the rows. Kernel steps, in millions, count
 all transitions of all runs, meta-runs and pilots: each costs the same evaluations of the density.
 """
 
@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from chain_truth import langevin_truth, leapfrog_map, radial_truth
-from forward_truth import Groups, Langevin, forward_density, sgld_cumulants, sgld_truth
-from learned_mcmc import Problem, Row, Sections, gaussian_problem, main, meta_bias, outputs
+from reference.chain_truth import langevin_truth, leapfrog_map, radial_truth
+from reference.forward_truth import Groups, Langevin, forward_density, sgld_cumulants, sgld_truth
 from scipy import stats
 
 import aide
 from aide.problems.distributions import Normal
+from benchmarks.chains import Problem, gaussian_problem, meta_bias, outputs
+from benchmarks.table import Row
 
 POINTS = [0.11, 0.18, 0.25, 0.31, 0.38, 0.46, 0.53, 0.62, 0.71, 0.80]
 POINTS += [0.92, 1.05, 1.19, 1.36, 1.56, 1.80, 2.11, 2.55, 3.24, 4.68]
@@ -32,7 +33,7 @@ CHAINS, GROUPS = 32_768, 16
 """Forward chains in a group, and groups, of the forward truth."""
 
 
-def sgld(runs: int) -> Iterator[Row]:
+def sgld(runs: int = 1000) -> Iterator[Row]:
     """The mean of 20 points with noise 1 and prior N(0, 2^2), four mini-batches, start N(0, 1)."""
     slope, pulls = 0.25 + BATCHES.size, BATCHES.size * BATCHES.mean(axis=1)
     mean, std = pulls.mean() / slope, slope**-0.5
@@ -105,7 +106,7 @@ def against_forward(
     return Measured({**row, "truth seconds": time.perf_counter() - begun}, points, truth.log_q)
 
 
-def isotropic(runs: int) -> Iterator[Row]:
+def isotropic(runs: int = 1000) -> Iterator[Row]:
     """The forward truth against the exact radial one: MALA in ten dimensions."""
     problem = gaussian_problem(10, aide.kernels.Mala(0.25))
     exact = radial_truth([5, 8, 50], 10, 3.0, 0.3, 1.0, leapfrog_map(0.25, 1, 0.3))
@@ -125,7 +126,7 @@ def isotropic(runs: int) -> Iterator[Row]:
         }
 
 
-def correlated(runs: int) -> Iterator[Row]:
+def correlated(runs: int = 1000) -> Iterator[Row]:
     """MALA on a ten-dimensional Gaussian with all correlations 0.8, start N(0, 2^2).
 
     Canonical rows have N = 100. M = 750 has as many kernel steps per run as P = 500; the other M
@@ -163,7 +164,4 @@ def timed(problem: Problem, log_p: Any, steps: int, runs: int, **meta: Any) -> R
     return {**row, "kernel steps": count * steps * runs / 1e6}
 
 
-SECTIONS: Sections = {"sgld": sgld, "isotropic": isotropic, "correlated": correlated}
-
-if __name__ == "__main__":
-    main(SECTIONS, __doc__)
+TABLES = {"sgld": sgld, "isotropic": isotropic, "correlated": correlated}

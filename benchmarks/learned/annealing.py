@@ -1,6 +1,6 @@
 """What refined meta-inference gains for AIS with coarse schedules and SMC with few particles.
 
-    python benchmarks/learned_annealing.py --only ais1d        (all sections without --only)
+    python benchmarks/run.py learned/annealing --only ais1d        (all tables without --only)
 
 Bias is against log q from a grid or from enumeration, on the same draws. Canonical rows have one
 meta-run, and as many as cost the kernel steps of the first refined row.
@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from learned_mcmc import Row, Sections, Shifted, gaussian_problem, main, meta_bias, outputs
 from scipy import stats
 
 import aide
 from aide.problems import IsingModel, LinearRegression
 from aide.problems.distributions import Normal
+from benchmarks.chains import Shifted, gaussian_problem, meta_bias, outputs
+from benchmarks.table import Row
 
 REVERSE = (100, 1000)
 
@@ -82,7 +83,7 @@ def line_truth(temperatures: np.ndarray, scale: float) -> Truth:
     return Truth(float(divergence), lambda x: np.interp(x, grid, np.log(q / width)))
 
 
-def ais1d(runs: int) -> Iterator[Row]:
+def ais1d(runs: int = 1000) -> Iterator[Row]:
     """One dimension, random walk of step 0.5, as AIS."""
     problem = gaussian_problem(1, aide.kernels.RandomWalk(0.5), 0.0)
     parts = (problem.start, problem.log_joint)
@@ -92,7 +93,7 @@ def ais1d(runs: int) -> Iterator[Row]:
         yield from compare(problem.posterior, algorithm, runs, truth)
 
 
-def smc1d(runs: int) -> Iterator[Row]:
+def smc1d(runs: int = 1000) -> Iterator[Row]:
     """The same with 2, 5 and 20 particles."""
     problem = gaussian_problem(1, aide.kernels.RandomWalk(0.5), 0.0)
     for number, particles in ((4, 2), (4, 5), (4, 20), (16, 2), (16, 5)):
@@ -106,7 +107,7 @@ def smc1d(runs: int) -> Iterator[Row]:
         yield from compare(problem.posterior, algorithm, runs)
 
 
-def regression(runs: int) -> Iterator[Row]:
+def regression(runs: int = 1000) -> Iterator[Row]:
     """The paper's regression, random walks of step 0.3."""
     model = LinearRegression()
     for number, particles in ((4, 1), (4, 3), (10, 3)):
@@ -120,7 +121,7 @@ def regression(runs: int) -> Iterator[Row]:
         yield from compare(model.posterior(), algorithm, runs)
 
 
-def ais10d(runs: int) -> Iterator[Row]:
+def ais10d(runs: int = 1000) -> Iterator[Row]:
     """Ten dimensions, MALA of step 0.25, from N(1, 3^2) to N(1, 0.3^2)."""
     posterior = Normal(np.ones(10), 0.3)
     for number, particles in ((5, 1), (20, 1), (20, 3)):
@@ -154,7 +155,7 @@ def ising_truth(model: IsingModel, temperatures: np.ndarray) -> Truth:
     return Truth(float(divergence), lambda x: np.log(q)[x.reshape(len(x), -1) @ place])
 
 
-def ising(runs: int) -> Iterator[Row]:
+def ising(runs: int = 1000) -> Iterator[Row]:
     """Nine spins, coupling 0.6, field 0.2, Gibbs sweeps."""
     model = IsingModel(0.6, 0.2, (3, 3))
     for number, particles in ((2, 1), (4, 1), (2, 3)):
@@ -170,13 +171,10 @@ def ising(runs: int) -> Iterator[Row]:
         yield from compare(model.exact(), algorithm, runs, truth)
 
 
-SECTIONS: Sections = {
+TABLES = {
     "ais1d": ais1d,
     "smc1d": smc1d,
     "regression": regression,
     "ais10d": ais10d,
     "ising": ising,
 }
-
-if __name__ == "__main__":
-    main(SECTIONS, __doc__)

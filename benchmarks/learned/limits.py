@@ -1,6 +1,6 @@
 """Where learned meta-inference stops: dimension, length, number of modes.
 
-    python benchmarks/learned_limits.py --only walks        (all sections without --only)
+    python benchmarks/run.py learned/limits --only walks        (all tables without --only)
 
 From ten dimensions on two Gaussians are learned for accepted steps, which is what held-out pilots
 choose there. N is half of `--runs`.
@@ -13,12 +13,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from chain_truth import leapfrog_map, radial_truth, walk_truth
-from learned_mcmc import Problem, Row, Sections, gaussian_problem, main
+from reference.chain_truth import leapfrog_map, radial_truth, walk_truth
 from scipy import stats
 
 import aide
 from aide.problems.distributions import Normal
+from benchmarks.chains import Problem, gaussian_problem
+from benchmarks.table import Row
 
 WALKS = {1: 30, 2: 50, 5: 100, 10: 200, 20: 380}
 """Steps by dimension, for a true divergence between 0.1 and 1."""
@@ -34,7 +35,7 @@ def fitted(problem: Problem, dimension: int, steps: int) -> aide.learned.Reverse
     return problem.learn(steps, **options)
 
 
-def walks(runs: int) -> Iterator[Row]:
+def walks(runs: int = 1000) -> Iterator[Row]:
     """Random walk of scale 2.38 0.3 / sqrt(d): start N(1, 3^2), posterior N(1, 0.3^2)."""
     for dimension, steps in WALKS.items():
         scale = 2.38 * 0.3 / dimension**0.5
@@ -51,7 +52,7 @@ def walks(runs: int) -> Iterator[Row]:
             yield {"d": dimension, **row}
 
 
-def gradients(runs: int) -> Iterator[Row]:
+def gradients(runs: int = 1000) -> Iterator[Row]:
     """MALA of step 0.25 (d/10)^(-1/6), HMC with 8 leapfrog steps of 0.05 (d/10)^(-1/4)."""
     for name, lengths in GRADIENTS.items():
         for dimension, steps in lengths.items():
@@ -65,7 +66,7 @@ def gradients(runs: int) -> Iterator[Row]:
             yield {"kernel": name, "d": dimension, **row}
 
 
-def length(runs: int) -> Iterator[Row]:
+def length(runs: int = 1000) -> Iterator[Row]:
     """Long chains with P = 100: the walk of `walk1d`, and MALA in ten dimensions."""
     lengths = [100, 1000, 3000]
     logs = [lambda x, m=m, s=s: stats.norm.logpdf(x, m, s) for m, s in ((0.0, 3.0), (1.0, 0.3))]
@@ -105,7 +106,7 @@ class Modes(eqx.Module):
         return centre + jax.random.normal(key_x, dtype=centre.dtype)
 
 
-def modes(runs: int) -> Iterator[Row]:
+def modes(runs: int = 1000) -> Iterator[Row]:
     """Random walk of scale 1.5, 200 steps, from N(2, s^2) that covers all modes."""
     for num in (2, 4, 8):
         posterior = Modes(num)
@@ -130,7 +131,4 @@ def modes(runs: int) -> Iterator[Row]:
             yield {"modes": num, "start": f"N(2, {spread:g}²)", **row}
 
 
-SECTIONS: Sections = {"walks": walks, "gradients": gradients, "length": length, "modes": modes}
-
-if __name__ == "__main__":
-    main(SECTIONS, __doc__)
+TABLES = {"walks": walks, "gradients": gradients, "length": length, "modes": modes}

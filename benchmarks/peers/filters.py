@@ -1,4 +1,4 @@
-"""The peers of the particle-filter benchmark: building, installing and running them.
+"""The peers of `speed/filter`: building, installing and running them.
 
 Both run the same bootstrap filter on the same input file: `filter.c`, written by hand in C, and
 `particles_filter.py`, which uses the package `particles` in a virtual environment of its own, as
@@ -96,6 +96,15 @@ def ensure_particles_env(root: Path) -> Path:
     _check(install, f"installing particles into {env} ({hint})")
     shutil.copyfile(CONSTRAINTS, stamp)
     return python
+
+
+def find_particles(root: Path) -> Path | None:
+    """The interpreter of `ensure_particles_env`; None, and a line that says why, without one."""
+    try:
+        return ensure_particles_env(root)
+    except RuntimeError as error:
+        print(f"The peer `particles` is left out: {error}", file=sys.stderr)
+        return None
 
 
 def run_c(

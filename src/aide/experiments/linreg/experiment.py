@@ -9,7 +9,7 @@ import jax
 
 from aide.experiments.figures import new_figure, plot_curve, select
 from aide.experiments.gold import GoldStandard, estimates_for
-from aide.experiments.linreg_algorithms import (
+from aide.experiments.linreg.algorithms import (
     fit_variational,
     learn_regression_mh,
     learned_mh,
@@ -18,7 +18,7 @@ from aide.experiments.linreg_algorithms import (
     regression_mh,
     regression_smc,
 )
-from aide.experiments.linreg_truth import true_mh_divergence
+from aide.experiments.linreg.truth import true_mh_divergence
 from aide.experiments.runner import Experiment, Job, Options
 from aide.experiments.table import Row, results_of
 from aide.problems.linear_regression import LinearRegression

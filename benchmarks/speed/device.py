@@ -1,20 +1,21 @@
 """The particle filter inside AIDE on whatever device JAX finds, and the same numbers on the CPU.
 
-    python benchmarks/device.py
+    python benchmarks/run.py speed/device        # only where JAX finds an accelerator
 
-Prints particle-steps per second of `aide.draw` (compilation excluded) for each number of particles,
-and the largest relative difference between the device's log ξ and the CPU's for the same key.
+Million particle-steps per second of `aide.draw`, compilation excluded, by number of particles, and
+the largest relative difference between the device's log ξ and the CPU's for the same key.
 """
 
-import json
 import time
+from collections.abc import Iterator
 
 import jax
 import numpy as np
-from run import simulate_data
 
 import aide
 from aide.problems import LocalLevelModel
+from benchmarks.speed.filter import simulate_data
+from benchmarks.table import Row
 
 RUNS = {100: 20_000, 1_000: 4_000, 10_000: 400}
 
@@ -27,8 +28,11 @@ def filter_draws(num: int, runs: int, seed: int) -> aide.draws.Draws:
     return aide.draw(key, model.posterior(), target, num_gold=runs, num_target=runs)
 
 
-def main() -> None:
-    """Measure and compare."""
+def compare_devices() -> Iterator[Row]:
+    """Measure and compare; without an accelerator there is nothing to compare."""
+    if jax.default_backend() == "cpu":
+        print("skipped: JAX finds no accelerator.")
+        return
     for num, runs in RUNS.items():
         filter_draws(num, runs, 0)
         begun = time.perf_counter()
@@ -39,18 +43,11 @@ def main() -> None:
             same = filter_draws(num, 16, 2)
         pairs = ((few.gold.cross, same.gold.cross), (few.target.own, same.target.own))
         gap = max(float(np.max(np.abs(a - b) / np.abs(b))) for a, b in pairs)
-        print(
-            json.dumps(
-                {
-                    "device": str(jax.devices()[0]),
-                    "particles": num,
-                    "particle_steps_per_second": rate,
-                    "largest_relative_difference_from_cpu": gap,
-                }
-            ),
-            flush=True,
-        )
+        yield {
+            "P": num,
+            "M/s": f"{rate / 1e6:.1f}",
+            "largest relative difference from the CPU": f"{gap:.1e}",
+        }
 
 
-if __name__ == "__main__":
-    main()
+TABLES = {"device": compare_devices}

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from chain_truth import LogDensity, Truth
 from scipy import stats
+
+from reference.chain_truth import LogDensity, Truth
 
 
 def sgld_truth(

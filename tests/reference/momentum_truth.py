@@ -5,7 +5,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from forward_truth import Groups
+
+from reference.forward_truth import Groups
 
 
 def backward_density(

@@ -11,7 +11,7 @@ import numpy as np
 from aide.algorithms.particle_filter import ParticleFilter
 from aide.experiments.figures import new_figure, plot_curve, select
 from aide.experiments.gold import GoldStandard, estimates_for
-from aide.experiments.hmm_data import read_hmm
+from aide.experiments.hmm.data import read_hmm
 from aide.experiments.runner import Experiment, Job, Options
 from aide.experiments.table import Row, results_of
 from aide.problems.hidden_markov import HiddenMarkovModel

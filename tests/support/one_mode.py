@@ -1,7 +1,5 @@
 """What a missing mode looks like to AIDE and to the diagnostics people use.
 
-    .venv/bin/python benchmarks/one_mode.py          # under a minute
-
 The posterior is p = ½ N(−8, 1) + ½ N(8, 1). One approximation is exact; the others sit in one mode.
 All are looked at by
 
@@ -150,24 +148,3 @@ def rows(seed: int = 0) -> list[Row]:
         measure("one mode, N(8, 1)", Normal(MODE, 1.0), seed),
         measure("one mode, N(8.1, 1.1²)", Normal(8.1, 1.1), seed),
     ]
-
-
-def table(found: list[Row]) -> str:
-    """As Markdown."""
-    lines = [
-        "| approximation | truth | AIDE | sandwich | R-hat, draws | R-hat, NUTS | PSIS k | KSD |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for row in found:
-        value = f"{row.aide.value:.2f} ± {row.aide.std_error:.2f}"
-        tail = "equal weights" if np.isinf(row.pareto_k) else f"{row.pareto_k:.2f}"
-        both = row.aide.sandwich()
-        limits = f"{both.lower:.2f} to {both.upper:.2f}"
-        cells = (row.name, f"{row.truth:.2f}", value, limits, f"{row.rhat:.3f}")
-        cells += (f"{row.rhat_nuts:.3f}", tail, f"{row.stein:.4f}")
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(table(rows()))

@@ -1,0 +1,67 @@
+"""Tables of results: printed row by row, kept as JSON with all digits and as Markdown to read."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import Head, as_line
+
+Row = dict[str, Any]
+"""Cells by column: text as it is, numbers, or None. The first row of a table has all columns."""
+
+
+def show(rows: Iterable[Row]) -> list[Row]:
+    """Print rows as a Markdown table while they are measured, and return them."""
+    found: list[Row] = []
+
+    def passing() -> Iterator[Row]:
+        for row in rows:
+            found.append(row)
+            yield row
+
+    for line in markdown(passing()):
+        print(line, flush=True)
+    return found
+
+
+def markdown(rows: Iterable[Row]) -> Iterator[str]:
+    """Lines of a table.
+
+    Raises:
+        ValueError: If a row has a column that the first one has not.
+    """
+    columns: list[str] = []
+    for row in rows:
+        if not columns:
+            columns = list(row)
+            yield _line(columns)
+            yield "|" + "---|" * len(columns)
+        if new := [column for column in row if column not in columns]:
+            raise ValueError(f"columns {new} are not in the table's first row.")
+        yield _line([_text(row.get(column)) for column in columns])
+
+
+def save(path: Path, name: str, head: Head, rows: list[Row]) -> None:
+    """Add a table to `path`.json and `path`.md, or replace it; others there keep their heads."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = path.with_suffix(".json")
+    tables = json.loads(data.read_text()) if data.exists() else {}
+    tables[name] = {"head": head, "rows": rows}
+    data.write_text(json.dumps(tables, indent=1, ensure_ascii=False))
+    lines = [f"# {path.parent.name}/{path.name}"]
+    for title, table in tables.items():
+        lines += ["", f"## {title}", "", as_line(table["head"]), "", *markdown(table["rows"])]
+    path.with_suffix(".md").write_text("\n".join(lines) + "\n")
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return "–"
+    if isinstance(cell, float):
+        return f"{cell:.4g}"
+    return f"{cell:,}" if type(cell) is int else str(cell)
