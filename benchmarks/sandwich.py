@@ -13,7 +13,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ import aide
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from support.known_pairs import bimodal_modes, bimodal_sir, hidden_markov, slices  # noqa: E402
+from support.made import with_log_z  # noqa: E402
 from support.synthetic import divergence, make_draws, noisy_pair  # noqa: E402
 
 DIMENSIONS = (1, 10, 50)
@@ -73,7 +74,7 @@ def coverage(cases: list[Case], count: int) -> None:
         start = time.perf_counter()
         num = 10 * count if case.cheap else count
         found = np.array(
-            [aide.estimation.Estimate(d).sandwich()[:2] for d in case.replications(num)]
+            [aide.estimation.Estimate(d).sandwich().limits for d in case.replications(num)]
         )
         seconds = (time.perf_counter() - start) / len(found)
         low, high = found[:, 0] > case.truth, found[:, 1] < case.truth
@@ -99,9 +100,9 @@ def widths(num: int) -> None:
         for wanted in (0.01, 0.1, 1.0, 5.0):
             pair = noisy_pair(wanted, 10, slope)
             draws = make_draws(np.random.default_rng(1), *pair, (num, num), (meta, meta))
-            draws = replace(draws, log_z=log_z)
+            draws = with_log_z(draws, log_z)
             start = time.perf_counter()
-            low, high = aide.estimation.Estimate(draws).sandwich()[:2]
+            low, high = aide.estimation.Estimate(draws).sandwich().limits
             kind = "tractable" if slope == 0 else "noisy" if log_z[0] == 0 else "log Z unknown"
             print(
                 f"| {kind} | {wanted:g} | {meta} | {low:.4f} to {high:.4f} | "
