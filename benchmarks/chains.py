@@ -68,7 +68,7 @@ class Problem(eqx.Module):
         row = {
             "T": num_steps,
             "P": meta.get("num_reverse"),
-            "M": result.draws.num_meta_target,
+            "M": result.draws.target.num_meta,
             "N": num_runs,
             "value": result.value,
             "std_error": result.std_error,
@@ -96,7 +96,7 @@ def meta_bias(
 ) -> Row:
     """What the target's meta-inference adds, given its true log density at all outputs."""
     draws = result.draws
-    num_meta = draws.num_meta_target
+    num_meta = draws.target.num_meta
     missing = log_q_gold - draws.gold.scored(num_meta)
     excess = draws.target.kept(num_meta) - log_q_target
     error = np.hypot(missing.std() / len(missing) ** 0.5, excess.std() / len(excess) ** 0.5)

@@ -11,11 +11,12 @@ may miss the truth in 5% of the replications. Tractable pairs have 10 times as m
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from support.known_pairs import bimodal_modes, bimodal_sir, hidden_markov, slices
+from support.made import with_log_z
 from support.synthetic import divergence, make_draws, noisy_pair
 
 import aide
@@ -83,7 +84,7 @@ def coverage(replications: int = 100, runs: int = 500) -> Iterator[Row]:
         start = time.perf_counter()
         num = 10 * replications if case.cheap else replications
         found = np.array(
-            [aide.estimation.Estimate(d).sandwich()[:2] for d in case.replications(num)]
+            [aide.estimation.Estimate(d).sandwich().limits for d in case.replications(num)]
         )
         seconds = (time.perf_counter() - start) / len(found)
         low, high = found[:, 0] > case.truth, found[:, 1] < case.truth
@@ -111,9 +112,9 @@ def widths(large_runs: int = 20_000) -> Iterator[Row]:
             pair = noisy_pair(wanted, 10, slope)
             sizes = (large_runs, large_runs)
             draws = make_draws(np.random.default_rng(1), *pair, sizes, (meta, meta))
-            draws = replace(draws, log_z=log_z)
+            draws = with_log_z(draws, log_z)
             start = time.perf_counter()
-            low, high = aide.estimation.Estimate(draws).sandwich()[:2]
+            low, high = aide.estimation.Estimate(draws).sandwich().limits
             kind = "tractable" if slope == 0 else "noisy" if log_z[0] == 0 else "log Z unknown"
             yield {
                 "pair": kind,

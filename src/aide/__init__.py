@@ -7,12 +7,14 @@ from aide import (
     algorithms,
     auditing,
     checking,
+    comparing,
     convergence,
     draws,
     estimation,
     kernels,
     learned,
     problems,
+    reporting,
     smc,
 )
 from aide._core.algorithm import Draw, InferenceAlgorithm
@@ -31,6 +33,7 @@ from aide.auditing.simulated.study import audit_simulated
 from aide.auditing.starts import with_start
 from aide.checking.algorithm.check import check
 from aide.checking.kernel.check import check_kernel
+from aide.comparing.compare import compare
 from aide.convergence.convergence import measure_convergence
 from aide.draws.draw import draw
 from aide.estimation.estimate import estimate
@@ -59,8 +62,10 @@ __all__ = [
     "check",
     "check_kernel",
     "checking",
+    "compare",
     "compare_log_evidence",
     "compare_probe",
+    "comparing",
     "convergence",
     "draw",
     "draws",
@@ -73,6 +78,7 @@ __all__ = [
     "measure_convergence",
     "problems",
     "refine",
+    "reporting",
     "sir",
     "smc",
     "summarise",

@@ -84,7 +84,7 @@ def test_supplement_written_out():
     target = aide.Tractable.of(FIT_TO_TOY)
     result = aide.estimate(KEY, ais, target, num_gold=50, num_target=70)
     gold, other = written_out(KEY, ais, toys.log_joint, FIT_TO_TOY.log_prob, 50, 70)
-    np.testing.assert_allclose(result.gold_terms, gold, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(result.target_terms, -other, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(result.terms.gold, gold, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(result.terms.target, -other, rtol=0, atol=1e-9)
     assert result.value == pytest.approx(gold.mean() - other.mean(), abs=1e-9)
     assert np.ptp(gold) > 1.0  # the terms differ from run to run: agreement is no accident

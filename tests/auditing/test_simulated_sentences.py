@@ -79,7 +79,7 @@ def test_the_words_say_relative_to_what_and_at_which_rate():
     assert "rarer than 0.74% may be missing" in text
     loose = result.pieces.own_log_xi + np.array([0.0, -0.2])
     loose = dataclasses.replace(result, pieces=result.pieces._replace(own_log_xi=loose))
-    assert "looseness     0.2 ± 0 nats from meta-inference at its own outputs" in repr(loose)
+    assert "looseness       0.2 ± 0 nats from meta-inference at its own outputs" in repr(loose)
     audit = Audit((), result, 0.5, (), "any")
     (sentence,) = audit.shown
     assert (

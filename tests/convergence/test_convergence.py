@@ -1,19 +1,19 @@
 """Choosing reverse particles, and the bound against the number of steps."""
 
 import sys
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+from support.made import estimate_with
 
 import aide
 from aide._core.random import derive, derive_keys
 from aide.convergence.curve import Convergence
 from aide.convergence.diagnostics import Chain, diagnose, import_arviz, run_chains
-from aide.convergence.text import sentences
-from aide.draws.draws import Draws, Side
 from aide.problems.distributions import Normal
 from aide.running.programs import compile_quickly
 
@@ -77,7 +77,7 @@ def true_divergence(num_steps):
 
 def test_convergence_brackets_the_truth(curve):
     assert curve.steps == (0, 4)
-    for row in curve.rows():
+    for row in curve.records():
         truth = true_divergence(row["steps"])
         assert row["lower"] <= row["upper"]
         # Limits lie 2 standard errors away; 3 more make 5.
@@ -109,7 +109,7 @@ def test_convergence_is_plotted(curve):
         "bulk ESS, 4 chains",
     ]
     assert figure.axes[1].get_xlabel() == "steps of the chain"
-    assert curve._replace(rhat=(np.nan,) * 2, num_chains=0).plot().axes[0].get_xlabel()
+    assert replace(curve, rhat=(np.nan,) * 2, num_chains=0).plot().axes[0].get_xlabel()
     alone = figure.__class__().subplots()
     assert curve.plot(alone).axes == [alone]
 
@@ -119,7 +119,7 @@ def test_few_runs_have_no_lower_bound_and_say_so(fit):
     assert np.isnan(few.lower).all()
     assert few.steps_beyond(0.0) is None
     assert "No lower bounds: a lower bound needs at least 50 runs on both sides, got 20" in str(few)
-    assert str(few).splitlines()[1].split()[4] == "–"
+    assert str(few).splitlines()[2].split()[4] == "–"
 
 
 def test_what_cannot_be_done_is_said_at_once(fit, monkeypatch):
@@ -174,13 +174,14 @@ def made_up(bounds, lower, rhat):
     """A curve whose upper limits are known: all terms of a length are equal."""
     estimates = []
     for bound in bounds:
-        side = Side(np.zeros((60, 2)), np.full((60, 1), -bound / 2))
-        names = ("the truth", "chain")
-        estimates.append(
-            aide.estimation.Estimate(Draws(side, side, 1, 1, names, log_z=(0.0, None)))
-        )
+        terms, names = np.full(60, bound / 2), ("the truth", "chain")
+        estimates.append(estimate_with(terms, terms, (0.0, None), names))
     steps = tuple(10 * 2**index for index in range(len(bounds)))
     return Convergence(steps, tuple(estimates), lower, rhat, rhat, 4)
+
+
+def sentences(curve):
+    return [text for _, text in curve.rows()]
 
 
 def test_sentences():
@@ -193,7 +194,7 @@ def test_sentences():
         10,
         None,
     )
-    assert [text for text in sentences(curve) if "Notes" not in text] == [
+    assert sentences(curve) == [
         "At the lengths measured from 20 to 80 steps, this chain is within 1 nats of the gold "
         "standard (the truth), 6.0% of the runs left out (95%); up to 10 steps it is not (95%).",
         "At the lengths measured from 40 to 80 steps, this chain is within 0.05 nats of the gold "
@@ -202,7 +203,7 @@ def test_sentences():
         "Late or stuck chains: 60 runs may miss up to 6.0% of them, which could add any number of "
         "nats; more runs show more.",
     ]
-    assert curve.rows()[-1]["total_variation"] == pytest.approx(
+    assert curve.records()[-1]["total_variation"] == pytest.approx(
         aide.estimation.total_variation_bound(0.03) + 1 - 0.025 ** (1 / 60)
     )
     assert sentences(made_up((3.0, 0.5), (0.0, 0.0), (1.5, 1.3)))[0].startswith("At 20 steps, this")

@@ -350,4 +350,4 @@ def test_a_name_is_no_part_of_an_algorithm():
     stored = _draw([aide.PythonAlgorithm(Plain(FIXED), label=name) for name in "ab"])
     again = _draw([aide.PythonAlgorithm(Plain(FIXED), label=name) for name in "cd"], extend=stored)
     np.testing.assert_array_equal(stored.gold.own, again.gold.own)
-    assert again.names == ("c", "d")
+    assert [side.name for side in again.sides] == ["c", "d"]

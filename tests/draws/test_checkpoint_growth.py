@@ -61,7 +61,7 @@ def test_runs_with_unequal_numbers_of_meta_runs_load_with_those_they_share(tmp_p
     kill_me.draw(path)
     kill_me.draw(path, num_gold=10, num_target=10, num_meta_target=5)
     loaded = aide.draws.load(path)
-    assert loaded.num_meta_target == 2
+    assert loaded.target.num_meta == 2
     assert loaded.gold.cross.shape == (120, 2)
     assert_same(loaded, kill_me.draw())
 

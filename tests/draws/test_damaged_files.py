@@ -45,7 +45,7 @@ def _is_refused(path, draws):
     else:
         message = ""
         assert_same(loaded, draws)
-        assert loaded.names == draws.names
+        assert loaded.gold.name == draws.gold.name
     assert not message or (str(path) in message and "draw afresh" in message)
     return bool(message)
 

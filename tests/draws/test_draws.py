@@ -127,7 +127,7 @@ def test_concatenate_refuses_what_does_not_belong_together():
         aide.draws.concatenate([])
     with pytest.raises(ValueError, match="num_meta_gold, got 1 and 2"):
         aide.draws.concatenate([_draw(), _draw(key=jax.random.key(8), num_meta_gold=2)])
-    with pytest.raises(ValueError, match=r"names.*exact"):
+    with pytest.raises(ValueError, match=r"agree on name, .*exact"):
         aide.draws.concatenate([_draw(), _draw(gold=_numpy()[1])])
 
 

@@ -7,7 +7,8 @@ import pytest
 from support.pairs import KEY, gaussian, run
 
 import aide
-from aide.draws.repeats import fingerprints_of, rests_on_one_density
+from aide.draws.repeats import fingerprints_of
+from aide.estimation.terms import rests_on_one_density
 from aide.problems.distributions import Categorical, Normal
 
 NORMAL = Normal(0.3, 1.1)
@@ -22,7 +23,7 @@ def stored(draws):
 
 
 def _notes(result, *words):
-    return [note for note in result.warnings if all(word in note for word in words)]
+    return [note for note in result.notes if all(word in note for word in words)]
 
 
 @pytest.mark.parametrize(
@@ -62,10 +63,7 @@ def test_kept_runs_keep_the_marks():
 def test_saved_draws_keep_the_marks(tmp_path):
     first = aide.draw(KEY, stored(POOL), stored(POOL[:10]), num_gold=60, num_target=60)
     aide.draws.save(first, tmp_path / "draws.nc")
-    assert (
-        aide.estimation.Estimate.load(tmp_path / "draws.nc").warnings
-        == aide.summarise(first).warnings
-    )
+    assert aide.estimation.Estimate.load(tmp_path / "draws.nc").notes == aide.summarise(first).notes
 
 
 def test_two_halves_of_the_draws_rest_on_one_density():

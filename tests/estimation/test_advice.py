@@ -4,17 +4,17 @@ Actual falls come from the same runs, given more meta-inference, so that differe
 """
 
 import math
-from dataclasses import replace
 
 import jax
 import numpy as np
 import pytest
 from support.known_pairs import HMM
+from support.made import made_draws, swapped, with_tables
 from support.pairs import NoisyGaussian, gaussian, run
 from support.synthetic import Gaussian, make_draws
 
 import aide
-from aide.draws.draws import Side
+from aide._core.roles import GOLD, TARGET
 from aide.estimation.advice import MOST_META, find_advice, predict_falls
 from aide.problems import LinearRegression
 
@@ -23,9 +23,9 @@ LARGE = 100
 
 def _fewer(draws: aide.draws.Draws, num_meta: int) -> aide.draws.Draws:
     """The same runs with a smaller M of the target."""
-    gold = Side(draws.gold.own, draws.gold.cross[:, :num_meta])
-    target = Side(draws.target.own[:, : num_meta + 1], draws.target.cross)
-    return replace(draws, gold=gold, target=target, num_meta_target=num_meta)
+    fewer = with_tables(draws, GOLD, draws.gold.own, draws.gold.cross[:, :num_meta])
+    fewer = with_tables(fewer, TARGET, draws.target.own[:, : num_meta + 1], draws.target.cross)
+    return fewer.with_num_meta(TARGET, num_meta)
 
 
 def _noisy(slope, dimension):
@@ -69,7 +69,7 @@ def _actual(drawn, now, later):
 @pytest.mark.parametrize("now", [3, 10])
 def test_predictions_come_true(drawn, now):
     """Within a third of the actual fall (or two of its standard errors), for M up to 100."""
-    predicted = predict_falls(_fewer(drawn, now), "target", LARGE)
+    predicted = predict_falls(_fewer(drawn, now), TARGET, LARGE)
     assert predicted is not None
     falls, _, relative = predicted
     for later in (2 * now, 5 * now, LARGE):
@@ -79,7 +79,7 @@ def test_predictions_come_true(drawn, now):
 
 def test_predictions_from_a_single_meta_run(drawn):
     """With M = 1 nothing is known about the other's outputs: right up to a factor of two."""
-    predicted = predict_falls(_fewer(drawn, 1), "target", LARGE)
+    predicted = predict_falls(_fewer(drawn, 1), TARGET, LARGE)
     assert predicted is not None
     for later in (2, 5, LARGE):
         assert 0.5 < predicted[0][later - 1] / _actual(drawn, 1, later) < 2.0
@@ -96,7 +96,7 @@ def test_a_naive_prediction_is_rejected(drawn):
 def test_predictions_stay_within_the_meter(drawn):
     for now in (1, 4):
         fewer = _fewer(drawn, now)
-        predicted = predict_falls(fewer, "target", 1000)
+        predicted = predict_falls(fewer, TARGET, 1000)
         assert predicted is not None
         falls = predicted[0]
         assert (falls[:now] == 0.0).all()
@@ -109,23 +109,21 @@ def test_predictions_stay_within_the_meter(drawn):
 def test_advice_in_words():
     result = aide.estimation.Estimate(_fewer(_noisy(1.0, 1), 1))
     [advice] = result.advice
-    assert advice.role == "target"
+    assert advice.role is TARGET
     assert 5 <= advice.num_meta <= 30
     words = f"raise num_meta_target, say to {advice.num_meta}: the bound would fall"
     assert f"{words}\n" in repr(result)  # how far is a forecast, and not printed
-    swapped = replace(
-        result.draws, gold=result.draws.target, target=result.draws.gold, num_meta_gold=1
-    )
-    assert "raise num_meta_gold, say to" in repr(aide.estimation.Estimate(swapped))
+    other = aide.estimation.Estimate(swapped(result.draws))
+    assert "raise num_meta_gold, say to" in repr(other)
 
 
 def test_hopeless_cases_say_so():
     """A gap of 400 nats is not a matter of M."""
     gap = 400.0 + 20.0 * np.random.default_rng(0).normal(size=200)
     own = np.stack([np.zeros(200), -gap], axis=1)
-    target = Side(own, np.full((200, 1), -250.0))
-    gold = Side(np.zeros((200, 2)), np.full((200, 1), -200.0))
-    result = aide.estimation.Estimate(aide.draws.Draws(gold, target, 1, 1))
+    target = own, np.full((200, 1), -250.0)
+    gold = np.zeros((200, 2)), np.full((200, 1), -200.0)
+    result = aide.estimation.Estimate(made_draws(gold, target))
     [advice] = result.advice
     assert advice.num_meta <= MOST_META
     assert advice.fall.value < 0.5 * 400.0
@@ -141,6 +139,6 @@ def test_no_advice_where_it_would_not_matter():
     assert run(*pair, 1, 1).advice == ()
     far = make_draws(np.random.default_rng(1), Gaussian(0, 1), Gaussian(9, 1, 0.2), (300, 300))
     assert aide.estimation.Estimate(far).advice == ()  # a few hundredths of 80 nats
-    infinite = replace(far, target=Side(far.target.own.copy(), far.target.cross))
+    infinite = with_tables(far, TARGET, far.target.own.copy(), far.target.cross)
     infinite.target.own[0, 1] = -math.inf
     assert find_advice(infinite, 1.0, 0.1) == ()

@@ -14,6 +14,7 @@ from support import Z_MAX
 from support.pairs import KEY, gaussian, run, unnormalised
 
 import aide
+from aide._core.roles import GOLD, TARGET
 from aide.problems import LinearRegression
 from aide.problems.distributions import Normal
 
@@ -75,7 +76,7 @@ TARGETS = {
 @pytest.mark.parametrize("name", TARGETS)
 def test_evidence_bounds_bracket_the_truth(name):
     bounds = _evidence_bounds(TARGETS[name], 0.0)
-    assert bounds.of == "gold"
+    assert bounds.of is GOLD
     assert bounds.lower.value - Z_MAX * bounds.lower.std_error <= LOG_EVIDENCE
     assert LOG_EVIDENCE <= bounds.upper.value + Z_MAX * bounds.upper.std_error
 
@@ -97,7 +98,7 @@ def _bounds_of_the_target(shift) -> Any:
 def test_evidence_bounds_of_the_target():
     """Mirror image: the unknown constant may sit on the target's side."""
     bounds = _bounds_of_the_target(2.0)
-    assert bounds.of == "target"
+    assert bounds.of is TARGET
     assert bounds.lower.value - Z_MAX * bounds.lower.std_error <= 2.0
     assert bounds.upper.value + Z_MAX * bounds.upper.std_error >= 2.0
 

@@ -9,7 +9,7 @@ import pytest
 from reference import algorithm2
 from support.pairs import NoisyGaussian, gaussian, run
 
-import aide
+from aide.draws.sides import Runs
 from aide.problems import LinearRegression
 
 M_GOLD, M_TARGET = 3, 4
@@ -40,7 +40,7 @@ def test_own_trace_is_among_the_scores(result):
         (result.draws.gold, M_GOLD, M_TARGET),
         (result.draws.target, M_TARGET, M_GOLD),
     ):
-        shifted = aide.draws.draws.Side(side.own[:, 1:], side.cross)
+        shifted = Runs(side.own[:, 1:], side.cross)
         without += algorithm2.terms(shifted, num_own, num_cross).mean()
     assert abs(result.value - without) > 1e-3
     assert result.value == pytest.approx(value, abs=EXACT)

@@ -12,22 +12,18 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 from support import Z_MAX
+from support.made import estimate_with
 from support.pairs import NoisyGaussian, gaussian, run
 from support.skewed import PAIRS, gammas, welch
 
 import aide
-from aide.draws.draws import Side
 from aide.estimation.interval import confidence_limit, skewness
 
 SIZES = (100, 300)
 
 
 def _estimate(gold_terms, target_terms):
-    sides = [
-        Side(np.zeros((len(terms), 2)), -np.asarray(terms, float)[:, None])
-        for terms in (gold_terms, target_terms)
-    ]
-    return aide.estimation.Estimate(aide.draws.Draws(sides[0], sides[1], 1, 1))
+    return estimate_with(gold_terms, target_terms, (None, None))
 
 
 @pytest.mark.parametrize("level", [0.025, 0.5, 0.9, 0.999])
@@ -59,7 +55,7 @@ def test_without_skewness_the_limit_is_nearly_welchs():
 
 def test_interval_and_total_variation_use_it():
     result = run(NoisyGaussian(0.3, 0.8, 0.5), NoisyGaussian(-0.4, 0.5, 0.9), 120, 110)
-    terms = (result.gold_terms, result.target_terms)
+    terms = result.terms
     expected = (confidence_limit(terms, 0.05), confidence_limit(terms, 0.95))
     assert result.interval(0.9) == pytest.approx(expected, abs=1e-12)
     seen = aide.estimation.total_variation_bound(result.interval(0.95)[1])
@@ -130,7 +126,7 @@ def test_coverage_in_full(name, sizes):
 
 
 def _mentions(result, word):
-    return any(word in note for note in result.warnings)
+    return any(word in note for note in result.notes)
 
 
 def test_a_warning_outside_of_what_was_tested():
@@ -146,4 +142,4 @@ def test_a_warning_outside_of_what_was_tested():
 
 def test_constant_terms_are_not_skewed():
     assert skewness(5.0 + 1e-15 * np.arange(200.0)) == 0.0
-    assert run(gaussian(0.1, 0.7), gaussian(0.1, 0.7), 100, 100).warnings == ()
+    assert run(gaussian(0.1, 0.7), gaussian(0.1, 0.7), 100, 100).notes == ()

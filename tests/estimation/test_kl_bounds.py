@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 from support import Z_MAX
+from support.made import with_log_z
 from support.pairs import gaussian, gaussian_kl, run
 from support.synthetic import Gaussian, make_draws
 
@@ -48,7 +49,7 @@ def test_kl_from_both_sides_needs_constants_and_a_tractable_opponent():
     assert _estimate(*NOISY, (50, 50)).kl_bounds == (None, None)
     draws = _estimate(EXACT, NOISY[0], (50, 50), (2, 1)).draws
     assert aide.estimation.Estimate(draws).kl_bounds.target_to_gold is not None
-    assert aide.estimation.Estimate(replace(draws, log_z=(None, 0.0))).kl_bounds == (None, None)
+    assert aide.estimation.Estimate(with_log_z(draws, (None, 0.0))).kl_bounds == (None, None)
     lean = [replace(side, own=side.own[:, :1]) for side in (draws.gold, draws.target)]
     assert aide.estimation.Estimate(replace(draws, gold=lean[0], target=lean[1])).kl_bounds == (
         None,
@@ -57,7 +58,7 @@ def test_kl_from_both_sides_needs_constants_and_a_tractable_opponent():
     rng = np.random.default_rng(0)
     pair = Gaussian(0, 1), Gaussian(1, 1, 0.5)
     plain = aide.estimation.Estimate(make_draws(rng, *pair, (50, 50), (2, 1)))
-    moved = replace(plain.draws, log_z=(0.4, -0.2))
+    moved = with_log_z(plain.draws, (0.4, -0.2))
     one, two = (e.kl_bounds.target_to_gold for e in (plain, aide.estimation.Estimate(moved)))
     assert one is not None
     assert two is not None
@@ -70,8 +71,8 @@ def test_contradictory_claims_are_reported():
     wrong = aide.Tractable(normal.sample, lambda x: normal.log_density(x) + 0.5, log_z=0.0)
     key = jax.random.key(3)
     bad = run(gaussian(0.1, 1.0), wrong, 500, 500, key=key)
-    [note] = [note for note in bad.warnings if "contradict each other" in note]
+    [note] = [note for note in bad.notes if "contradict each other" in note]
     assert "once in 10,000 times" in note
     assert len(note) < 250
     good = run(gaussian(0.1, 1.0), normal, 500, 500, key=key)
-    assert not any("contradict" in note for note in good.warnings)
+    assert not any("contradict" in note for note in good.notes)

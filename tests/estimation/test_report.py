@@ -4,32 +4,24 @@ import io
 import math
 import subprocess
 import sys
-from dataclasses import replace
 
 import jax.numpy as jnp
 import matplotlib.figure
 import numpy as np
 import pytest
 import rich.console
+from support.made import estimate_with, made_draws, with_tables
 from support.pairs import NoisyGaussian, NumpyGaussian, gaussian, run
 
 import aide
+from aide._core.roles import GOLD, TARGET
 from aide._core.text import plain
-from aide.draws.draws import Side
-from aide.draws.repeats import rests_on_one_density
-from aide.estimation.quantities import cross_fall
+from aide.estimation.looseness import cross_fall
+from aide.estimation.terms import rests_on_one_density
 from aide.problems.distributions import Normal
 
 NOISY = NoisyGaussian(0.3, 0.8, 0.5), NoisyGaussian(-0.4, 0.5, 0.9)
 ODD_NAME = "fit [/x] [bold] {y} ≤"
-
-
-def _made(gold_terms, target_terms, log_z=(0.0, 0.0), names=("gold", "target")):
-    sides = [
-        Side(np.zeros((len(terms), 2)), -np.asarray(terms, float)[:, None])
-        for terms in (gold_terms, target_terms)
-    ]
-    return aide.estimation.Estimate(aide.draws.Draws(sides[0], sides[1], 1, 1, names, log_z))
 
 
 NOISE = np.linspace(-1.0, 1.0, 60)
@@ -38,13 +30,13 @@ RESULTS = {
     "several M": lambda: run(*NOISY, num_meta_gold=2, num_meta_target=5),
     "no looseness": lambda: run(*NOISY, looseness=False),
     "single run": lambda: run(*NOISY, 1, 1),
-    "infinite": lambda: _made(np.r_[np.inf, NOISE], NOISE),
-    "all infinite": lambda: _made(np.full(30, np.inf), np.full(30, np.inf)),
-    "exact": lambda: _made(np.zeros(30), np.zeros(30)),
-    "constant": lambda: _made(5.0 + 1e-15 * NOISE, -5.0 + 1e-15 * NOISE, (None, 0.0)),
-    "enormous": lambda: _made(np.r_[1e12, NOISE], NOISE),
-    "unknown Z": lambda: _made(NOISE, NOISE, (None, None)),
-    "odd name": lambda: _made(NOISE, NOISE, names=("gold", ODD_NAME)),
+    "infinite": lambda: estimate_with(np.r_[np.inf, NOISE], NOISE),
+    "all infinite": lambda: estimate_with(np.full(30, np.inf), np.full(30, np.inf)),
+    "exact": lambda: estimate_with(np.zeros(30), np.zeros(30)),
+    "constant": lambda: estimate_with(5.0 + 1e-15 * NOISE, -5.0 + 1e-15 * NOISE, (None, 0.0)),
+    "enormous": lambda: estimate_with(np.r_[1e12, NOISE], NOISE),
+    "unknown Z": lambda: estimate_with(NOISE, NOISE, (None, None)),
+    "odd name": lambda: estimate_with(NOISE, NOISE, names=("gold", ODD_NAME)),
 }
 
 
@@ -58,13 +50,13 @@ def test_summary(result):
     draws = result.draws
     assert text.startswith("Symmetrised KL(gold, target) ≤ ")
     assert f"N = {draws.gold.num_runs} + {draws.target.num_runs}" in text
-    assert f"M = {draws.num_meta_gold} / {draws.num_meta_target}" in text
+    assert f"M = {draws.gold.num_meta} / {draws.target.num_meta}" in text
     differs = "may differ" if rests_on_one_density(draws) else "differs"
     assert f"any probability computed from the target {differs} from the gold standard's" in text
     assert "may be missing; they could add any number of nats" in text
     assert "nan" not in text
-    assert all(note in text for note in result.warnings)
-    known = all(z is not None for z in draws.log_z)
+    assert all(note in text for note in result.notes)
+    known = all(side.log_z is not None for side in draws.sides)
     assert ("mass the target misses" in text) == known
     assert ("not separable: log Z is unknown" in text) == (not known)
 
@@ -73,9 +65,9 @@ def test_rich_table(result):
     console = rich.console.Console(record=True, width=200, file=io.StringIO())
     console.print(result)
     text = console.export_text()
-    assert "symmetrised KL ≤" in text
-    for name in result.draws.names:
-        assert name in text
+    assert "Symmetrised KL(gold, target) ≤" in text
+    for side in result.draws.sides:
+        assert side.name in text
 
 
 def test_plot(result):
@@ -90,7 +82,7 @@ def test_plot(result):
 
 
 def test_summary_shows_the_numbers():
-    result = _made(np.linspace(0.0, 2.0, 101), np.linspace(-0.5, 0.5, 101))
+    result = estimate_with(np.linspace(0.0, 2.0, 101), np.linspace(-0.5, 0.5, 101))
     text = repr(result)
     error = math.hypot(np.linspace(0, 2, 101).std(ddof=1), np.linspace(0, 1, 101).std(ddof=1))
     assert f"≤ 1.000 ± {error / math.sqrt(101):.3f} nats" in text
@@ -111,17 +103,17 @@ def test_rounding_errors_are_not_shown_as_results():
 
 def test_equal_terms_are_not_called_exact():
     """500 runs without spread prove little: a part of mass 0.3% goes unseen in one of five."""
-    result = _made(np.zeros(500), np.zeros(500))
+    result = estimate_with(np.zeros(500), np.zeros(500))
     text = repr(result)
     assert "exact" not in text
     assert "≤ 0 ± 0 nats" in text
     assert "may differ from the gold standard's: see the note" in text  # one density, two samplers
     assert result.total_variation() == 1.0
     assert "outputs rarer than 0.74% may be missing" in text
-    close = _made(1e-7 * np.linspace(-1, 1, 500), 1e-7 * np.linspace(-1, 1, 500))
+    close = estimate_with(1e-7 * np.linspace(-1, 1, 500), 1e-7 * np.linspace(-1, 1, 500))
     assert close.total_variation() == pytest.approx(1 - 0.025 ** (1 / 500), abs=1e-3)
     assert "differs from the gold standard's by at most 0.0074 (95%)" in repr(close)
-    unequal = _made(np.zeros(500), np.zeros(100))
+    unequal = estimate_with(np.zeros(500), np.zeros(100))
     assert "rarer than 0.74% (gold) or 3.6% (target)" in repr(unequal)
 
 
@@ -130,29 +122,27 @@ def test_looseness_speaks_of_its_own_outputs_and_the_second_meter_of_the_others(
     rng = np.random.default_rng(0)
     own = 1e-3 * rng.normal(size=(200, 5))
     wild, calm = -20.0 * rng.exponential(size=(200, 4)), np.zeros((200, 1))
-    draws = aide.draws.Draws(
-        Side(np.zeros((200, 2)), wild), Side(own, calm), 1, 4, log_z=(0.0, 0.0)
-    )
+    draws = made_draws((np.zeros((200, 2)), wild), (own, calm), (1, 4), (0.0, 0.0))
     text = repr(aide.estimation.Estimate(draws))
     assert "from meta-inference of the target at its own outputs" in text
     assert "at the gold's the last doubling of M took off" in text
     assert "at most 0.00" not in text
-    fall = cross_fall(draws, "target")
+    fall = cross_fall(draws, TARGET)
     assert fall is not None
     assert fall.value > 3.0
-    assert cross_fall(draws, "gold") is None
-    single = replace(draws, gold=Side(np.zeros((200, 2)), wild[:, :1]), num_meta_target=1)
+    assert cross_fall(draws, GOLD) is None
+    single = with_tables(draws, GOLD, np.zeros((200, 2)), wild[:, :1]).with_num_meta(TARGET, 1)
     assert "unknown at the gold's (M = 1)" in repr(aide.estimation.Estimate(single))
     hopeless = np.full((200, 4), -np.inf)
     hopeless[0, 0] = 0.0
-    lost = replace(draws, gold=Side(np.zeros((200, 2)), hopeless))
-    assert cross_fall(lost, "target") == (math.inf, math.inf)
+    lost = with_tables(draws, GOLD, np.zeros((200, 2)), hopeless)
+    assert cross_fall(lost, TARGET) == (math.inf, math.inf)
 
 
 def test_names_reach_neither_markup_nor_terminal():
     name = "fit [/] \x1b[31mred\x1b[0m \u202e[bold"
     console = rich.console.Console(record=True, width=200, file=io.StringIO())
-    console.print(_made(NOISE, NOISE, names=(name, "plain")))
+    console.print(estimate_with(NOISE, NOISE, names=(name, "plain")))
     text = console.export_text()
     assert "fit [/] �[31mred�[0m �[bold" in text
     assert plain("a\tb\nc\x07") == "a b c�"
@@ -187,7 +177,7 @@ def test_progress_goes_to_standard_error(kind, capfd):
 
 def test_results_can_be_compared_and_stored_in_sets():
     """`==` on results is a natural thing to write; it must not raise."""
-    one, two = _made(NOISE, NOISE), _made(NOISE, NOISE + 1.0)
+    one, two = estimate_with(NOISE, NOISE), estimate_with(NOISE, NOISE + 1.0)
     assert isinstance(one == two, bool)
     assert one != two
     assert len({one, two}) == 2

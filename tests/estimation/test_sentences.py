@@ -11,7 +11,7 @@ from scipy import stats
 from support import Z_MAX
 from support.chains import LATE, RISING, walk
 from support.finite_laws import PAIRS
-from support.sentence_rates import CLAIMS, count_false, count_false_lengths, made_draws
+from support.sentence_rates import CLAIMS, count_false, count_false_lengths, ratio_draws
 
 import aide
 from aide.estimation.sandwich.balance import LogRatio, bridge_failure
@@ -62,7 +62,7 @@ def test_a_rare_part_gives_no_false_contradiction_and_no_false_exactness():
     """The printout of a replication in which no run shows the 0.3% of the gold standard."""
     rng, pair = np.random.default_rng(0), PAIRS["gold: 0.3% at 50"]
     ratio = next(r for r in iter(lambda: pair.sample(rng, (500, 500)), None) if r[0].max() < 1.0)
-    text = repr(aide.estimation.Estimate(made_draws(ratio)))
+    text = repr(aide.estimation.Estimate(ratio_draws(ratio)))
     assert "contradict" not in text
     assert "exact" not in text
     assert "may differ from the gold standard's: see the note" in text

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.made import made_draws
 from support.pairs import gaussian, run
 
 import aide
-from aide.draws.draws import Side
 
 CAUCHY = aide.Tractable(
     jax.random.cauchy, lambda x: -jnp.log1p(x * x) - math.log(math.pi), label="Cauchy"
@@ -30,12 +30,12 @@ def _made(gold_terms, target_terms, gold_gap=0.0):
     for terms, gap in ((gold_terms, gold_gap), (target_terms, 0.0)):
         terms = np.asarray(terms, float)
         own = np.stack([terms, terms - gap], axis=1)
-        sides.append(Side(own, np.zeros((terms.size, 1))))
-    return aide.estimation.Estimate(aide.draws.Draws(sides[0], sides[1], 1, 1, log_z=(0.0, 0.0)))
+        sides.append((own, np.zeros((terms.size, 1))))
+    return aide.estimation.Estimate(made_draws(sides[0], sides[1], log_z=(0.0, 0.0)))
 
 
 def _mentions(result, *words):
-    return any(all(word in note for word in words) for note in result.warnings)
+    return any(all(word in note for word in words) for note in result.notes)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 4])
@@ -52,7 +52,7 @@ def test_heavy_tails_are_reported(seed):
 def test_light_tails_are_not_reported(seed):
     key = jax.random.key(seed)
     result = run(gaussian(0.3, 0.9), gaussian(-0.2, 1.1), 1000, 1000, key=key)
-    assert result.warnings == ()
+    assert result.notes == ()
 
 
 @pytest.mark.parametrize("num", [50, 100, 200, 500])

@@ -9,9 +9,12 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
+from support.made import made_draws
 
 import aide
-from aide.draws.draws import Side
+
+Tables = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Own scores, cross scores and outputs."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ def divergence(gold: Finite, target: Finite) -> float:
     return float(np.sum((p - q) * np.log(p / q)))
 
 
-def enumerate_side(own: Finite, other: Finite, meta: tuple[int, int]) -> tuple[Side, np.ndarray]:
+def enumerate_side(own: Finite, other: Finite, meta: tuple[int, int]) -> tuple[Tables, np.ndarray]:
     """All draws of `own` with one `regenerate` draw more than M, scored by `other`."""
     num_own, num_cross = meta[0] + 1, meta[1]
     ranges = [range(own.output.size)]
@@ -53,7 +56,7 @@ def enumerate_side(own: Finite, other: Finite, meta: tuple[int, int]) -> tuple[S
         chance = chance * other.guess[v, x]
     seen = chance > 0
     scores = [np.stack([a.log_xi(c, x) for c in t.T], 1)[seen] for a, t in ((own, us), (other, vs))]
-    return Side(scores[0], scores[1], x[seen]), chance[seen]
+    return (scores[0], scores[1], x[seen]), chance[seen]
 
 
 def enumerate_pair(
@@ -63,7 +66,7 @@ def enumerate_pair(
     gold_side, gold_chance = enumerate_side(gold, target, metas)
     target_side, target_chance = enumerate_side(target, gold, metas[::-1])
     log_z = (gold.log_z, target.log_z)
-    draws = aide.draws.Draws(gold_side, target_side, *metas, log_z=log_z)
+    draws = made_draws(gold_side, target_side, metas, log_z)
     return draws, gold_chance, target_chance
 
 

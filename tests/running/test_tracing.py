@@ -74,7 +74,7 @@ def test_simulated_says_why_it_is_slow():
     slow = _simulated(
         _log_joint, lambda y: aide.Tractable.of(Normal(np.asarray(y) / 2, np.sqrt(0.5)))
     )
-    assert any("one by one" in note for note in slow.warnings)
+    assert any("one by one" in note for note in slow.notes)
     quick = _simulated(_log_joint, lambda y: aide.Tractable.of(Normal(y / 2, 0.5**0.5)))
     assert not quick.why_slow
     np.testing.assert_allclose(quick.terms, 0.0, atol=1e-9)

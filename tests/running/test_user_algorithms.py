@@ -111,7 +111,7 @@ def test_numpy_code_on_both_sides():
     gold, target = NumpyGaussian(0.0, 1.0), NumpyGaussian(0.5, 1.2)
     one, two = (aide.PythonAlgorithm(inner, log_z=0.0) for inner in (gold, target))
     result = run(one, two, num_meta_gold=2, num_meta_target=3)
-    assert result.draws.names == ("NumpyGaussian", "NumpyGaussian")
+    assert [side.name for side in result.draws.sides] == ["NumpyGaussian"] * 2
     assert result.gold_to_target.is_kl_bound
     assert result.looseness.gold == pytest.approx((0.0, 0.0), abs=1e-15)
     assert_same(run(one, two, num_meta_gold=2, num_meta_target=3).draws, result.draws)
@@ -131,7 +131,7 @@ def test_forward_reverse():
     log_joint = lambda x: posterior.log_prob(x) + 3.0
     mine = aide.ForwardReverse(forward, lambda key, x: log_weight(x), log_joint, "by hand")
     result = run(TARGET, mine, keep_values=True)
-    assert result.draws.names[1] == "by hand"
+    assert result.draws.target.name == "by hand"
     assert result.gold_to_target.is_kl_bound
     z = (np.asarray(result.draws.target.values) - 0.2) / 1.1
     expected = -0.5 * z * z - math.log(1.1) - LOG_ROOT_TWO_PI

@@ -7,11 +7,11 @@ from scipy import special
 
 import aide
 from aide.convergence.curve import Convergence
-from aide.draws.draws import Side
-from aide.estimation.caution import is_impossible
 from aide.estimation.interval import total_variation_bound, unseen_share
+from aide.estimation.notes import is_impossible
 from aide.estimation.sandwich.balance import LogRatio, bridge_failure
 from support.finite_laws import Pair
+from support.made import made_draws
 
 SLACK = 1e-9
 LEVEL = 0.95
@@ -20,24 +20,24 @@ OLD = ("old interval", "old reading", "old contradiction")
 """Wrong on purpose: nothing left out, and five standard errors for a contradiction."""
 
 
-def made_draws(ratio: tuple[np.ndarray, ...], log_z: Any = (0.0, 0.0)) -> aide.draws.Draws:
+def ratio_draws(ratio: tuple[np.ndarray, ...], log_z: Any = (0.0, 0.0)) -> aide.draws.Draws:
     r"""Draws of two tractable algorithms with M = 2, from $\ell$ at both kinds of outputs."""
     gold, target = (np.repeat(part[:, None], 2, axis=1) for part in ratio)
-    sides = Side(np.zeros((len(gold), 3)), -gold), Side(np.zeros((len(target), 3)), target)
-    return aide.draws.Draws(*sides, 2, 2, log_z=log_z)
+    sides = (np.zeros((len(gold), 3)), -gold), (np.zeros((len(target), 3)), target)
+    return made_draws(*sides, (2, 2), log_z)
 
 
 def count_false(pair: Pair, nums: tuple[int, int], count: int, seed: int = 0) -> dict[str, int]:
     """For every claim, and for the old ones, in how many of `count` replications it is false."""
     rng = np.random.default_rng(seed)
     truth, apart = pair.divergence, pair.total_variation
-    shares = aide.estimation.Estimate(made_draws(pair.sample(rng, nums))).unseen(LEVEL)
+    shares = aide.estimation.Estimate(ratio_draws(pair.sample(rng, nums))).unseen(LEVEL)
     least, most = pair.without(shares), pair.with_most(shares)
     calm_least = pair.without(shares, calm=True)
     false = dict.fromkeys((*CLAIMS, *OLD), 0)
     for _ in range(count):
         ratio = pair.sample(rng, nums)
-        estimate = aide.estimation.Estimate(made_draws(ratio))
+        estimate = aide.estimation.Estimate(ratio_draws(ratio))
         low, high = estimate.interval(LEVEL)
         found = estimate.sandwich(LEVEL)
         false["interval"] += low > most + SLACK or high < least - SLACK
@@ -65,7 +65,7 @@ def count_false_lengths(
     false = old = 0
     for _ in range(count):
         found = [
-            aide.estimation.Estimate(made_draws(p.sample(rng, (num_runs,) * 2)))
+            aide.estimation.Estimate(ratio_draws(p.sample(rng, (num_runs,) * 2)))
             for p in pairs.values()
         ]
         first = Convergence(steps, tuple(found), nothing, nothing, nothing, 0).steps_within(nats)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import aide
-from aide.draws.draws import Side
+from support.made import made_draws
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def make_draws(
         x, first = own.simulate(rng, num)
         more = own.regenerate(rng, x, meta[0])
         scores = np.concatenate([first[:, None], more], axis=1)
-        sides.append(Side(scores, other.regenerate(rng, x, meta[1]), x))
-    return aide.draws.Draws(sides[0], sides[1], *metas, log_z=log_z)
+        sides.append((scores, other.regenerate(rng, x, meta[1]), x))
+    return made_draws(sides[0], sides[1], metas, log_z)
 
 
 def noisy_pair(wanted: float, dimension: int, slope: float) -> tuple[Gaussian, Gaussian]:

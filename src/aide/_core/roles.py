@@ -21,3 +21,11 @@ class Role(IntEnum):
 
 
 GOLD, TARGET = Role.GOLD, Role.TARGET
+
+
+def as_role(name: str) -> Role:
+    """The role that a public argument names."""
+    for role in Role:
+        if name == role.word:
+            return role
+    raise ValueError(f"role must be 'gold' or 'target', got {name!r}.")

@@ -12,10 +12,9 @@ from aide._core.validate import check_count
 from aide.auditing.result import Audit, AuditTest
 from aide.auditing.simulated.result import Simulated
 from aide.auditing.starts import widen, with_start
-from aide.draws.draw import draw
-from aide.draws.draws import Draws
+from aide.comparing.closeness import check_tolerance
+from aide.comparing.compare import compare
 from aide.draws.outputs import check_algorithm
-from aide.estimation.summary import Estimate
 
 
 def audit(
@@ -56,8 +55,7 @@ def audit(
     """
     check_algorithm("gold", gold)
     check_count("num_runs", num_runs, 2)
-    if not tolerance > 0:
-        raise ValueError(f"tolerance must be a positive number of nats, got {tolerance}.")
+    check_tolerance(tolerance)
     key = as_key(key)
     versions, untested = _budgets(gold, budget)
     if start_factor is not None:
@@ -69,29 +67,19 @@ def audit(
         raise ValueError(
             f"nothing to compare {describe(gold)} with. " + " ".join(f"{u}." for u in untested)
         )
-    tests, shared = [], None
-    for name, version in versions.items():
-        check_algorithm(name, version)
-        shared = _compare(key, gold, version, num_runs, num_meta, shared, options)
-        tests.append(AuditTest(name, Estimate(shared), tolerance))
-    return Audit(tuple(tests), simulated, tolerance, tuple(untested), describe(gold))
-
-
-def _compare(
-    key: Any, gold: Any, version: Any, num: int, num_meta: int, shared: Draws | None, options: Any
-) -> Draws:
-    return draw(
+    found = compare(
         key,
         gold,
-        version,
-        num_gold=num,
-        num_target=num,
+        versions,
+        tolerance=tolerance,
+        num_gold=num_runs,
+        num_target=num_runs,
         num_meta_gold=num_meta,
         num_meta_target=num_meta,
-        share=shared,
-        keep_values=True,
         **options,
     )
+    tests = tuple(AuditTest(n, one, found.closeness[n]) for n, one in found.items())
+    return Audit(tests, simulated, tolerance, tuple(untested), describe(gold))
 
 
 def _budgets(gold: Any, budget: Callable[[float], Any] | None) -> tuple[dict[str, Any], list[str]]:

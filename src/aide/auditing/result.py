@@ -5,15 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from aide._core.text import plain
 from aide.auditing.simulated.result import Simulated
-from aide.estimation.quantities import is_tractable
-from aide.estimation.report import show
-from aide.estimation.sandwich.sandwich import MIN_RUNS, what_is_missing
-from aide.estimation.summary import Estimate, Mean
+from aide.comparing.closeness import LEVEL, Closeness
+from aide.comparing.columns import slack_of
+from aide.estimation.sandwich.sandwich import MIN_RUNS
+from aide.estimation.summary import Estimate
+from aide.reporting.figures import Layout, plot_limits
+from aide.reporting.numbers import rounded_up, with_error
+from aide.reporting.result import Result
 
-LEVEL = 0.95
-"""With which every sentence holds; each limit alone fails with probability 2.5%."""
+OUTCOMES = {"within": "agrees", "too far": "disagrees"}
 
 
 @dataclass(frozen=True)
@@ -23,71 +24,55 @@ class AuditTest:
     Attributes:
         name: What it was compared with.
         estimate: AIDE between the two.
-        tolerance: Nats of disagreement that would do.
+        closeness: Limits of the divergence beside the tolerance.
     """
 
     name: str
     estimate: Estimate
-    tolerance: float
+    closeness: Closeness
 
     @property
     def upper(self) -> float:
         """Upper confidence limit of the divergence, without `Estimate.unseen` outputs."""
-        return max(self.estimate.interval(LEVEL)[1], 0.0)
+        return self.closeness.upper
 
     @property
     def lower(self) -> float:
-        """Lower confidence limit, by a classifier: see `Estimate.sandwich`.
-
-        0, which always holds, where there are too few runs for one.
-        """
-        return 0.0 if self._lacks_lower else self.estimate.sandwich(LEVEL).lower
-
-    @property
-    def _lacks_lower(self) -> bool:
-        draws = self.estimate.draws
-        exact = all(is_tractable(draws, role) for role in ("gold", "target"))
-        return not exact and bool(what_is_missing(draws))
-
-    @property
-    def slack(self) -> float:
-        """Looseness of both versions, each at its own outputs."""
-        gaps = [gap.value for gap in self.estimate.looseness if gap is not None]
-        return float(max(sum(gaps), 0.0))
+        """Lower confidence limit, by a classifier, where the upper one did not decide; or 0."""
+        return self.closeness.lower
 
     @property
     def outcome(self) -> str:
         """`agrees`, `disagrees` or `undecided`, at the tolerance; the first two hold at 95%."""
-        if self.upper <= self.tolerance:
-            return "agrees"
-        return "disagrees" if self.lower > self.tolerance else "undecided"
+        return OUTCOMES.get(self.closeness.outcome, "undecided")
 
     @property
     def words(self) -> str:
         """The outcome in a sentence."""
-        value = show(Mean(self.estimate.value, self.estimate.std_error))
-        name = plain(self.name)
+        value = with_error(self.estimate.value, self.estimate.std_error)
+        name, tolerance = self.name, self.closeness.tolerance
         if self.outcome == "agrees":
             off, unseen = self.estimate.total_variation(LEVEL), max(self.estimate.unseen(LEVEL))
             return (
-                f"agrees with {name} to within {_up(self.upper)} nats, {unseen:.1%} of the runs "
-                f"left out, and in any probability to within {_up(off)} (95%)"
+                f"agrees with {name} to within {rounded_up(self.upper)} nats, {unseen:.1%} of the "
+                f"runs left out, and in any probability to within {rounded_up(off)} (95%)"
             )
         if self.outcome == "disagrees":
             return (
                 f"DISAGREES with {name}: by {self.lower:.2g} nats at least (95%; AIDE's bound is "
                 f"{value}). One of the two is wrong"
             )
-        more = f" ({MIN_RUNS} or more for a lower limit)" if self._lacks_lower else ""
+        more = f" ({MIN_RUNS} or more for a lower limit)" if self.closeness.lacks else ""
+        slack = slack_of(self.estimate) or 0.0
         return (
-            f"was not shown to agree with {name} to within {self.tolerance:g} nats, nor to "
+            f"was not shown to agree with {name} to within {tolerance:g} nats, nor to "
             f"disagree: {self.lower:.2g} nats at least (95%), AIDE's bound is {value}, looseness "
-            f"at their own outputs {self.slack:.2g}. Raise num_meta, the budget or num_runs{more}"
+            f"at their own outputs {slack:.2g}. Raise num_meta, the budget or num_runs{more}"
         )
 
 
 @dataclass(frozen=True, repr=False)
-class Audit:
+class Audit(Result):
     """The outcome of `aide.audit`.
 
     Attributes:
@@ -123,9 +108,9 @@ class Audit:
         found = [test.words for test in self.tests]
         if self.simulated is not None:
             result = self.simulated
-            if result.consistent:  # otherwise its numbers are about no posterior: see the warning
+            if result.consistent:  # otherwise its numbers are about no posterior: see the note
                 found.append(_simulated_words(result))
-            found += list(result.warnings)
+            found += list(result.notes)
         return tuple(found)
 
     @property
@@ -147,22 +132,43 @@ class Audit:
     @property
     def headline(self) -> str:
         """One line."""
-        return f"Audit of {plain(self.name)}: {self.verdict.upper()} at {self.tolerance:g} nats"
+        return f"Audit of {self.name}: {self.verdict.upper()} at {self.tolerance:g} nats"
 
     def rows(self) -> list[tuple[str, str]]:
-        """Name and text of every line below the headline."""
+        """What was shown, and what cannot be."""
         return [("shown", f"{text}.") for text in self.shown] + [
             ("not shown", f"{text}.") for text in self.not_shown
         ]
 
-    def __repr__(self) -> str:
-        return "\n".join([self.headline, *(f"  {a:<10} {b}" for a, b in self.rows())])
+    def numbers(self) -> dict[str, Any]:
+        """The tolerance."""
+        return {"tolerance": self.tolerance, "num_tests": len(self.tests)}
 
-    def __rich__(self) -> Any:
-        from aide.auditing.table import two_columns
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary per test; limits at 95%."""
+        return [
+            {
+                "test": test.name,
+                "outcome": test.outcome,
+                "value": test.estimate.value,
+                "std_error": test.estimate.std_error,
+                "lower": test.lower,
+                "upper": test.upper,
+            }
+            for test in self.tests
+        ]
 
-        colour = {"passed": "green", "failed": "red"}.get(self.verdict, "yellow")
-        return two_columns(self.headline, self.rows(), colour)
+    def layout(self) -> Layout:
+        """A line of its own for every test."""
+        return Layout(size=(6.4, 1.2 + 0.35 * len(self.tests)))
+
+    def draw(self, panels: np.ndarray) -> None:
+        """The limits of every test, and the tolerance."""
+        limits = [(test.lower, test.upper) for test in self.tests]
+        values = [test.estimate.value for test in self.tests]
+        names = [test.name for test in self.tests]
+        plot_limits(panels[0], names, limits, values, self.tolerance)
+        panels[0].set_xlabel("divergence (nats), 95%")
 
     def _simulated_outcome(self) -> str:
         if self.simulated is None:
@@ -179,15 +185,7 @@ class Audit:
 def _simulated_words(result: Simulated) -> str:
     high, off = result.interval(LEVEL)[1], result.total_variation(LEVEL)
     return (
-        f"is within {_up(high)} nats of the exact posterior on average over data simulated from "
-        f"the model, {result.unseen(LEVEL):.1%} of them left out, and in any probability to within "
-        f"{_up(off)} (95%, from {result.num_datasets} data sets)"
+        f"is within {rounded_up(high)} nats of the exact posterior on average over data simulated "
+        f"from the model, {result.unseen(LEVEL):.1%} of them left out, and in any probability to "
+        f"within {rounded_up(off)} (95%, from {result.num_datasets} data sets)"
     )
-
-
-def _up(value: float) -> str:
-    """Two digits, rounded up: "to within" must hold."""
-    if value <= 0 or not np.isfinite(value):
-        return "1e-9" if value <= 0 else "+inf"
-    digits = 1 - int(np.floor(np.log10(value)))
-    return f"{np.ceil(value * 10**digits) / 10**digits:.2g}"

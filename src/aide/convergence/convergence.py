@@ -10,7 +10,7 @@ from aide._core.validate import check_size
 from aide.algorithms.mcmc import mcmc
 from aide.convergence.curve import LEVEL, Convergence
 from aide.convergence.diagnostics import Chain, Diagnostics, diagnose, import_arviz, run_chains
-from aide.draws.draw import draw
+from aide.draws.many import draw_many
 from aide.estimation.sandwich.sandwich import what_is_missing
 from aide.estimation.summary import Estimate
 
@@ -66,10 +66,8 @@ def measure_convergence(
         found = diagnose(arviz, run_chains(key, ordinary, numbers[-1], num_chains), numbers)
     options = {"keep_values": True, "num_meta_target": num_meta_target, **options}
     options |= {"num_gold": num_gold, "num_target": num_target}
-    estimates, share = list[Estimate](), None
-    for chain in chains:
-        share = draw(key, gold, chain, share=share, **options)
-        estimates.append(Estimate(share))
+    named = {str(number): chain for number, chain in zip(numbers, chains, strict=True)}
+    estimates = [Estimate(one) for one in draw_many(key, gold, named, **options).values()]
     note = what_is_missing(estimates[-1].draws)
     lower = [np.nan if note else one.sandwich(LEVEL).lower for one in estimates]
     cautions = tuple(getattr(meta, "cautions", ()))

@@ -1,19 +1,24 @@
 """What is known about a chain after each of several numbers of steps."""
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from aide.estimation.interval import check_level, total_variation_bound
-from aide.estimation.quantities import mean_of
+from aide.estimation.means import mean_of
 from aide.estimation.sandwich.balance import calm_limits, calm_terms
 from aide.estimation.summary import Estimate
+from aide.reporting.figures import Layout
+from aide.reporting.grid import Grid
+from aide.reporting.result import Result
 
 LEVEL = 0.95
 """Probability with which each limit holds, taken alone, and with which each sentence holds."""
 
 
-class Convergence(NamedTuple):
+@dataclass(frozen=True, repr=False, eq=False)
+class Convergence(Result):
     """What is known about the chain after each number of steps.
 
     N runs do not show chains that are late or stuck more rarely than `left_out`; upper limits and
@@ -27,8 +32,8 @@ class Convergence(NamedTuple):
         rhat: R-hat of `num_chains` ordinary chains, the largest of all coordinates.
         ess: Their bulk effective sample size, the smallest of all coordinates.
         num_chains: How many there were.
-        note: Why there are no lower limits, if so.
-        cautions: What pilot chains said about stuck and late ones (`ReverseFit.cautions`).
+        lacks: What lower limits lack, in words, if there are none.
+        pilots: What pilot chains said about stuck and late ones (`ReverseFit.cautions`).
     """
 
     steps: tuple[int, ...]
@@ -37,8 +42,8 @@ class Convergence(NamedTuple):
     rhat: tuple[float, ...]
     ess: tuple[float, ...]
     num_chains: int
-    note: str = ""
-    cautions: tuple[str, ...] = ()
+    lacks: str = ""
+    pilots: tuple[str, ...] = ()
 
     def upper(self, level: float = LEVEL) -> tuple[float, ...]:
         """Upper confidence limits of the bound without `left_out`: each holds with `level`."""
@@ -71,7 +76,7 @@ class Convergence(NamedTuple):
             num += 1
         return self.steps[num - 1] if num else None
 
-    def rows(self) -> list[dict[str, Any]]:
+    def records(self) -> list[dict[str, Any]]:
         r"""One dictionary per number of steps, for tables.
 
         `value` estimates the same bound as `Estimate.value`, with less noise if $Z$ is known on
@@ -97,13 +102,44 @@ class Convergence(NamedTuple):
             rows.append(row)
         return rows
 
-    def __str__(self) -> str:
-        from aide.convergence.text import convergence_text
+    @property
+    def headline(self) -> str:
+        """The shortest statement about the smallest distance that was reached."""
+        from aide.convergence.text import headline_of
 
-        return convergence_text(self)
+        return headline_of(self)
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw bounds and looseness, R-hat and ESS against steps; return the figure."""
+    def grid(self) -> Grid:
+        """One line per number of steps."""
+        from aide.convergence.text import grid_of
+
+        return grid_of(self)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What the numbers say, in words."""
+        from aide.convergence.text import rows_of
+
+        return rows_of(self)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to keep in mind: about stuck pilots, missing limits, and single estimates."""
+        from aide.convergence.text import notes_of
+
+        return notes_of(self)
+
+    def numbers(self) -> dict[str, Any]:
+        """What all lengths share."""
+        return {"num_chains": self.num_chains, "left_out": self.left_out()}
+
+    def layout(self) -> Layout:
+        """The divergence, and below it R-hat and ESS if there are any."""
+        if np.isnan(self.rhat).all():
+            return Layout()
+        return Layout(2, 1, (5.6, 5.0), {"sharex": True, "height_ratios": [5, 3]})
+
+    def draw(self, panels: np.ndarray) -> None:
+        """Bounds and looseness, R-hat and ESS against steps; the former alone in one panel."""
         from aide.convergence.plot import plot_convergence
 
-        return plot_convergence(self, axes)
+        plot_convergence(self, panels)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aide.convergence.text import GOOD_RHAT, headline
+from aide.convergence.text import GOOD_RHAT
 
 if TYPE_CHECKING:
     from aide.convergence.curve import Convergence
@@ -14,22 +14,8 @@ LINEAR_BELOW = 0.01
 """Nats, below which the axis is linear: the lower bound may be 0."""
 
 
-def plot_convergence(curve: "Convergence", axes: Any = None) -> Any:
-    """Above: the divergence between its bounds. Below: R-hat and ESS. Returns the figure.
-
-    Args:
-        curve: What to draw.
-        axes: Matplotlib axes to draw into: two, or one for the divergence alone. A new figure
-            without `pyplot` state if `None`.
-    """
-    diagnosed = not np.isnan(curve.rhat).all()
-    if axes is None:
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(5.6, 5.0 if diagnosed else 3.4), layout="constrained")
-        heights = [5, 3] if diagnosed else [1]
-        axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
-    panels = np.atleast_1d(np.asarray(axes, object))
+def plot_convergence(curve: "Convergence", panels: np.ndarray) -> None:
+    """Above: the divergence between its bounds. Below: R-hat and ESS, if there is a panel."""
     plot_bounds(panels[0], curve)
     if len(panels) > 1:
         plot_diagnostics(panels[1], curve)
@@ -38,12 +24,11 @@ def plot_convergence(curve: "Convergence", axes: Any = None) -> Any:
         if 0 not in curve.steps:
             _plain_ticks(panel.xaxis)
     panels[-1].set_xlabel("steps of the chain")
-    return panels[0].figure
 
 
 def plot_bounds(axis: Any, curve: "Convergence") -> None:
     """The bound from above with its 95% limit, the limit from below, and the looseness."""
-    rows = curve.rows()
+    rows = curve.records()
     value, upper, lower, loose = (
         np.array([np.nan if row[name] is None else row[name] for row in rows], float)
         for name in ("value", "upper", "lower", "looseness")
@@ -67,7 +52,7 @@ def plot_bounds(axis: Any, curve: "Convergence") -> None:
     axis.set_yscale("symlog", linthresh=LINEAR_BELOW, linscale=0.5)
     axis.set_ylim(bottom=-0.5 * LINEAR_BELOW)
     axis.set_ylabel("divergence (nats)")
-    axis.set_title(headline(curve), fontsize="small")
+    axis.set_title(curve.headline, fontsize="small")
     axis.legend(frameon=False, fontsize="small")
 
 

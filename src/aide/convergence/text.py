@@ -1,10 +1,11 @@
 """The convergence of a chain as a table and in sentences."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aide._core.text import plain
+from aide.reporting.grid import Grid
+from aide.reporting.numbers import cell
 
 if TYPE_CHECKING:
     from aide.convergence.curve import Convergence
@@ -28,39 +29,43 @@ COLUMNS = {
 }
 
 
-def convergence_text(curve: "Convergence") -> str:
-    """The table, then the sentences."""
-    width = {name: max(len(title), 7) for name, (title, _) in COLUMNS.items()}
-    lines = ["  ".join(title.rjust(width[name]) for name, (title, _) in COLUMNS.items())]
-    for row in curve.rows():
-        cells = (_cell(row[name], form).rjust(width[name]) for name, (_, form) in COLUMNS.items())
-        lines.append("  ".join(cells))
-    return "\n".join([*lines, *sentences(curve)])
+def grid_of(curve: "Convergence") -> Grid:
+    """The numbers of every length."""
+    lines = tuple(
+        tuple(cell(record[name], form) for name, (_, form) in COLUMNS.items())
+        for record in curve.records()
+    )
+    titles = tuple(title for title, _ in COLUMNS.values())
+    return Grid(titles, lines, ("",) * len(lines))
 
 
-def sentences(curve: "Convergence") -> list[str]:
-    """What the numbers say, in words."""
-    found = _about_divergence(curve)
-    if curve.num_chains and not np.isnan(curve.rhat[-1]):
-        found.append(_about_rhat(curve))
-    found.append(_about_the_unseen(curve))
-    found.extend(plain(text) for text in curve.cautions)
-    if curve.note:
-        found.append(f"No lower bounds: {curve.note}")
-    warned = [n for n, e in zip(curve.steps, curve.estimates, strict=True) if e.warnings]
-    if warned:
-        listed = ", ".join(str(number) for number in warned)
-        found.append(f"Notes on the estimates at {listed} steps: see estimates[i].warnings.")
-    return found
-
-
-def headline(curve: "Convergence") -> str:
+def headline_of(curve: "Convergence") -> str:
     """The shortest statement about the smallest distance that was reached."""
     return _about_divergence(curve)[-1].split(CONTRAST)[0].rstrip(".")
 
 
+def rows_of(curve: "Convergence") -> list[tuple[str, str]]:
+    """What the numbers say, in words."""
+    found = [("distance", text) for text in _about_divergence(curve)]
+    if curve.num_chains and not np.isnan(curve.rhat[-1]):
+        found.append(("R-hat", _about_rhat(curve)))
+    return [*found, ("unseen", _about_the_unseen(curve))]
+
+
+def notes_of(curve: "Convergence") -> tuple[str, ...]:
+    """What pilots said, why limits are missing, and which estimates have notes of their own."""
+    found = list(curve.pilots)
+    if curve.lacks:
+        found.append(f"No lower bounds: {curve.lacks}")
+    noted = [n for n, e in zip(curve.steps, curve.estimates, strict=True) if e.notes]
+    if noted:
+        listed = ", ".join(str(number) for number in noted)
+        found.append(f"There are notes on the estimates at {listed} steps: see estimates[i].notes.")
+    return tuple(found)
+
+
 def _about_divergence(curve: "Convergence") -> list[str]:
-    whom = plain(curve.estimates[-1].draws.names[0])
+    whom = curve.estimates[-1].draws.gold.name
     # A later, smaller distance with the same number of steps says more: it replaces the earlier.
     reached = [(curve.steps_within(nats), nats) for nats in NATS]
     nearest = {steps: nats for steps, nats in reached if steps is not None}
@@ -83,8 +88,7 @@ def _lengths(first: int, last: int) -> str:
 
 
 def _about_the_unseen(curve: "Convergence") -> str:
-    draws = curve.estimates[-1].draws
-    fewest = min(draws.gold.num_runs, draws.target.num_runs)
+    fewest = min(side.num_runs for side in curve.estimates[-1].draws.sides)
     return (
         f"Late or stuck chains: {fewest} runs may miss up to {curve.left_out():.1%} of them, which "
         "could add any number of nats; more runs show more."
@@ -92,7 +96,7 @@ def _about_the_unseen(curve: "Convergence") -> str:
 
 
 def _still_away(curve: "Convergence") -> str:
-    last = curve.rows()[-1]
+    last = curve.records()[-1]
     text = (
         f"After {last['steps']} steps the bound is still {last['value']:.2g} nats (at most "
         f"{last['upper']:.2g} at 95%)"
@@ -110,7 +114,3 @@ def _about_rhat(curve: "Convergence") -> str:
     if first == len(curve.rhat):
         return f"{chains} is still {curve.rhat[-1]:.3f} after {curve.steps[-1]} steps."
     return f"{chains} stays below {GOOD_RHAT:g} from {curve.steps[first]} steps on."
-
-
-def _cell(value: Any, form: str) -> str:
-    return "–" if value is None or np.isnan(value) else format(value, form)

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from aide.draws.draws import Side
 from aide.draws.outputs import check_log_xi
 from aide.draws.plan import ROLES, Plan
 from aide.draws.repeats import check_varied, fingerprints_of
+from aide.draws.sides import Runs
 from aide.running.operations import regenerate_runs, replay_run, simulate_runs
 
 
@@ -17,9 +17,9 @@ def draw_block(
     role: int,
     begin: int,
     end: int,
-    known: Side | None,
+    known: Runs | None,
     report: Callable[[int], None],
-) -> Side:
+) -> Runs:
     """Runs `begin` to `end` of one role, starting from what `known` holds of them."""
     runs = np.arange(plan.first_run + begin, plan.first_run + end)
     algorithm = plan.algorithms[role]
@@ -30,7 +30,7 @@ def draw_block(
     complete = own.shape[1] == num_own and cross.shape[1] == num_cross
     first, prints = (None, None) if known is None else (known.first, known.fingerprints)
     if complete and (values is not None or not plan.keep_values):
-        return Side(own, cross, values, first, prints)
+        return Runs(own, cross, values, first, prints)
 
     if values is None:
         chunk = plan.simulate_chunk(role)
@@ -65,7 +65,7 @@ def draw_block(
     if cross.shape[1] < num_cross:
         metas = np.arange(cross.shape[1], num_cross)
         cross = np.concatenate([cross, score(1 - role, metas)], axis=1)
-    return Side(own, cross, values, first, prints)
+    return Runs(own, cross, values, first, prints)
 
 
 def _check_same(role: str, stored: np.ndarray, again: np.ndarray) -> None:

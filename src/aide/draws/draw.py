@@ -1,7 +1,6 @@
 """The draw stage: run both algorithms, score every output with both."""
 
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,9 @@ import jax
 from aide._core.random import as_key
 from aide._core.roles import GOLD, TARGET
 from aide.draws.block import draw_block
-from aide.draws.draws import Draws, Side, join
+from aide.draws.draws import Draws
 from aide.draws.plan import ROLES, Plan
+from aide.draws.sides import Runs, join
 from aide.draws.storage.checkpoint import Checkpoint
 from aide.draws.storage.dataset import check_savable
 from aide.running.programs import program_session
@@ -79,7 +79,7 @@ def draw(
     if file is not None and file.header is not None:
         plan.check_same(f"the checkpoint {file.path}", file.header, ROLES)
         known = file.stored
-    sides: tuple[list[Side], list[Side]] = ([], [])
+    sides: tuple[list[Runs], list[Runs]] = ([], [])
 
     def save() -> None:
         if file is not None:
@@ -102,5 +102,5 @@ def draw(
                 sides[role].append(draw_block(plan, role, begin, end, reuse, bar.reporter(role)))
                 if file is not None and file.is_due:
                     save()
-    draws = replace(plan.header(), gold=join(sides[GOLD]), target=join(sides[TARGET]))
+    draws = plan.header().with_runs(join(sides[GOLD]), join(sides[TARGET]))
     return draws if keep_values else draws.without_values()

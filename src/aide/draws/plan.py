@@ -10,10 +10,11 @@ import numpy as np
 
 from aide._core.algorithm import describe, log_z_of
 from aide._core.identity import Identity, identity_of
-from aide._core.roles import GOLD
+from aide._core.roles import GOLD, TARGET, Role
 from aide._core.validate import check_count, check_memory
-from aide.draws.draws import Draws, Side
+from aide.draws.draws import Draws
 from aide.draws.outputs import check_algorithm, common_output
+from aide.draws.sides import Side
 from aide.draws.storage.dataset import check_no_nan
 from aide.draws.storage.kept import Kept, nothing
 from aide.running.operations import Chunk, compile_tasks, probe_output, regenerate_runs
@@ -145,23 +146,26 @@ class Plan:
         return self.metas[1 - role]
 
     def header(self) -> Draws:
-        """Draws without runs: names, claims and settings."""
+        """Draws without runs: who plays which part, and settings."""
         return Draws(
-            gold=self.empty(0),
-            target=self.empty(1),
-            num_meta_gold=self.metas[0],
-            num_meta_target=self.metas[1],
-            names=self.names,
-            log_z=self.log_z,
-            tractable=(_is_tractable(self.algorithms[0]), _is_tractable(self.algorithms[1])),
+            gold=self.side(GOLD),
+            target=self.side(TARGET),
             key_data=tuple(np.asarray(jax.random.key_data(self.key)).ravel().tolist()),
             first_run=self.first_run,
-            identities=self.identities,
         )
 
-    def empty(self, role: int) -> Side:
-        """A side without runs."""
-        return Side(np.empty((0, self.num_own(role))), np.empty((0, self.num_cross(role))))
+    def side(self, role: Role) -> Side:
+        """The facts about the algorithm of this role, without runs."""
+        return Side(
+            np.empty((0, self.num_own(role))),
+            np.empty((0, self.num_cross(role))),
+            role=role,
+            num_meta=self.metas[role],
+            name=self.names[role],
+            log_z=self.log_z[role],
+            tractable=_is_tractable(self.algorithms[role]),
+            identity=self.identities[role],
+        )
 
     def known(self, share: Any, extend: Any) -> tuple[Kept, Kept]:
         """The runs that need not be repeated, checked to belong to this plan."""
@@ -217,7 +221,7 @@ class Plan:
             )
         for name in roles:
             role = GOLD if name == "gold" else 1 - GOLD
-            _check_identity(argument, name, draws.identities[role], self.identities[role])
+            _check_identity(argument, name, draws.side(Role(role)).identity, self.identities[role])
 
 
 def _check_identity(argument: str, role: str, before: Identity | None, now: Identity) -> None:

@@ -1,9 +1,8 @@
-r"""Outputs that occur again, and zeros that rest on one density: what looks exact and is not.
+r"""Outputs that occur again.
 
 Independent runs of an algorithm with a density never return the same real numbers twice. One that
 does has no density (its sampler ignores the key), or draws from a stored list: runs are then not
-independent. And where both algorithms state the same $\log\xi$ at every output, the estimate is 0
-whatever their samplers do.
+independent.
 """
 
 from hashlib import blake2b
@@ -13,10 +12,6 @@ import jax
 import numpy as np
 
 from aide._core.algorithm import describe
-from aide.draws.draws import Draws, Side
-
-ROUNDING = 1e-9
-"""Differences between log xi below this, relative to their size, are rounding."""
 
 
 def fingerprints_of(values: Any) -> np.ndarray | None:
@@ -43,49 +38,3 @@ def check_varied(role: str, algorithm: Any, values: Any, prints: np.ndarray | No
         "Does the sampler ignore its key? Random numbers must come from the key (jax.random), not "
         "from np.random; plain NumPy code is wrapped: aide.PythonAlgorithm."
     )
-
-
-def rests_on_one_density(draws: Draws) -> bool:
-    r"""Whether two different algorithms state the same $\log\xi$ at every output, up to a constant.
-
-    Then every term is the same number: the estimate is 0 however the outputs are distributed.
-    """
-    if draws.same_algorithm:
-        return False
-    sides = ((draws.gold, draws.num_meta_gold, draws.num_meta_target, 1.0),)
-    sides += ((draws.target, draws.num_meta_target, draws.num_meta_gold, -1.0),)
-    terms, sizes = [], []
-    for side, num_own, num_cross, sign in sides:
-        kept, scored = side.kept(num_own), side.scored(num_cross)
-        if not (np.isfinite(kept).all() and np.isfinite(scored).all()):
-            return False
-        terms.append(sign * (kept - scored))
-        sizes.append(np.maximum(1.0, np.maximum(abs(kept), abs(scored))))
-    terms, sizes = np.concatenate(terms), np.concatenate(sizes)
-    return bool(terms.size and (abs(terms - terms[0]) <= ROUNDING * sizes).all())
-
-
-def find_repeats(draws: Draws) -> list[str]:
-    """Sentences about repeated outputs and about zeros that rest on one density."""
-    found = []
-    for name, side in (("gold standard", draws.gold), ("target", draws.target)):
-        different, num = num_different(side), side.num_runs
-        if different is not None and different < num:
-            factor = np.sqrt(1 + num / different)
-            found.append(
-                f"The {num} outputs of the {name} are only {different} different ones. If it draws "
-                "from a stored list, runs are not independent: the standard error is about "
-                f"{factor:.1f} times too small, and no limit holds. Use every stored draw once."
-            )
-    if rests_on_one_density(draws):
-        found.append(
-            "Both algorithms state the same density at every output seen, so the estimate is 0 "
-            "whatever their samplers do: it shows that the densities agree there, not the outputs. "
-            "aide.check tests a sampler against its density."
-        )
-    return found
-
-
-def num_different(side: Side) -> int | None:
-    """How many different outputs there are; `None` if they are not real or were not compared."""
-    return None if side.fingerprints is None else np.unique(side.fingerprints).size

@@ -21,8 +21,10 @@ from typing import NamedTuple
 import numpy as np
 
 from aide._core.numerics import row_log_mean_exp, running_log_mean_exp
+from aide._core.roles import Role
 from aide.draws.draws import Draws
-from aide.estimation.quantities import Mean, looseness_of
+from aide.estimation.looseness import looseness_of
+from aide.estimation.means import Mean
 
 STEPS = (1, 2, 3, 4, 5, 7)
 MOST_META = 1000
@@ -38,7 +40,7 @@ class Advice(NamedTuple):
     `remaining` is what meta-inference of that algorithm would still add, by the same prediction.
     """
 
-    role: str
+    role: Role
     num_meta: int
     fall: Mean
     remaining: float
@@ -55,16 +57,15 @@ class Forecast(NamedTuple):
     relative_error: float
 
 
-def predict_falls(draws: Draws, role: str, most: int) -> Forecast | None:
+def predict_falls(draws: Draws, role: Role, most: int) -> Forecast | None:
     """What M up to `most` would do; `None` if the meter was not drawn or is infinite."""
-    now = draws.num_meta_gold if role == "gold" else draws.num_meta_target
-    gap = looseness_of(draws)[0 if role == "gold" else 1]
+    mine, other = draws.side(role), draws.side(role.other)
+    now, gap = mine.num_meta, looseness_of(draws).of(role)
     if gap is None or not np.isfinite(gap.value) or not np.isfinite(gap.std_error):
         return None
     if gap.value <= 0.0:
         return Forecast(np.zeros(most), np.zeros(most), 0.0)
     at_own = _solve(lambda v: float(sum(part[-1] for part in _excess(v, now))), gap.value)
-    mine, other = (draws.gold, draws.target) if role == "gold" else (draws.target, draws.gold)
     at_own = min(at_own, _variance_of_fall(_halving(mine.own[:, : now + 1], 1), 0, now + 1))
     at_other = min(at_own, _variance_of_fall(-_halving(other.cross[:, :now], 0), 1, now))
     own, cross = _excess(at_own, most)[0], _excess(at_other, most)[1]
@@ -77,8 +78,8 @@ def predict_falls(draws: Draws, role: str, most: int) -> Forecast | None:
 def find_advice(draws: Draws, value: float, std_error: float) -> tuple[Advice, ...]:
     """For each algorithm, an M that would bring four fifths of what M can bring, if worthwhile."""
     found = []
-    for role, now in (("gold", draws.num_meta_gold), ("target", draws.num_meta_target)):
-        gap = looseness_of(draws)[0 if role == "gold" else 1]
+    for role in Role:
+        now, gap = draws.side(role).num_meta, looseness_of(draws).of(role)
         most = max(MOST_META, 2 * now)
         smallest = max(std_error, WORTHWHILE * abs(value), 1e-3)
         if gap is None or not np.isfinite(value) or gap.value < max(smallest, 2 * gap.std_error):

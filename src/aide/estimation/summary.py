@@ -7,41 +7,37 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aide._core.roles import GOLD, TARGET, as_role
 from aide.draws.draws import Draws
-from aide.draws.repeats import rests_on_one_density
 from aide.draws.storage.dataset import to_xarray
 from aide.draws.storage.files import load, save
 from aide.estimation.advice import Advice, find_advice
+from aide.estimation.bounds import (
+    Direction,
+    KlBounds,
+    LogZBounds,
+    direction_of,
+    kl_bounds_of,
+    log_z_bounds_of,
+)
 from aide.estimation.interval import (
     check_level,
     confidence_limit,
     total_variation_bound,
     unseen_share,
 )
-from aide.estimation.quantities import (
-    Direction,
-    KlBounds,
-    LogZBounds,
-    Looseness,
-    MetaCurve,
-    check_role,
-    kl_bounds_of,
-    log_z_bounds_of,
-    looseness_of,
-    mean_of,
-    meta_curve_of,
-    terms_of,
-)
-from aide.estimation.quantities import (
-    Mean as Mean,
-)
+from aide.estimation.looseness import Looseness, looseness_of
+from aide.estimation.meta_curve import MetaCurve, meta_curve_of
+from aide.estimation.terms import Terms, rests_on_one_density, terms_of
+from aide.reporting.figures import Layout
+from aide.reporting.result import Result
 
 if TYPE_CHECKING:
     from aide.estimation.sandwich.sandwich import Sandwich
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Estimate:
+class Estimate(Result):
     r"""AIDE's upper bound on the symmetrised KL divergence between two algorithms' outputs.
 
     $E[\hat D] \ge KL(gold \| target) + KL(target \| gold)$, with equality for perfect
@@ -51,14 +47,12 @@ class Estimate:
     draws: Draws
 
     @cached_property
-    def gold_terms(self) -> np.ndarray:
-        r"""$\log\hat\xi_{gold}(x_n) - \log\hat\xi_{target}(x_n)$ at the gold standard's outputs."""
-        return terms_of(self.draws)[0]
+    def terms(self) -> Terms:
+        r"""$\log\hat\xi_{own} - \log\hat\xi_{other}$ at the gold standard's outputs, the target's.
 
-    @cached_property
-    def target_terms(self) -> np.ndarray:
-        r"""$\log\hat\xi_{target}(x'_n) - \log\hat\xi_{gold}(x'_n)$ at the target's outputs."""
-        return terms_of(self.draws)[1]
+        `value` is the sum of both means.
+        """
+        return terms_of(self.draws)
 
     @property
     def value(self) -> float:
@@ -70,15 +64,15 @@ class Estimate:
         """Standard error of `value`: the two samples are independent."""
         return float(np.hypot(self.gold_to_target.std_error, self.target_to_gold.std_error))
 
-    @property
+    @cached_property
     def gold_to_target(self) -> Direction:
         r"""$KL(gold \| target)$ side: mass of the gold standard that the target misses."""
-        return self._direction(self.gold_terms)
+        return direction_of(self.draws, self.terms, GOLD)
 
-    @property
+    @cached_property
     def target_to_gold(self) -> Direction:
         r"""$KL(target \| gold)$ side: mass that the target invents."""
-        return self._direction(self.target_terms)
+        return direction_of(self.draws, self.terms, TARGET)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         r"""Confidence interval for $E[\hat D]$, corrected for skewness; see `confidence_limit`.
@@ -87,17 +81,14 @@ class Estimate:
         most `unseen(level)` left out.
         """
         check_level(level)
-        return self._limit(0.5 - level / 2), self._limit(0.5 + level / 2)
+        low, high = (confidence_limit(self.terms, 0.5 + sign * level / 2) for sign in (-1, 1))
+        return low, high
 
     def unseen(self, level: float = 0.95) -> tuple[float, float]:
         """Share of the gold standard's and of the target's outputs that no run may have shown."""
         check_level(level)
-        sides = (self.draws.gold, self.draws.target)
-        gold, target = (unseen_share(side.num_runs, level) for side in sides)
+        gold, target = (unseen_share(side.num_runs, level) for side in self.draws.sides)
         return gold, target
-
-    def _limit(self, level: float) -> float:
-        return confidence_limit((self.gold_terms, self.target_terms), level)
 
     def total_variation(self, level: float = 0.95) -> float:
         r"""Any probability under the target differs from the gold standard's by at most this much.
@@ -121,7 +112,7 @@ class Estimate:
     @cached_property
     def log_z_bounds(self) -> LogZBounds | None:
         r"""Evidence bounds, where exactly one of the two $\log Z$ is unknown."""
-        return log_z_bounds_of(self.draws, self.gold_terms, self.target_terms)
+        return log_z_bounds_of(self.draws, self.terms)
 
     @cached_property
     def kl_bounds(self) -> KlBounds:
@@ -130,8 +121,7 @@ class Estimate:
 
     def meta_curve(self, role: str = "target") -> MetaCurve:
         """The estimate for M = 1, 2, … of `role`, from the same draws, own trace always kept."""
-        check_role(role)
-        return meta_curve_of(self.draws, role)
+        return meta_curve_of(self.draws, as_role(role))
 
     @cached_property
     def advice(self) -> tuple[Advice, ...]:
@@ -157,16 +147,57 @@ class Estimate:
         return {}
 
     @property
-    def asked_levels(self) -> tuple[float, ...]:
-        """Levels for which a sandwich was made already."""
-        return tuple(self._sandwiches)
+    def subject(self) -> str:
+        """Who is measured against whom."""
+        return f"{self.draws.target.name}  against  {self.draws.gold.name}"
+
+    @property
+    def headline(self) -> str:
+        """The bound, its interval, and how many runs it rests on."""
+        from aide.estimation.report import headline_of
+
+        return headline_of(self)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Name and text of every line below the headline, notes apart."""
+        from aide.estimation.report import rows_of
+
+        return rows_of(self)
 
     @cached_property
-    def warnings(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """What to keep in mind about these numbers, in words."""
-        from aide.estimation.caution import find_cautions
+        from aide.estimation.notes import find_notes
 
-        return find_cautions(self)
+        return find_notes(self)
+
+    def numbers(self) -> dict[str, Any]:
+        """The numbers, by name; limits at 95%."""
+        return {
+            "value": self.value,
+            "std_error": self.std_error,
+            "interval": self.interval(),
+            "gold_to_target": self.gold_to_target,
+            "target_to_gold": self.target_to_gold,
+            "looseness": self.looseness,
+            "log_z_bounds": self.log_z_bounds,
+            "total_variation": self.total_variation(),
+            "unseen": self.unseen(),
+            "num_runs": [side.num_runs for side in self.draws.sides],
+            "num_meta": [side.num_meta for side in self.draws.sides],
+            "names": [side.name for side in self.draws.sides],
+        }
+
+    def layout(self) -> Layout:
+        """Two panels."""
+        return Layout(1, 2, (9.0, 3.4))
+
+    def draw(self, panels: np.ndarray) -> None:
+        """Left: the bound against M. Right: the distribution of its terms."""
+        from aide.estimation.plot import plot_meta_curve, plot_terms
+
+        plot_meta_curve(panels[0], self)
+        plot_terms(panels[1], self)
 
     def to_xarray(self) -> Any:
         """All draws as an `xarray.Dataset`."""
@@ -180,31 +211,6 @@ class Estimate:
     def load(path: str | Path) -> "Estimate":
         """Read what `save` wrote."""
         return Estimate(load(path))
-
-    def plot(self, axes: Any = None) -> Any:
-        """Draw the estimate against M and the distribution of its terms; return the figure."""
-        from aide.estimation.plot import plot_estimate
-
-        return plot_estimate(self, axes)
-
-    def __repr__(self) -> str:
-        from aide.estimation.report import summary_text
-
-        return summary_text(self)
-
-    def __rich__(self) -> Any:
-        from aide.estimation.report import summary_table
-
-        return summary_table(self)
-
-    def _direction(self, terms: np.ndarray) -> Direction:
-        known = all(z is not None for z in self.draws.log_z)
-        # With both constants known they are taken off, so that each direction is a KL bound.
-        shift = (self.draws.log_z[1] or 0.0) - (self.draws.log_z[0] or 0.0) if known else 0.0
-        sign = 1.0 if terms is self.gold_terms else -1.0
-        mean = mean_of(terms)
-        infinite = int(np.isinf(terms).sum())
-        return Direction(mean.value + sign * shift, mean.std_error, known, infinite)
 
 
 def summarise(draws: Draws) -> Estimate:

@@ -1,20 +1,34 @@
 r"""The paper's other yardsticks, from the same runs: evidence estimates and probe functions."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from aide._core.types import LogDensity
-from aide.draws.draws import Draws, Side
-from aide.estimation.summary import Estimate, Mean, mean_of
+from aide.draws.draws import Draws
+from aide.draws.sides import Side
+from aide.estimation.means import Mean, mean_of
+from aide.estimation.summary import Estimate
+from aide.reporting.figures import plot_limits
+from aide.reporting.numbers import with_error
+from aide.reporting.result import Result
 
 
-class Comparison(NamedTuple):
-    """A quantity under the gold standard and under the target, with standard errors."""
+@dataclass(frozen=True, repr=False)
+class Contrast(Result):
+    """A quantity under the gold standard and under the target, with standard errors.
 
+    Attributes:
+        quantity: What it is.
+        gold: Its mean over the gold standard's outputs.
+        target: Its mean over the target's.
+    """
+
+    quantity: str
     gold: Mean
     target: Mean
 
@@ -24,8 +38,28 @@ class Comparison(NamedTuple):
         error = float(np.hypot(self.gold.std_error, self.target.std_error))
         return Mean(self.target.value - self.gold.value, error)
 
+    @property
+    def headline(self) -> str:
+        """The difference."""
+        return f"{self.quantity}: target minus gold {with_error(*self.difference)}"
 
-def compare_probe(result: Estimate | Draws, probe: Callable[[Any], Any]) -> Comparison:
+    def rows(self) -> list[tuple[str, str]]:
+        """Both means."""
+        return [("gold", with_error(*self.gold)), ("target", with_error(*self.target))]
+
+    def numbers(self) -> dict[str, Any]:
+        """Both means, and their difference."""
+        return {"gold": self.gold, "target": self.target, "difference": self.difference}
+
+    def draw(self, panels: np.ndarray) -> None:
+        """Both means, with two standard errors each way."""
+        means = (self.gold, self.target)
+        ends = [(m.value - 2 * m.std_error, m.value + 2 * m.std_error) for m in means]
+        plot_limits(panels[0], ["gold", "target"], ends, [mean.value for mean in means])
+        panels[0].set_xlabel(self.quantity)
+
+
+def compare_probe(result: Estimate | Draws, probe: Callable[[Any], Any]) -> Contrast:
     r"""$E[f(x)]$ under both algorithms' outputs.
 
     A probe sees one projection only: agreement proves nothing about the rest of the distribution.
@@ -35,10 +69,11 @@ def compare_probe(result: Estimate | Draws, probe: Callable[[Any], Any]) -> Comp
         probe: A scalar function of one output, written with `jax.numpy` or NumPy.
     """
     draws = _with_values(result)
-    return Comparison(mean_of(_apply(probe, draws.gold)), mean_of(_apply(probe, draws.target)))
+    gold, target = (mean_of(_apply(probe, side)) for side in draws.sides)
+    return Contrast("mean of the probe", gold, target)
 
 
-def compare_log_evidence(result: Estimate | Draws, log_joint: LogDensity) -> Comparison:
+def compare_log_evidence(result: Estimate | Draws, log_joint: LogDensity) -> Contrast:
     r"""Mean estimates of $\log p(y)$: $\log p(x, y) - \log\xi$ for the run's own trace.
 
     For SMC and AIS this is the log marginal likelihood estimate $\log\hat p(y)$ of the run (for an
@@ -52,21 +87,19 @@ def compare_log_evidence(result: Estimate | Draws, log_joint: LogDensity) -> Com
     """
     draws = _with_values(result)
     means = []
-    for role, side, log_z in zip(
-        ("gold", "target"), (draws.gold, draws.target), draws.log_z, strict=True
-    ):
-        if log_z is None:
+    for side in draws.sides:
+        if side.log_z is None:
             raise ValueError(
-                f"the {role} algorithm makes no evidence estimate: its log_z is unknown (its xi "
-                "may be p(x, y) itself). Evidence estimates need log_z on both sides."
+                f"the {side.role.word} algorithm makes no evidence estimate: its log_z is unknown "
+                "(its xi may be p(x, y) itself). Evidence estimates need log_z on both sides."
             )
-        means.append(mean_of(_apply(log_joint, side) - (side.own[:, 0] - log_z)))
-    return Comparison(*means)
+        means.append(mean_of(_apply(log_joint, side) - (side.own[:, 0] - side.log_z)))
+    return Contrast("log evidence", *means)
 
 
 def _with_values(result: Estimate | Draws) -> Draws:
     draws = result.draws if isinstance(result, Estimate) else result
-    if draws.gold.values is None or draws.target.values is None:
+    if any(side.values is None for side in draws.sides):
         raise ValueError("the outputs were not kept: draw or estimate with keep_values=True.")
     return draws
 

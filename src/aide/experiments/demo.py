@@ -1,23 +1,20 @@
 """The demonstration: how few particles can a filter of the Nile's flow get away with?"""
 
-import time
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 
 from aide._core.files import write_atomically
 from aide.algorithms.particle_filter import ParticleFilter
-from aide.draws.draw import draw
-from aide.draws.draws import Draws
-from aide.estimation.interval import unseen_share
-from aide.estimation.report import show
-from aide.estimation.summary import Estimate, Mean
-from aide.problems.linear_gaussian import nile
+from aide.comparing.compare import compare
+from aide.comparing.comparison import Comparison
+from aide.problems.linear_gaussian import LocalLevelModel, nile
 
 PARTICLES = (10, 30, 100, 300)
+PROPOSALS = {"bootstrap": "#c0392b", "optimal": "#1f6fb4"}
+"""And the colours of their curves."""
 NUM_RUNS = 200
 NUM_META = 10
 GOOD_ENOUGH = 0.5
@@ -30,85 +27,48 @@ INTRODUCTION = (
     "meta-inference runs per output; the looseness says how much they add at the filter's own "
     "outputs.\n"
 )
-READING = (
-    "P off by: any probability computed from the filter's output differs from the gold standard's, "
-    "here the exact posterior's, by at most this (95%). "
-    f"Within {GOOD_ENOUGH}: the divergence is, {unseen_share(NUM_RUNS, 0.95):.1%} of the runs left "
-    "out (95%).\n"
-)
 
 
-class Row(NamedTuple):
-    """One filter, measured."""
+def filters(model: LocalLevelModel) -> dict[str, ParticleFilter]:
+    """Both proposals at every number of particles."""
+    states, proposals = model.state_space(), (None, model.optimal_proposal())
+    return {
+        _name(title, num): ParticleFilter(states, num, proposal, label=_name(title, num))
+        for title, proposal in zip(PROPOSALS, proposals, strict=True)
+        for num in PARTICLES
+    }
 
-    proposal: str
-    num_particles: int
-    estimate: Estimate
-    seconds: float
+
+def _name(proposal: str, num_particles: int) -> str:
+    return f"{proposal}, {num_particles} particles"
 
 
-def measure_filters(seed: int) -> Iterator[Row]:
-    """Measure both proposals at every number of particles, sharing the exact posterior's runs."""
+def measure_filters(seed: int) -> Comparison:
+    """Measure all filters against the exact posterior, whose runs they share."""
     model = nile()
-    gold, states = model.posterior(), model.state_space()
-    key, shared = jax.random.key(seed), None
-    for name, proposal in (("bootstrap", None), ("optimal", model.optimal_proposal())):
-        for num in PARTICLES:
-            target = ParticleFilter(states, num, proposal, label=f"{name} filter, {num} particles")
-            begun = time.perf_counter()
-            draws: Draws = draw(
-                key,
-                gold,
-                target,
-                num_gold=NUM_RUNS,
-                num_target=NUM_RUNS,
-                num_meta_target=NUM_META,
-                keep_values=True,
-                share=shared,
-            )
-            shared = draws
-            yield Row(name, num, Estimate(draws), time.perf_counter() - begun)
+    return compare(
+        jax.random.key(seed),
+        model.posterior(),
+        filters(model),
+        tolerance=GOOD_ENOUGH,
+        num_gold=NUM_RUNS,
+        num_target=NUM_RUNS,
+        num_meta_target=NUM_META,
+    )
 
 
-def demo_table(rows: list[Row]) -> Any:
-    """The results as a rich table."""
-    from rich.table import Table
-
-    table = Table()
-    table.add_column("proposal")
-    table.add_column("particles", justify="right")
-    table.add_column("divergence ≤", justify="right", no_wrap=True)
-    table.add_column("looseness (own outputs)", justify="right")
-    table.add_column("P off by ≤ (95%)", justify="right")
-    table.add_column("verdict", no_wrap=True)
-    for row in rows:
-        estimate = row.estimate
-        high = estimate.interval()[1]
-        looseness = estimate.looseness.target
-        good = high < GOOD_ENOUGH
-        table.add_row(
-            row.proposal,
-            str(row.num_particles),
-            show(Mean(estimate.value, estimate.std_error)),
-            "" if looseness is None else f"{max(looseness.value, 0.0):.2g}",
-            f"{estimate.total_variation():.2f}",
-            f"[green]within {GOOD_ENOUGH}[/]" if good else "too coarse",
-        )
-    return table
-
-
-def demo_figure(rows: list[Row]) -> Any:
+def demo_figure(found: Comparison) -> Any:
     """Divergence against the number of particles, one curve per proposal."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 4), layout="constrained")
     axis = figure.subplots()
-    for name, colour in (("bootstrap", "#c0392b"), ("optimal", "#1f6fb4")):
-        chosen = [row for row in rows if row.proposal == name]
+    for name, colour in PROPOSALS.items():
+        chosen = [found[_name(name, num)] for num in PARTICLES]
         axis.errorbar(
-            [row.num_particles for row in chosen],
-            [row.estimate.value for row in chosen],
-            [2 * row.estimate.std_error for row in chosen],
+            PARTICLES,
+            [estimate.value for estimate in chosen],
+            [2 * estimate.std_error for estimate in chosen],
             fmt="o-",
             color=colour,
             capsize=3,
@@ -129,21 +89,15 @@ def demo_figure(rows: list[Row]) -> Any:
 def run_demo(out: Path, seed: int) -> None:
     """Measure, print the table, write the figure into the folder `out`."""
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.text import Text
 
     console = Console()
     console.print(INTRODUCTION)
-    rows: list[Row] = []
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("measuring 8 filters", total=2 * len(PARTICLES))
-        for row in measure_filters(seed):
-            rows.append(row)
-            progress.advance(task)
-    console.print(demo_table(rows))
+    found = measure_filters(seed)
+    console.print(found)
     path, image = out / "nile-filters.png", BytesIO()
-    demo_figure(rows).savefig(image, format="png", dpi=150)
+    demo_figure(found).savefig(image, format="png", dpi=150)
     write_atomically(path, image.getvalue())
-    console.print(READING)
-    console.print("The last filter in full:", style="bold")
-    console.print(str(rows[-1].estimate), highlight=False, soft_wrap=True)
+    console.print("\nThe last filter in full:", style="bold")
+    console.print(Text(str(list(found.values())[-1])), soft_wrap=True)
     console.print(f"\nFigure: {path}", highlight=False, soft_wrap=True)

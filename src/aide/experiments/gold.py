@@ -1,11 +1,11 @@
 """Measuring several targets against one gold standard whose runs are made once."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import jax
 
+from aide._core.roles import TARGET
 from aide.draws.draw import draw
 from aide.draws.draws import Draws
 from aide.estimation.summary import Estimate
@@ -39,4 +39,4 @@ class GoldStandard:
 
 def estimates_for(draws: Draws, metas: Sequence[int]) -> list[Estimate]:
     """The estimate at each (smaller) number of meta-inference runs of the target."""
-    return [Estimate(replace(draws, num_meta_target=meta)) for meta in metas]
+    return [Estimate(draws.with_num_meta(TARGET, meta)) for meta in metas]

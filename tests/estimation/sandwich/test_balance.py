@@ -3,17 +3,14 @@ r"""The balancing identities hold exactly: every draw of a finite pair is listed
 M = 1 and M > 1, own trace kept, constants Z other than 1, and supports that differ.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from reference.finite_pair import GOLD, HOLES, TARGET, divergence, enumerate_pair
 from scipy import special
+from support.made import made_draws, with_log_z
 
 import aide
-from aide.draws.draws import Side
 from aide.estimation.interval import confidence_limit
-from aide.estimation.quantities import terms_of
 from aide.estimation.sandwich.balance import (
     Integrands,
     LogRatio,
@@ -24,6 +21,7 @@ from aide.estimation.sandwich.balance import (
     log_ratio,
 )
 from aide.estimation.sandwich.recipe import find_recipes
+from aide.estimation.terms import terms_of
 
 METAS = [(1, 1), (2, 1), (1, 2), (2, 2)]
 PAIRS = {"all": (GOLD, TARGET), "holes": (GOLD, HOLES), "holes in gold": (HOLES, TARGET)}
@@ -35,7 +33,7 @@ EXACT = 1e-12
 def test_bennetts_identity(name, metas):
     r"""$E_G[\sigma(-\ell) h] = E_T[\sigma(\ell) h]$ for functions of the output."""
     draws, at_gold, at_target = enumerate_pair(*PAIRS[name], metas)
-    ratio = log_ratio(draws, *metas)
+    ratio = log_ratio(draws)
     assert ratio is not None
     assert at_gold.sum() == pytest.approx(1.0, abs=EXACT)
     for h in (np.ones(3), np.array([0.3, -2.0, 5.0])):
@@ -49,7 +47,7 @@ def test_bennetts_identity(name, metas):
 def test_the_balanced_terms_have_aides_mean(metas):
     """Whatever the coefficient; and AIDE's mean is above the divergence."""
     draws, at_gold, at_target = enumerate_pair(GOLD, TARGET, metas)
-    ratio = log_ratio(draws, *metas)
+    ratio = log_ratio(draws)
     assert ratio is not None
     plain = at_gold @ ratio.gold - at_target @ ratio.target
     values = Integrands(ratio.gold, -ratio.gold, ratio.target, -ratio.target)
@@ -59,14 +57,14 @@ def test_the_balanced_terms_have_aides_mean(metas):
     assert plain > divergence(GOLD, TARGET) + 1e-3
     for found, expected in zip(calm_terms(draws), combine(values, ratio, 0.0), strict=True):
         np.testing.assert_allclose(found, expected, rtol=0, atol=EXACT)
-    unknown = calm_terms(replace(draws, log_z=(None, 0.0)))
+    unknown = calm_terms(with_log_z(draws, (None, 0.0)))
     assert at_gold @ unknown[0] + at_target @ unknown[1] == pytest.approx(plain, abs=EXACT)
 
 
 def test_the_identity_can_fail():
     """Controls: a wrong constant, and an own trace taken for a fresh one."""
     draws, at_gold, at_target = enumerate_pair(GOLD, TARGET, (1, 1))
-    ratio = log_ratio(draws, 1, 1)
+    ratio = log_ratio(draws)
     assert ratio is not None
     for wrong in (ratio.gold + 0.1, draws.gold.own[:, 1] - draws.gold.cross[:, 0] - 0.7):
         left, right = at_gold @ special.expit(-wrong), at_target @ special.expit(ratio.target)
@@ -84,7 +82,7 @@ def test_a_guess_from_other_traces_may_be_balanced(metas):
     left = at_gold @ (special.expit(-recipe.ratio.gold) * h(draws.gold, recipe.guess[0]))
     right = at_target @ (special.expit(recipe.ratio.target) * h(draws.target, recipe.guess[1]))
     assert left == pytest.approx(right, abs=EXACT)
-    every = log_ratio(draws, *metas)  # control: all traces, the guess's own among them
+    every = log_ratio(draws)  # control: all traces, the guess's own among them
     assert every is not None
     left = at_gold @ (special.expit(-every.gold) * h(draws.gold, recipe.guess[0]))
     right = at_target @ (special.expit(every.target) * h(draws.target, recipe.guess[1]))
@@ -150,6 +148,6 @@ def _gaussian_ratio(rng, num, shift=0.7):
 
 
 def _draws(ratio):
-    gold = Side(np.zeros((ratio.gold.size, 1)), -ratio.gold[:, None])
-    target = Side(np.zeros((ratio.target.size, 1)), ratio.target[:, None])
-    return aide.draws.Draws(gold, target, 1, 1, log_z=(0.0, 0.0))
+    gold = np.zeros((ratio.gold.size, 1)), -ratio.gold[:, None]
+    target = np.zeros((ratio.target.size, 1)), ratio.target[:, None]
+    return made_draws(gold, target, log_z=(0.0, 0.0))

@@ -5,19 +5,21 @@ whole study is `benchmarks/sandwich.py`; here are reduced versions.
 """
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 from support import Z_MAX
 from support.known_pairs import bimodal_modes, bimodal_sir, hidden_markov, slices
+from support.made import with_log_z
 from support.pairs import gaussian, gaussian_kl, run
 from support.synthetic import Gaussian, make_draws, noisy_pair
 
 import aide
-from aide.estimation.quantities import is_tractable
+from aide._core.roles import TARGET
+from aide.estimation.sandwich import sandwich
 from aide.estimation.sandwich.sandwich import MIN_RUNS
+from aide.estimation.terms import is_tractable
 
 
 def _too_many(misses, count, allowed=0.05):
@@ -88,7 +90,7 @@ def test_widths():
         (0.01, 0.0, 2, 0.1),
     ):
         [draws] = _gaussians(wanted, 10, slope, 1, 2000, meta)
-        low, high = aide.estimation.Estimate(draws).sandwich()[:2]
+        low, high = aide.estimation.Estimate(draws).sandwich().limits
         assert low <= wanted <= high
         assert high - low < widest * wanted
 
@@ -97,7 +99,7 @@ def test_balancing_beats_the_logarithm_of_the_number_of_runs():
     """At 20 nats, samples alone saturate and say so; known constants give the rest."""
     [draws] = _gaussians(20.0, 10, 0.3, 1, 500, 4)
     known = aide.estimation.Estimate(draws).sandwich()
-    unknown = aide.estimation.Estimate(replace(draws, log_z=(None, 0.0))).sandwich()
+    unknown = aide.estimation.Estimate(with_log_z(draws, (None, 0.0))).sandwich()
     assert known.lower > 17.0
     assert not known.saturated
     assert unknown.lower < 2 * math.log(500)
@@ -118,7 +120,7 @@ def test_a_tractable_pair_needs_no_outputs():
     wide = result.sandwich(0.999)
     assert wide.lower <= found.lower <= found.upper <= wide.upper
     same = run(pair[0], pair[0], 100, 100, **metas).sandwich()
-    assert same[:2] == pytest.approx((0.0, 0.0), abs=1e-12)
+    assert same.limits == pytest.approx((0.0, 0.0), abs=1e-12)
 
 
 NOISY = Gaussian(0.3, 0.5, 0.8), Gaussian(-0.4, 0.9, 0.5)
@@ -152,19 +154,33 @@ def test_outputs_without_mass():
     found = aide.estimation.Estimate(draws).sandwich()
     assert found.upper == math.inf
     assert 0.0 <= found.lower < 2.0
-    assert "divergence ≤ +inf (95%)" in repr(aide.estimation.Estimate(draws))
+    assert "divergence ≤ +inf (95%)" in repr(found)
 
 
-def test_summary_and_figure_show_it():
-    kept = _estimate(*NOISY, (120, 110))
-    low, high = kept.sandwich()[:2]
-    assert f"{low:.3g} ≤ divergence ≤ {high:.3g} (95%)" in repr(kept)
-    labels = [text.get_text() for text in kept.plot().axes[0].get_legend().get_texts()]
-    assert "sandwich, 95%" in labels
-    plain = aide.estimation.Estimate(kept.draws.without_values())
-    assert "sandwich" not in repr(plain)
+def _labels(result):
+    return [text.get_text() for text in result.plot().axes[0].get_legend().get_texts()]
+
+
+def test_summary_and_figure_show_it_where_it_is_a_formula(monkeypatch):
     exact = _estimate(EXACT, Gaussian(0.3, 1.3), (200, 300), (2, 2))
-    assert "both densities are known" in repr(exact)
+    low, high = exact.sandwich().limits
+    words = f"{low:.3g} ≤ divergence ≤ {high:.3g} (95%); both densities are known"
+    assert f"sandwich        {words}\n" in repr(exact)
+    assert "sandwich, 95%" in _labels(exact)
+    kept = _estimate(*NOISY, (120, 110))
+    text = repr(kept)
+    assert "estimate.sandwich() gives a lower limit\n" in text
+    low, high = kept.sandwich().limits
+    assert f"{low:.3g} ≤ divergence ≤ {high:.3g} (95%)" in repr(kept.sandwich())
+    assert repr(kept) == text  # whatever was asked before
+    monkeypatch.setattr(sandwich, "lower_terms", None)  # printing trains nothing
+    again = aide.estimation.Estimate(kept.draws)
+    assert repr(again) == text
+    assert "sandwich, 95%" not in _labels(again)
+    lean = aide.estimation.Estimate(kept.draws.without_values())
+    assert "gives a lower limit, given keep_values=True\n" in repr(lean)
+    few = _estimate(*NOISY, (20, 60))
+    assert "gives a lower limit, given 50 runs or more on both sides\n" in repr(few)
 
 
 class Sloppy(Gaussian):
@@ -180,7 +196,7 @@ def test_one_score_per_output_is_never_called_exact():
     pair = Gaussian(4.0, 0.5), Sloppy(0.0, 0.5)
     seen = _estimate(*pair, (200, 200), (1, 1))
     assert np.ptp(seen.draws.target.own, axis=1).max() == 0.0
-    assert not is_tractable(seen.draws, "target")
+    assert not is_tractable(seen.draws, TARGET)
     assert "both densities" not in repr(seen)
-    assert not is_tractable(_estimate(*pair, (200, 200), (1, 2)).draws, "target")
-    assert is_tractable(_estimate(Gaussian(4.0, 0.5), EXACT, (200, 200), (2, 2)).draws, "target")
+    assert not is_tractable(_estimate(*pair, (200, 200), (1, 2)).draws, TARGET)
+    assert is_tractable(_estimate(Gaussian(4.0, 0.5), EXACT, (200, 200), (2, 2)).draws, TARGET)

@@ -14,15 +14,16 @@ from aide.estimation.interval import (
     total_variation_bound,
     unseen_share,
 )
-from aide.estimation.report import show
-from aide.estimation.summary import Mean, mean_of
+from aide.estimation.means import Mean, mean_of
 from aide.estimation.tails import HEAVY_TAIL, MIN_RUNS, pareto_shape
+from aide.reporting.numbers import interval, with_error
+from aide.reporting.result import Result
 
 FALSE_ALARM = 1e-4
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Simulated:
+class Simulated(Result):
     r"""AIDE against the exact posterior, averaged over simulated data sets.
 
     Attributes:
@@ -133,7 +134,7 @@ class Simulated:
         return self.consistency is None or self.consistency >= FALSE_ALARM
 
     @property
-    def warnings(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """What to keep in mind about these numbers."""
         found = []
         if self.why_slow:
@@ -163,13 +164,13 @@ class Simulated:
         return tuple(found)
 
     def rows(self) -> list[tuple[str, str]]:
-        """Name and text of every line below the headline."""
+        """Name and text of every line below the headline, notes apart."""
         found = []
         if self.log_evidence is not None:
-            low, high = map(show, self.log_evidence)
+            low, high = (with_error(*bound) for bound in self.log_evidence)
             found.append(("log evidence", f"{low} to {high} on average over data sets"))
         if max(abs(self.looseness.value), self.looseness.std_error) > 1e-9:
-            text = f"{show(self.looseness)} nats from meta-inference at its own outputs"
+            text = f"{with_error(*self.looseness)} nats from meta-inference at its own outputs"
             found.append(("looseness", text))
         text = (
             "averaged over simulated data sets, any probability differs from the exact posterior's "
@@ -177,24 +178,42 @@ class Simulated:
         )
         found.append(("reading", text))
         share = f"data sets, draws or outputs rarer than {100 * self.unseen():.2g}% may be missing"
-        found.append(("unseen", f"{share}; they could add any number of nats"))
-        return found + [("note", text) for text in self.warnings]
+        return [*found, ("unseen", f"{share}; they could add any number of nats")]
 
     @property
     def headline(self) -> str:
         """One line."""
         low, high = self.interval()
-        value = show(Mean(self.value, self.std_error))
+        value = with_error(self.value, self.std_error)
         size = f"{self.num_datasets} data sets, M = {self.num_meta}"
         return (
-            f"Symmetrised KL(posterior, algorithm) ≤ {value} nats   95%: {low:.3g} to {high:.3g}"
+            f"Symmetrised KL(posterior, algorithm) ≤ {value} nats   95%: {interval(low, high)}"
             f"   {size}"
         )
 
-    def __repr__(self) -> str:
-        return "\n".join([self.headline, *(f"  {a:<13} {b}" for a, b in self.rows())])
+    @property
+    def subject(self) -> str:
+        """Which algorithm, on what."""
+        return f"{self.name} on simulated data"
 
-    def __rich__(self) -> Any:
-        from aide.auditing.table import two_columns
+    def numbers(self) -> dict[str, Any]:
+        """The numbers, by name; limits at 95%."""
+        return {
+            "value": self.value,
+            "std_error": self.std_error,
+            "interval": self.interval(),
+            "total_variation": self.total_variation(),
+            "unseen": self.unseen(),
+            "looseness": self.looseness,
+            "log_evidence": self.log_evidence,
+            "consistency": self.consistency,
+            "num_datasets": self.num_datasets,
+            "num_meta": self.num_meta,
+        }
 
-        return two_columns(f"{self.name} on simulated data", [("", self.headline), *self.rows()])
+    def draw(self, panels: np.ndarray) -> None:
+        """A histogram of the terms, one per data set."""
+        finite = self.terms[np.isfinite(self.terms)]
+        panels[0].hist(finite, bins=40 if np.ptp(finite) > 1e-9 else 1, color="#1f6fb4", alpha=0.5)
+        panels[0].axvline(self.value if np.isfinite(self.value) else 0.0, color="black", lw=1)
+        panels[0].set(xlabel="upper less lower bound on log p(y) (nats)", ylabel="data sets")

@@ -21,9 +21,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide.checking.algorithm.evidence import Evidence, short_factor
+from aide.checking.algorithm.evidence import Evidence
 from aide.checking.algorithm.features import NUM_FEATURES
 from aide.checking.betting import log_average, log_wealths, wealth_p_value
+from aide.reporting.numbers import factor
 
 MIN_INSIDE = 0.01
 """Share of the outputs that the region must hold."""
@@ -103,7 +104,7 @@ def _judge(law: int, bet: Bet, log_factor: float, words: str, variant: str) -> E
     means = _log_mean(bet.log_gains + log_factor) - _log(bet.losses.mean(axis=0))
     best = int(np.argmax(found))
     best = 0 if found[0] > min(found[best] - np.log(100), LARGE) else best
-    words = _where(best) + words.format(short_factor(means[best]))
+    words = _where(best) + words.format(factor(means[best]))
     p_value = wealth_p_value(log_average(found))
     return Evidence(law, variant, p_value, words, len(bet.losses))
 

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 
 @dataclass(frozen=True)
 class Evidence:
@@ -28,10 +26,3 @@ class Evidence:
     num_runs: int
     log_mass: float | None = None
     doubt: str | None = None
-
-
-def short_factor(log_factor: float) -> str:
-    """A factor, given by its log, in a few characters however large it is."""
-    if abs(log_factor) < 600 or np.isinf(log_factor):
-        return f"{np.exp(log_factor):.3g}"
-    return f"1e{log_factor / np.log(10):+.0f}"

@@ -1,9 +1,16 @@
 """The result of `aide.check` in words."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from aide.checking.algorithm.evidence import Evidence, short_factor
+import numpy as np
+
+from aide.checking.algorithm.evidence import Evidence
+from aide.reporting.figures import Layout, plot_p_values
+from aide.reporting.grid import Grid
+from aide.reporting.numbers import factor
+from aide.reporting.numbers import p_value as p_text
+from aide.reporting.result import Result
 
 LAWS = {
     1: "xi is an unbiased estimate of the output density",
@@ -19,6 +26,7 @@ CLAIMS = {
     (5,): "whether Z is what log_z says",
 }
 """What a pass says, by the laws that can show it; law 6 sees no constant, law 5 a stated one."""
+COLUMNS = ("law", "version", "p", "what was seen")
 CANNOT_SEE = (
     "a log joint that is wrong in the same way everywhere describes another posterior: no test of "
     "this kind can see that",
@@ -27,7 +35,7 @@ CANNOT_SEE = (
 
 
 @dataclass(frozen=True, repr=False)
-class CheckReport:
+class CheckReport(Result):
     """What `aide.check` found.
 
     Attributes:
@@ -106,59 +114,61 @@ class CheckReport:
     def __bool__(self) -> bool:
         return self.passed
 
-    def __repr__(self) -> str:
-        p_value = "< 1e-12" if self.p_value < 1e-12 else f"= {self.p_value:.2g}"
-        lines = [f"aide.check: {self.name}: {self.verdict}   (p {p_value} over {_tests(self)})"]
-        if self.place:
-            lines.append(f"  first wrong move: {self.place}")
-        for item in self.failures:
-            lines.append(f"  law {item.law}, {item.variant}: {item.words}")
-        lines += [f"  {text}" for text in (*self.advice, *self.missing)]
-        if not self.failures:
-            lines += _what_was_tested(self)
-        lines += [f"  cannot see: {text}" for text in CANNOT_SEE]
-        lines.append(f"  a correct algorithm fails with probability {self.false_alarm:g} at most")
-        return "\n".join(lines)
+    @property
+    def headline(self) -> str:
+        """One line."""
+        found = f"{p_text(self.p_value)} over {_tests(self)}"
+        return f"aide.check: {self.name}: {self.verdict}   ({found})"
 
-    def __rich__(self) -> Any:
-        from rich.table import Table
-        from rich.text import Text
+    def grid(self) -> Grid:
+        """One line per test."""
+        lines = tuple(
+            (
+                f"{item.law}",
+                item.variant,
+                "not tested" if item.p_value is None else f"{item.p_value:.2g}",
+                item.words,
+            )
+            for item in self.evidence
+        )
+        verdicts = tuple("failed" if item in self.failures else "" for item in self.evidence)
+        return Grid(COLUMNS, lines, verdicts, frozenset(COLUMNS))
 
-        colour = {"passed": "green", "FAILED": "red"}.get(self.verdict, "yellow")
-        # Text, not str: names are the user's, and brackets in a str would be read as markup.
-        title = Text.assemble(f"{self.name}: ", (self.verdict, colour))
-        table = Table(title=title, title_justify="left")
-        for column in ("law", "version", "p", "what was seen"):
-            table.add_column(column, no_wrap=column != "what was seen")
-        for item in self.evidence:
-            p_value = "not tested" if item.p_value is None else f"{item.p_value:.2g}"
-            cells = (str(item.law), item.variant, p_value, item.words)
-            style = "red" if item in self.failures else None
-            table.add_row(*map(Text, cells), style=style)
-        place = [f"first wrong move: {self.place}"] if self.place else []
-        for text in (*place, *self.advice, *self.missing):
-            table.add_row("", "", "", Text(text, "yellow"))
-        rate = f"A correct algorithm fails with probability {self.false_alarm:g} at most."
-        table.caption = f"{rate} Cannot see: {'; '.join(CANNOT_SEE)}."
-        table.caption_justify = "left"
-        return table
+    def rows(self) -> list[tuple[str, str]]:
+        """Where to look, what was not shown, what the laws are, and what no test can see."""
+        found = [("wrong move", f"the first one: {self.place}")] if self.place else []
+        found += [("look", text) for text in self.advice]
+        found += [("not shown", text) for text in self.missing]
+        seen = {item.law for item in self.judged}
+        found += [(f"law {law}", words) for law, words in LAWS.items() if law in seen]
+        found += [("cannot see", text) for text in CANNOT_SEE]
+        rate = f"a correct algorithm fails with probability {self.false_alarm:g} at most"
+        return [*found, ("rate", rate)]
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary per test."""
+        return [asdict(item) for item in self.evidence]
+
+    def numbers(self) -> dict[str, Any]:
+        """The numbers, by name."""
+        rates = {"p_value": self.p_value, "false_alarm": self.false_alarm}
+        return {**rates, "num_runs": self.num_runs, "num_tests": len(self.judged)}
+
+    def layout(self) -> Layout:
+        """A line of its own for every test."""
+        return Layout(size=(6.4, 1.2 + 0.25 * len(self.judged)))
+
+    def draw(self, panels: np.ndarray) -> None:
+        """The p-value of every test."""
+        judged = self.judged
+        names = [f"law {item.law}, {item.variant}" for item in judged]
+        level = self.false_alarm / max(len(judged), 1)
+        plot_p_values(panels[0], names, [item.p_value or 0.0 for item in judged], level)
 
 
 def _tests(report: CheckReport) -> str:
     versions = len({item.variant for item in report.evidence})
     return f"{len(report.judged)} tests, {versions} versions, {report.num_runs:,} runs"
-
-
-def _what_was_tested(report: CheckReport) -> list[str]:
-    lines = []
-    for law, words in LAWS.items():
-        made = dict.fromkeys(item.variant for item in report.judged if item.law == law)
-        if made:
-            lines.append(f"  law {law} ({words}): {'; '.join(made)}")
-    for item in report.evidence:
-        if item.p_value is None:
-            lines.append(f"  law {item.law} not tested on {item.variant}: {item.words}")
-    return lines
 
 
 def _advice(report: CheckReport) -> list[str]:
@@ -189,7 +199,7 @@ def _advice(report: CheckReport) -> list[str]:
         masses = [item.log_mass for item in report.failures if item.log_mass is not None]
         if masses:
             found.append(
-                f"xi has {short_factor(masses[0])} times the mass it claims in a region of typical "
+                f"xi has {factor(masses[0])} times the mass it claims in a region of typical "
                 "outputs: is a constant missing, or should log_z be None?"
             )
         found.append(

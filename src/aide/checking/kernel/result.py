@@ -3,8 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from aide.checking.kernel.laws import LawTest
 from aide.checking.kernel.start import Start
+from aide.reporting.figures import plot_p_values
+from aide.reporting.numbers import p_value as p_text
+from aide.reporting.result import Result
 
 CLAIMS = {
     "reversible": ("reversible", "is reversible for this density", "is not reversible for it"),
@@ -18,11 +23,10 @@ CANNOT_SEE = (
 
 
 @dataclass(frozen=True, repr=False)
-class KernelCheck:
+class KernelCheck(Result):
     """The outcome of `aide.check_kernel`.
 
     Attributes:
-        verdict: `passed`, `rejected` or `inconclusive`.
         p_value: Chance of so large a deviation if all laws hold, over all functions and laws.
         false_alarm: The p-value below which a kernel is rejected.
         reversal: The test of detailed balance, or of the claimed reversal; `None` if none is
@@ -33,7 +37,6 @@ class KernelCheck:
         name: The kernel.
     """
 
-    verdict: str
     p_value: float
     false_alarm: float
     reversal: LawTest | None
@@ -41,6 +44,13 @@ class KernelCheck:
     start: Start
     num_runs: int
     name: str
+
+    @property
+    def verdict(self) -> str:
+        """`passed`, `rejected` or `inconclusive` (from a start that would not have shown much)."""
+        if self.p_value < self.false_alarm:
+            return "rejected"
+        return "passed" if self.start.flaw is None else "inconclusive"
 
     @property
     def passed(self) -> bool:
@@ -53,27 +63,27 @@ class KernelCheck:
         return (self.invariance,) if self.reversal is None else (self.reversal, self.invariance)
 
     def rows(self) -> list[tuple[str, str]]:
-        """Name and text of every line below the headline."""
+        """Name and text of every line below the headline, notes apart."""
         found = [(CLAIMS[test.law][0], self._words(test)) for test in self.tests]
         start = self.start
-        found.append(
-            (
-                "runs",
-                f"{self.num_runs:,}, worth {start.effective_runs:,.0f} draws from "
-                f"the density; {start.moved:.0%} of the steps moved",
-            )
-        )
+        text = f"{self.num_runs:,}, worth {start.effective_runs:,.0f} draws from the density"
+        found.append(("runs", f"{text}; {start.moved:.0%} of the steps moved"))
         if start.flaw is not None:
-            found.append(
-                ("start", f"{start.flaw}: use a start closer to the density and wider than it")
-            )
-        if start.moved == 0.0:
-            found.append(("note", "the kernel never moved: every density is invariant then"))
+            flaw = f"{start.flaw}: use a start closer to the density and wider than it"
+            found.append(("start", flaw))
         if self.verdict == "rejected":
             found.append(("causes", self._causes()))
-        if self.reversal is None:
-            found.append(("note", "no reversal was claimed, so none was tested"))
         return [*found, ("reading", CANNOT_SEE)]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a pass does not say here."""
+        found = []
+        if self.start.moved == 0.0:
+            found.append("the kernel never moved: every density is invariant then")
+        if self.reversal is None:
+            found.append("no reversal was claimed, so none was tested")
+        return tuple(found)
 
     def _causes(self) -> str:
         limit = self.false_alarm / len(self.tests)
@@ -92,34 +102,34 @@ class KernelCheck:
         _, right, wrong = CLAIMS[test.law]
         if test.p_value < self.false_alarm / len(self.tests):
             seen = f"{test.z:+.1f} standard errors in {test.function}"
-            return f"{wrong}: {_show(test.p_value)}, {seen}"
-        return f"nothing against '{right}' ({_show(test.p_value)})"
+            return f"{wrong}: {p_text(test.p_value)}, {seen}"
+        return f"nothing against '{right}' ({p_text(test.p_value)})"
 
     @property
     def headline(self) -> str:
         """One line."""
-        rate = f"false alarms: {self.false_alarm:g}"
-        return (
-            f"Kernel check of {self.name}: {self.verdict.upper()}, {_show(self.p_value)}   ({rate})"
-        )
+        outcome = f"{self.verdict.upper()}, {p_text(self.p_value)}"
+        return f"Kernel check of {self.name}: {outcome}   (false alarms: {self.false_alarm:g})"
 
-    def __repr__(self) -> str:
-        lines = [f"  {name:<12} {text}" for name, text in self.rows()]
-        return "\n".join([self.headline, *lines])
+    def numbers(self) -> dict[str, Any]:
+        """The numbers, by name."""
+        return {
+            "p_value": self.p_value,
+            "false_alarm": self.false_alarm,
+            "num_runs": self.num_runs,
+            "effective_runs": self.start.effective_runs,
+            "moved": self.start.moved,
+        }
 
-    def __rich__(self) -> Any:
-        from rich.markup import escape
-        from rich.table import Table
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary per law."""
+        return [
+            {"law": test.law, "p_value": test.p_value, "z": test.z, "function": test.function}
+            for test in self.tests
+        ]
 
-        colour = {"passed": "green", "rejected": "red"}.get(self.verdict, "yellow")
-        title = f"[{colour}]{escape(self.headline)}[/]"
-        table = Table(title=title, title_justify="left", show_header=False)
-        table.add_column(no_wrap=True)
-        table.add_column()
-        for name, text in self.rows():
-            table.add_row(name, escape(text))
-        return table
-
-
-def _show(p_value: float) -> str:
-    return "p < 1e-300" if p_value < 1e-300 else f"p = {p_value:.2g}"
+    def draw(self, panels: np.ndarray) -> None:
+        """The p-value of every law."""
+        level = self.false_alarm / len(self.tests)
+        names = [CLAIMS[test.law][0] for test in self.tests]
+        plot_p_values(panels[0], names, [test.p_value for test in self.tests], level)

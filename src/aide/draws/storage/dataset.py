@@ -2,17 +2,18 @@
 
 import hashlib
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import jax
 import numpy as np
 
 from aide._core.identity import Identity
-from aide.draws.draws import Draws, Range, Side
+from aide._core.roles import Role
+from aide.draws.draws import Draws, Range
+from aide.draws.sides import Runs, Side
 from aide.draws.storage.kept import Kept
 
-_ROLES = ("gold", "target")
 _SETTINGS, _VALUES, _CHECKSUM = "aide_settings", "aide_values", "aide_checksum"
 
 
@@ -30,7 +31,8 @@ def dataset_of(header: Draws, sides: tuple[Kept, Kept]) -> Any:
 
     data: dict[str, Any] = {}
     templates = []
-    for name, other, side in zip(_ROLES, _ROLES[::-1], sides, strict=True):
+    for role, side in zip(Role, sides, strict=True):
+        name, other = role.word, role.other.word
         run = f"{name}_run"
         data[f"log_xi_{name}_at_{name}"] = ((run, f"{name}_own_trace"), side.own)
         data[f"log_xi_{other}_at_{name}"] = ((run, f"{other}_meta_at_{name}"), side.cross)
@@ -59,7 +61,8 @@ def kept_in(dataset: Any) -> tuple[Draws, tuple[Kept, Kept]]:
     settings = json.loads(dataset.attrs[_SETTINGS])
     templates = iter(json.loads(dataset.attrs[_VALUES]))
     sides = []
-    for name, other in zip(_ROLES, _ROLES[::-1], strict=True):
+    for role in Role:
+        name, other = role.word, role.other.word
         trees = [
             _fill(next(templates), lambda i, n=name, k=kind: np.asarray(dataset[f"{n}_{k}{i}"]))
             for kind in ("value", "first")
@@ -76,17 +79,13 @@ def kept_in(dataset: Any) -> tuple[Draws, tuple[Kept, Kept]]:
 
 def draws_of(header: Draws, sides: tuple[Kept, Kept]) -> Draws:
     """All runs, with the meta-runs that all of them have."""
-    whole = [side.side(0, side.num_runs) or Side(side.own, side.cross) for side in sides]
-    gold, target = whole
-    columns = {
-        "num_meta_gold": (gold.own, target.cross),
-        "num_meta_target": (target.own, gold.cross),
-    }
-    metas = {
-        name: min([getattr(header, name), *(table.shape[1] for table in tables if len(table))])
-        for name, tables in columns.items()
-    }
-    return replace(header, gold=gold, target=target, **metas)
+    gold, target = (side.side(0, side.num_runs) or Runs(side.own, side.cross) for side in sides)
+    draws = header.with_runs(gold, target)
+    for role in Role:
+        tables = (draws.side(role).own, draws.side(role.other).cross)
+        most = min([draws.side(role).num_meta, *(t.shape[1] for t in tables if len(t))])
+        draws = draws.with_num_meta(role, most)
+    return draws
 
 
 def check_no_nan(name: str, side: Kept) -> None:
@@ -110,42 +109,44 @@ def _is_savable(values: Any) -> bool:
 
 
 def _settings(header: Draws) -> str:
-    identities = [None if one is None else asdict(one) for one in header.identities]
+    """What is not in the arrays, as JSON: facts of both sides are pairs (gold, target)."""
+    sides = header.sides
     settings = {
-        "num_meta": [header.num_meta_gold, header.num_meta_target],
-        "names": header.names,
-        "log_z": header.log_z,
-        "tractable": header.tractable,
+        "num_meta": [side.num_meta for side in sides],
+        "names": [side.name for side in sides],
+        "log_z": [side.log_z for side in sides],
+        "tractable": [side.tractable for side in sides],
         "key_data": header.key_data,
         "first_run": header.first_run,
-        "identities": identities,
+        "identities": [None if side.identity is None else asdict(side.identity) for side in sides],
         "pooled": header.pooled,
     }
     return json.dumps(settings)
 
 
 def _header(settings: dict[str, Any]) -> Draws:
-    none = Side(np.empty((0, 0)), np.empty((0, 0)))
-    identities = [
-        None
-        if one is None
-        else Identity(one["kind"], one["digest"], one["facts"], tuple(one["unseen"]))
-        for one in settings["identities"]
-    ]
-    pooled = tuple(Range(tuple(key), first, num) for key, first, num in settings["pooled"])
-    return Draws(
-        gold=none,
-        target=none,
-        num_meta_gold=settings["num_meta"][0],
-        num_meta_target=settings["num_meta"][1],
-        names=tuple(settings["names"]),
-        log_z=tuple(settings["log_z"]),
-        tractable=tuple(settings["tractable"]),
-        key_data=tuple(settings["key_data"]),
-        first_run=settings["first_run"],
-        identities=(identities[0], identities[1]),
-        pooled=pooled,
+    gold, target = (
+        Side(
+            np.empty((0, 0)),
+            np.empty((0, 0)),
+            role=role,
+            num_meta=settings["num_meta"][role],
+            name=settings["names"][role],
+            log_z=settings["log_z"][role],
+            tractable=settings["tractable"][role],
+            identity=_identity(settings["identities"][role]),
+        )
+        for role in Role
     )
+    pooled = tuple(Range(tuple(key), first, num) for key, first, num in settings["pooled"])
+    key_data = tuple(settings["key_data"])
+    return Draws(gold, target, key_data, settings["first_run"], pooled)
+
+
+def _identity(one: dict[str, Any] | None) -> Identity | None:
+    if one is None:
+        return None
+    return Identity(one["kind"], one["digest"], one["facts"], tuple(one["unseen"]))
 
 
 def _checksum(dataset: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from aide.draws.draws import Side
+from aide.draws.sides import Runs
 
 
 @dataclass(frozen=True)
@@ -18,13 +18,13 @@ class Kept:
     what another would draw.
 
     Attributes:
-        own: See `Side`; NaN where nothing was drawn yet.
+        own: See `Runs`; NaN where nothing was drawn yet.
         cross: The same.
         num_own: How many columns of `own` each run has.
         num_cross: The same of `cross`.
         values: The outputs of the first runs, stacked, or `None`.
         first: The output of the first run.
-        fingerprints: Those of the first runs (see `Side`), or `None`.
+        fingerprints: Those of the first runs (see `Runs`), or `None`.
     """
 
     own: np.ndarray
@@ -51,8 +51,8 @@ class Kept:
         return int(self.num_own.sum()), int(self.num_cross.sum()), self.num_values
 
     @staticmethod
-    def of(side: Side) -> "Kept":
-        """All runs of a side, which have the same number of columns."""
+    def of(side: Runs) -> "Kept":
+        """All runs of one algorithm, which have the same number of columns."""
         num, own, cross = side.num_runs, side.own.shape[1], side.cross.shape[1]
         counts = np.full(num, own), np.full(num, cross)
         return Kept(side.own, side.cross, *counts, side.values, side.first, side.fingerprints)
@@ -62,7 +62,7 @@ class Kept:
         steps = (np.diff(self.num_own) != 0) | (np.diff(self.num_cross) != 0)
         return (*(np.flatnonzero(steps) + 1).tolist(), self.num_runs, self.num_values)
 
-    def side(self, begin: int, end: int) -> Side | None:
+    def side(self, begin: int, end: int) -> Runs | None:
         """What is known of these runs alike; `None` if some of them are not there."""
         if end > self.num_runs or begin >= end:
             return None
@@ -72,7 +72,7 @@ class Kept:
             values = jax.tree.map(lambda a: a[begin:end], self.values)
         first, prints = self.first if begin == 0 else None, self.fingerprints
         prints = None if prints is None or end > prints.size else prints[begin:end]
-        return Side(self.own[begin:end, :own], self.cross[begin:end, :cross], values, first, prints)
+        return Runs(self.own[begin:end, :own], self.cross[begin:end, :cross], values, first, prints)
 
     def without_cross(self) -> "Kept":
         """The same for another algorithm on the other side."""
@@ -80,7 +80,7 @@ class Kept:
             self, cross=np.empty((self.num_runs, 0)), num_cross=np.zeros(self.num_runs, int)
         )
 
-    def with_runs(self, sides: Sequence[Side], keep_values: bool) -> "Kept":
+    def with_runs(self, sides: Sequence[Runs], keep_values: bool) -> "Kept":
         """The same with runs 0, 1, … as these sides have them, where that is more."""
         num = sum(side.num_runs for side in sides)
         rows = max(num, self.num_runs)
@@ -107,7 +107,7 @@ class Kept:
             new = self.fingerprints
         return Kept(own, cross, num_own, num_cross, values, first, new)
 
-    def _values_with(self, sides: Sequence[Side]) -> Any:
+    def _values_with(self, sides: Sequence[Runs]) -> Any:
         known = [side.values for side in sides]
         until = next((i for i, values in enumerate(known) if values is None), len(known))
         num = sum(side.num_runs for side in sides[:until])

@@ -28,9 +28,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from aide._core.roles import GOLD
 from aide.draws.draws import Draws
 from aide.estimation.interval import FALSE_ALARM, confidence_limit
-from aide.estimation.quantities import terms_of
+from aide.estimation.terms import Metas, Terms, log_z_shift, terms_of
 
 MOST_STAKE = 0.9
 """Share of the capital that a bet against Bennett's identity may risk."""
@@ -64,30 +65,29 @@ class Integrands(NamedTuple):
         )
 
 
-def log_ratio(draws: Draws, num_gold: int, num_target: int) -> LogRatio | None:
-    r"""$\ell$ from the first `num_*` traces of each algorithm; `None` if a $Z$ is unknown."""
-    gold_z, target_z = draws.log_z
-    if gold_z is None or target_z is None:
+def log_ratio(draws: Draws, metas: Metas | None = None) -> LogRatio | None:
+    r"""$\ell$ from all M traces of each algorithm or the first `metas`.
+
+    `None` if a $Z$ is unknown.
+    """
+    shift = log_z_shift(draws, GOLD)
+    if shift is None:
         return None
-    shift = target_z - gold_z
-    return LogRatio(
-        draws.gold.kept(num_gold) - draws.gold.scored(num_target) + shift,
-        draws.target.scored(num_gold) - draws.target.kept(num_target) + shift,
-    )
+    terms = terms_of(draws, metas)
+    return LogRatio(terms.gold + shift, -terms.target + shift)
 
 
-def calm_terms(draws: Draws) -> tuple[np.ndarray, np.ndarray]:
+def calm_terms(draws: Draws) -> Terms:
     r"""Terms at gold and at target draws whose means add up to $E[\hat D]$, with little noise.
 
     $\ell\tanh(\ell/2)$ at both if $Z$ is known on both sides. It lies between 0 and $|\ell|$: tails
     are no heavier than those of AIDE's own terms $\ell$ and $-\ell$, as they can be with a fitted
     coefficient. Otherwise AIDE's own.
     """
-    metas = draws.num_meta_gold, draws.num_meta_target
-    ratio = log_ratio(draws, *metas)
+    ratio = log_ratio(draws)
     if ratio is None:
         return terms_of(draws)
-    return ratio.gold * np.tanh(ratio.gold / 2), ratio.target * np.tanh(ratio.target / 2)
+    return Terms(ratio.gold * np.tanh(ratio.gold / 2), ratio.target * np.tanh(ratio.target / 2))
 
 
 def calm_limits(draws: Draws, level: float) -> tuple[float, float]:

@@ -14,9 +14,10 @@ import jax
 import numpy as np
 
 from aide._core.numerics import row_log_mean_exp
-from aide.draws.draws import Draws, Side
-from aide.estimation.quantities import is_tractable
+from aide._core.roles import GOLD, TARGET, Role
+from aide.draws.draws import Draws
 from aide.estimation.sandwich.balance import LogRatio, log_ratio
+from aide.estimation.terms import Metas, is_tractable
 
 
 class Recipe(NamedTuple):
@@ -45,41 +46,36 @@ class Recipe(NamedTuple):
 def find_recipes(draws: Draws) -> list[Recipe]:
     """From samples and guesses alone, and, if $Z$ is known on both sides, balanced."""
     values = (draws.gold.values, draws.target.values)
-    metas = (draws.num_meta_gold, draws.num_meta_target)
-    exact = (is_tractable(draws, "gold"), is_tractable(draws, "target"))
-    fresh = [side.own.shape[1] - 1 for side in (draws.gold, draws.target)]
-    most = [min(number, meta) for number, meta in zip(fresh, metas, strict=True)]
-    plain = Recipe(values, _guess(draws, (0, 0), (most[0], most[1]), exact), None)
-    num_balance = [
-        meta if known else (meta + 1) // 2 for meta, known in zip(metas, exact, strict=True)
-    ]
-    ratio = log_ratio(draws, num_balance[0], num_balance[1])
-    if ratio is None:
-        return [plain]
-    first = (num_balance[0], num_balance[1])
-    guess = _guess(draws, first, (metas[0] - first[0], metas[1] - first[1]), exact)
-    return [plain, Recipe(values, guess, ratio)]
+    exact = {role: is_tractable(draws, role) for role in Role}
+    plain = {side.role: (0, min(side.own.shape[1] - 1, side.num_meta)) for side in draws.sides}
+    found = [Recipe(values, _guess(draws, plain, exact), None)]
+    balance = Metas(*(s.num_meta if exact[s.role] else (s.num_meta + 1) // 2 for s in draws.sides))
+    ratio = log_ratio(draws, balance)
+    if ratio is not None:
+        rest = {s.role: (balance[s.role], s.num_meta - balance[s.role]) for s in draws.sides}
+        found.append(Recipe(values, _guess(draws, rest, exact), ratio))
+    return found
 
 
 def _guess(
-    draws: Draws, first: tuple[int, int], nums: tuple[int, int], exact: tuple[bool, bool]
+    draws: Draws, traces: dict[Role, tuple[int, int]], exact: dict[Role, bool]
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    r"""$s$ at gold and target draws, from `nums` traces after the `first` ones.
+    r"""$s$ at gold and target draws; `traces` says after how many traces how many are used.
 
-    Among an algorithm's own scores column 0 is the real trace, so those without `first` skip it.
+    Among an algorithm's own scores column 0 is the real trace, so those that begin there skip it.
     """
-    if any(num < 1 and not known for num, known in zip(nums, exact, strict=True)):
+    if any(traces[role][1] < 1 and not exact[role] for role in Role):
         return None
 
-    def scores(side: Side, own: bool, role: int) -> np.ndarray:
-        columns = side.own if own else side.cross
-        if exact[role]:
+    def scores(at: Role, by: Role) -> np.ndarray:
+        """By one algorithm, at the outputs of the same or of the other one."""
+        columns = draws.side(at).own if at is by else draws.side(at).cross
+        if exact[by]:
             return columns[:, 0]
-        begin = max(first[role], 1) if own else first[role]
-        return row_log_mean_exp(columns[:, begin : begin + nums[role]])
+        first, num = traces[by]
+        begin = max(first, 1) if at is by else first
+        return row_log_mean_exp(columns[:, begin : begin + num])
 
     with np.errstate(invalid="ignore"):
-        return (
-            scores(draws.gold, True, 0) - scores(draws.gold, False, 1),
-            scores(draws.target, False, 0) - scores(draws.target, True, 1),
-        )
+        gold, target = (scores(at, GOLD) - scores(at, TARGET) for at in Role)
+    return gold, target

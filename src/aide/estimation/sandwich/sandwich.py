@@ -1,21 +1,25 @@
 r"""The sandwich: lower ≤ D ≤ upper with one confidence statement."""
 
-from typing import NamedTuple
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 from aide.draws.draws import Draws
-from aide.draws.repeats import rests_on_one_density
-from aide.estimation.quantities import is_tractable
 from aide.estimation.sandwich.balance import calm_limits
 from aide.estimation.sandwich.lower_bound import lower_terms
 from aide.estimation.sandwich.recipe import find_recipes
+from aide.estimation.terms import are_tractable, rests_on_one_density
+from aide.reporting.figures import plot_limits
+from aide.reporting.numbers import short
+from aide.reporting.result import Result
 
 MIN_RUNS = 50
 """With fewer runs per side a classifier has too little to learn from."""
 
 
-class Sandwich(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Sandwich(Result):
     r"""$lower \le D \le upper$ holds with probability `level`, both ends together.
 
     Attributes:
@@ -32,13 +36,61 @@ class Sandwich(NamedTuple):
     exact: bool
     saturated: bool
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Lower and upper."""
+        return self.lower, self.upper
+
+    @property
+    def headline(self) -> str:
+        """Both limits."""
+        limits = f"{short(self.lower)} ≤ divergence ≤ {short(self.upper)}"
+        return f"{limits} ({100 * self.level:g}%)"
+
+    @property
+    def words(self) -> str:
+        """Both limits, and where they come from if that is worth a word."""
+        if self.lower > self.upper:
+            return f"{self.headline}: impossible, so by chance or because a density is wrong"
+        if self.exact:
+            return f"{self.headline}; both densities are known"
+        if self.saturated:
+            return f"{self.headline}; the number of runs limits the lower end"
+        return self.headline
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Where the limits come from."""
+        lower = "the same, both densities are known" if self.exact else "a classifier"
+        return [("above", "AIDE's estimate"), ("below", lower)]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What holds the limits back."""
+        if self.lower > self.upper:
+            return ("Impossible: by chance, or because a density is wrong.",)
+        return ("The number of runs limits the lower end.",) if self.saturated else ()
+
+    def numbers(self) -> dict[str, Any]:
+        """All of it."""
+        return asdict(self)
+
+    def draw(self, panels: np.ndarray) -> None:
+        """The interval."""
+        plot_limits(panels[0], ["sandwich"], [(self.lower, self.upper)], [np.nan])
+        panels[0].set_xlabel("divergence (nats)")
+
 
 def find_sandwich(draws: Draws, level: float) -> Sandwich:
-    """See `Estimate.sandwich`."""
+    r"""Limits that hold together with probability `level`, each with half of what is left.
+
+    Above, the calm limit of AIDE's bound; below, held-out terms of a classifier, or the calm limit
+    if both algorithms are tractable. Nothing is known ($0 \le D \le \infty$) where all terms rest
+    on one density.
+    """
     if rests_on_one_density(draws):  # the terms say nothing about the samplers
         return Sandwich(0.0, np.inf, level, False, False)
     lower, upper = calm_limits(draws, level)
-    if is_tractable(draws, "gold") and is_tractable(draws, "target"):
+    if are_tractable(draws):
         return Sandwich(lower, upper, level, True, False)
     reason = what_is_missing(draws)
     if reason:
@@ -48,13 +100,19 @@ def find_sandwich(draws: Draws, level: float) -> Sandwich:
     return Sandwich(max(found.limit(each), 0.0), upper, level, False, found.saturated)
 
 
+def is_closed_form(draws: Draws) -> bool:
+    """Whether the sandwich is a formula, which trains nothing."""
+    few = min(side.num_runs for side in draws.sides) < 2
+    return not few and are_tractable(draws) and not rests_on_one_density(draws)
+
+
 def what_is_missing(draws: Draws) -> str:
     """What a lower bound from samples lacks, in words; empty if nothing."""
-    if draws.gold.values is None or draws.target.values is None:
+    if any(side.values is None for side in draws.sides):
         return (
             "a lower bound needs the outputs, which were not kept: estimate with keep_values=True."
         )
-    fewest = min(draws.gold.num_runs, draws.target.num_runs)
+    fewest = min(side.num_runs for side in draws.sides)
     if fewest < MIN_RUNS:
         return (
             f"a lower bound needs at least {MIN_RUNS} runs on both sides, got {fewest}: raise "

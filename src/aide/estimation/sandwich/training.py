@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from aide._core.roles import Role
 from aide.estimation.sandwich.classifier import Logit, fit_logits
 from aide.estimation.sandwich.features import Features, choose_features
 from aide.estimation.sandwich.legendre import Pair
@@ -24,7 +25,7 @@ class Trained(NamedTuple):
 
     def __call__(self, recipe: Recipe) -> Pair:
         """Log odds at the gold and at the target outputs."""
-        gold, target = (_inputs(self.features, self.limits, recipe, role) for role in (0, 1))
+        gold, target = (_inputs(self.features, self.limits, recipe, role) for role in Role)
         return self.logit(*gold), self.logit(*target)
 
 
@@ -33,13 +34,13 @@ def train(recipe: Recipe, rows_per_feature: int, penalties: tuple[float, ...]) -
     both = jax.tree.map(lambda *leaves: np.concatenate(leaves), *recipe.values)
     features = choose_features(both, sum(recipe.nums) // rows_per_feature)
     limits = _limits(recipe.guess)
-    gold, target = (_inputs(features, limits, recipe, role) for role in (0, 1))
+    gold, target = (_inputs(features, limits, recipe, role) for role in Role)
     fitted = fit_logits((gold[0], target[0]), (gold[1], target[1]), penalties)
     return [Trained(features, limits, logit) for logit in fitted]
 
 
 def _inputs(
-    features: Features, limits: tuple[float, float], recipe: Recipe, role: int
+    features: Features, limits: tuple[float, float], recipe: Recipe, role: Role
 ) -> tuple[np.ndarray, np.ndarray]:
     """Features and offset at the outputs of one algorithm."""
     rows = features(recipe.values[role])

@@ -1,18 +1,33 @@
-"""Warnings about an estimate, in words a person can act on."""
+"""What to keep in mind about an estimate, in sentences a person can act on.
+
+Another note is one more function here, and a line in `find_notes`.
+"""
 
 import numpy as np
 
-from aide.draws.repeats import find_repeats
+from aide._core.roles import GOLD, TARGET, Role
+from aide.draws.sides import Side
 from aide.estimation.interval import FALSE_ALARM, FEW_RUNS, MOST_SKEWED, skewness
 from aide.estimation.summary import Estimate
 from aide.estimation.tails import HEAVY_TAIL, MIN_RUNS, pareto_shape
+from aide.estimation.terms import rests_on_one_density
+
+NAMES = {GOLD: "gold standard", TARGET: "target"}
 
 
-def find_cautions(estimate: Estimate) -> tuple[str, ...]:
-    """All warnings that apply."""
-    found = [*_infinities(estimate), *_tails(estimate), *_few_runs(estimate)]
-    found += find_repeats(estimate.draws)
-    return (*found, *_loose(estimate), *_below_zero(estimate), *_contradiction(estimate))
+def find_notes(estimate: Estimate) -> tuple[str, ...]:
+    """All notes that apply."""
+    kinds = (
+        _infinities,
+        _tails,
+        _few_runs,
+        _repeats,
+        _one_density,
+        _loose,
+        _below_zero,
+        _contradiction,
+    )
+    return tuple(note for kind in kinds for note in kind(estimate))
 
 
 def is_impossible(estimate: Estimate) -> bool:
@@ -22,7 +37,7 @@ def is_impossible(estimate: Estimate) -> bool:
     whatever their tails: $E_G[e^{-\ell}] \le 1$ and $E_T[e^{\ell}] \le 1$, so that
     $e^{-n\hat D}$, a product of such terms to powers of at most 1, has a mean of at most 1.
     """
-    fewest = min(estimate.gold_terms.size, estimate.target_terms.size)
+    fewest = min(side.num_runs for side in estimate.draws.sides)
     return bool(estimate.value * fewest <= np.log(FALSE_ALARM))
 
 
@@ -42,10 +57,8 @@ def _below_zero(estimate: Estimate) -> list[str]:
 
 def _infinities(estimate: Estimate) -> list[str]:
     found = []
-    for of, by, terms in (
-        ("gold standard", "target", estimate.gold_terms),
-        ("target", "gold standard", estimate.target_terms),
-    ):
+    for role in Role:
+        of, by, terms = NAMES[role], NAMES[role.other], estimate.terms.at(role)
         num = int(np.isinf(terms).sum())
         if num:
             found.append(
@@ -58,7 +71,8 @@ def _infinities(estimate: Estimate) -> list[str]:
 
 def _tails(estimate: Estimate) -> list[str]:
     found = []
-    for name, terms in (("gold", estimate.gold_terms), ("target", estimate.target_terms)):
+    for role in Role:
+        name, terms = role.word, estimate.terms.at(role)
         if np.isinf(terms).any() or terms.std() < 1e-9:
             continue
         shape = pareto_shape(terms) if terms.size >= MIN_RUNS else -np.inf
@@ -78,7 +92,7 @@ def _tails(estimate: Estimate) -> list[str]:
 
 
 def _few_runs(estimate: Estimate) -> list[str]:
-    fewest = min(estimate.gold_terms.size, estimate.target_terms.size)
+    fewest = min(side.num_runs for side in estimate.draws.sides)
     if fewest == 1:
         return ["A single run has no standard error: use num_gold and num_target of 2 or more."]
     if fewest < FEW_RUNS:
@@ -89,23 +103,54 @@ def _few_runs(estimate: Estimate) -> list[str]:
     return []
 
 
+def _repeats(estimate: Estimate) -> list[str]:
+    found = []
+    for side in estimate.draws.sides:
+        different, num = num_different(side), side.num_runs
+        if different is not None and different < num:
+            factor = np.sqrt(1 + num / different)
+            found.append(
+                f"The {num} outputs of the {NAMES[side.role]} are only {different} different ones. "
+                "If it draws from a stored list, runs are not independent: the standard error is "
+                f"about {factor:.1f} times too small, and no limit holds. Use every stored draw "
+                "once."
+            )
+    return found
+
+
+def num_different(side: Side) -> int | None:
+    """How many different outputs there are; `None` if they are not real or were not compared."""
+    return None if side.fingerprints is None else np.unique(side.fingerprints).size
+
+
+def _one_density(estimate: Estimate) -> list[str]:
+    if not rests_on_one_density(estimate.draws):
+        return []
+    return [
+        "Both algorithms state the same density at every output seen, so the estimate is 0 "
+        "whatever their samplers do: it shows that the densities agree there, not the outputs. "
+        "aide.check tests a sampler against its density."
+    ]
+
+
 def _loose(estimate: Estimate) -> list[str]:
     found = []
     advised = {advice.role for advice in estimate.advice}
-    for role, gap in zip(("gold", "target"), estimate.looseness, strict=True):
+    for role in Role:
+        gap = estimate.looseness.of(role)
         if gap is None or not np.isfinite(estimate.value):
             continue
         # What to do about it is said once, by the advice if there is one.
-        remedy = "." if role in advised else f": raise num_meta_{role}."
+        remedy = "." if role in advised else f": raise num_meta_{role.word}."
         if gap.value == np.inf:
             found.append(
-                f"Meta-inference of the {role} fails to explain some of its own outputs (log xi = "
-                f"-inf): the looseness is infinite{remedy}"
+                f"Meta-inference of the {role.word} fails to explain some of its own outputs (log "
+                f"xi = -inf): the looseness is infinite{remedy}"
             )
         elif gap.value > max(0.5 * estimate.value, 3 * gap.std_error, 0.05):
             found.append(
                 f"{gap.value:.2g} of the {estimate.value:.2g} nats may be due to meta-inference of "
-                f"the {role} at its own outputs, not to the outputs{remedy}"
+                f"the {role.word} at its own outputs, not to the outputs{remedy}"
             )
     return found
 
@@ -113,8 +158,7 @@ def _loose(estimate: Estimate) -> list[str]:
 def _contradiction(estimate: Estimate) -> list[str]:
     from aide.estimation.sandwich.balance import bridge_failure, log_ratio
 
-    draws = estimate.draws
-    ratio = log_ratio(draws, draws.num_meta_gold, draws.num_meta_target)
+    ratio = log_ratio(estimate.draws)
     failure = None if ratio is None else bridge_failure(ratio)
     if failure is None:
         return []

@@ -1,0 +1,106 @@
+"""The columns of a comparison. Another one is one more entry of `COLUMNS`."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from aide.comparing.closeness import Closeness, remedy
+from aide.estimation.summary import Estimate
+from aide.reporting.numbers import short, with_error
+
+
+class Entry(NamedTuple):
+    """One target, measured; `closeness` if there is a tolerance."""
+
+    name: str
+    estimate: Estimate
+    closeness: Closeness | None
+
+
+class Column(NamedTuple):
+    """One column.
+
+    Attributes:
+        title: What stands above.
+        text: The cell of an entry.
+        numbers: What the cell says, by name, for records.
+        applies: Whether it says anything about an entry; shown if it does about one.
+        is_text: Whether cells are words.
+    """
+
+    title: str
+    text: Callable[[Entry], str]
+    numbers: Callable[[Entry], dict[str, Any]]
+    applies: Callable[[Entry], bool] = lambda entry: True
+    is_text: bool = False
+
+
+def slack_of(estimate: Estimate) -> float | None:
+    """Looseness of both algorithms, each at its own outputs; `None` if it was not drawn."""
+    gaps = [gap.value for gap in estimate.looseness if gap is not None]
+    return float(max(sum(gaps), 0.0)) if gaps else None
+
+
+def verdict_of(entry: Entry) -> str:
+    """The outcome at the tolerance, and what to do if there is none."""
+    closeness = entry.closeness
+    if closeness is None:
+        return ""
+    if closeness.outcome == "within":
+        return f"within {closeness.tolerance:g}"
+    if closeness.outcome == "too far":
+        return f"too far: at least {short(closeness.lower, 2)}"
+    return f"undecided: {remedy(entry.estimate, closeness)}"
+
+
+def _divergence(entry: Entry) -> dict[str, Any]:
+    low, high = entry.estimate.interval()
+    value, std_error = entry.estimate.value, entry.estimate.std_error
+    return {"value": value, "std_error": std_error, "low": low, "high": high}
+
+
+def _separable(entry: Entry) -> bool:
+    return entry.estimate.gold_to_target.is_kl_bound
+
+
+def _cell(number: float | None, digits: int = 2) -> str:
+    return "–" if number is None else short(number, digits)
+
+
+def _judged(entry: Entry) -> dict[str, Any]:
+    lower = None if entry.closeness is None else entry.closeness.lower
+    outcome = None if entry.closeness is None else entry.closeness.outcome
+    return {"lower": lower, "verdict": outcome}
+
+
+COLUMNS = (
+    Column("target", lambda e: e.name, lambda e: {"target": e.name}, is_text=True),
+    Column(
+        "divergence ≤",
+        lambda e: with_error(e.estimate.value, e.estimate.std_error),
+        _divergence,
+    ),
+    Column(
+        "misses",
+        lambda e: _cell(e.estimate.gold_to_target.value if _separable(e) else None),
+        lambda e: {"gold_to_target": e.estimate.gold_to_target.value if _separable(e) else None},
+        _separable,
+    ),
+    Column(
+        "invents",
+        lambda e: _cell(e.estimate.target_to_gold.value if _separable(e) else None),
+        lambda e: {"target_to_gold": e.estimate.target_to_gold.value if _separable(e) else None},
+        _separable,
+    ),
+    Column(
+        "looseness",
+        lambda e: _cell(slack_of(e.estimate)),
+        lambda e: {"looseness": slack_of(e.estimate)},
+        lambda e: slack_of(e.estimate) is not None,
+    ),
+    Column(
+        "P off by ≤",
+        lambda e: f"{e.estimate.total_variation():.2f}",
+        lambda e: {"total_variation": e.estimate.total_variation()},
+    ),
+    Column("verdict", verdict_of, _judged, lambda e: e.closeness is not None, is_text=True),
+)

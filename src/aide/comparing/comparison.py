@@ -1,0 +1,117 @@
+"""What several targets have in common: a gold standard, and a table."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aide.comparing.closeness import LEVEL, Closeness
+from aide.comparing.columns import COLUMNS, Entry
+from aide.estimation.summary import Estimate
+from aide.reporting.figures import Layout, plot_limits
+from aide.reporting.grid import Grid
+from aide.reporting.result import Result
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Comparison(Result, Mapping[str, Estimate]):
+    """Estimates of several targets against one gold standard: a mapping from their names.
+
+    Attributes:
+        estimates: One `Estimate` per target; the gold standard's runs are the same in all.
+        tolerance: Nats that would do, or `None`.
+        closeness: Limits beside the tolerance, per target; empty without one.
+    """
+
+    estimates: Mapping[str, Estimate]
+    tolerance: float | None
+    closeness: Mapping[str, Closeness]
+
+    def __getitem__(self, name: str) -> Estimate:
+        return self.estimates[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.estimates)
+
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All targets, as the table has them."""
+        return tuple(Entry(n, e, self.closeness.get(n)) for n, e in self.estimates.items())
+
+    @property
+    def outcomes(self) -> dict[str, str]:
+        """`within`, `too far` or `undecided` for each target; empty without a tolerance."""
+        return {name: closeness.outcome for name, closeness in self.closeness.items()}
+
+    @property
+    def headline(self) -> str:
+        """How many targets, against whom, and how many are close enough."""
+        gold = next(iter(self.values())).draws.gold
+        num = "1 target" if len(self) == 1 else f"{len(self)} targets"
+        text = f"{num} against {gold.name}, divergence in nats"
+        if self.tolerance is None:
+            return text
+        within = sum(outcome == "within" for outcome in self.outcomes.values())
+        return f"{text}: {within} of {len(self)} within {self.tolerance:g}"
+
+    def grid(self) -> Grid:
+        """One line per target."""
+        entries = self.entries
+        columns = [column for column in COLUMNS if any(map(column.applies, entries))]
+        return Grid(
+            tuple(column.title for column in columns),
+            tuple(tuple(column.text(entry) for column in columns) for entry in entries),
+            tuple(self.outcomes.get(entry.name, "") for entry in entries),
+            frozenset(column.title for column in columns if column.is_text),
+        )
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary per target, with the same entries in all; limits at 95%."""
+        return [
+            {name: number for column in COLUMNS for name, number in column.numbers(entry).items()}
+            for entry in self.entries
+        ]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """How to read the table."""
+        unseen = max(share for one in self.values() for share in one.unseen(LEVEL))
+        found = [
+            (
+                "P off by",
+                "any probability computed from the target differs from the gold standard's by at "
+                "most this (95%)",
+            )
+        ]
+        if self.tolerance is not None:
+            text = f"the divergence is, {unseen:.1%} of the runs left out (95%)"
+            found.append((f"within {self.tolerance:g}", text))
+        text = f"outputs rarer than {100 * unseen:.2g}% may be missing"
+        return [*found, ("unseen", f"{text}; they could add any number of nats")]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Where there are notes; `comparison[name].notes` has them."""
+        noted = [name for name, estimate in self.items() if estimate.notes]
+        if not noted:
+            return ()
+        return (f"There are notes on {', '.join(noted)}: see comparison[name].notes.",)
+
+    def numbers(self) -> dict[str, Any]:
+        """The tolerance, and the gold standard."""
+        gold = next(iter(self.values())).draws.gold
+        return {"tolerance": self.tolerance, "gold": gold.name, "num_gold": gold.num_runs}
+
+    def layout(self) -> Layout:
+        """A line of its own for every target."""
+        return Layout(size=(6.4, 1.2 + 0.35 * len(self)))
+
+    def draw(self, panels: np.ndarray) -> None:
+        """The interval of every target, and the tolerance."""
+        limits = [estimate.interval(LEVEL) for estimate in self.values()]
+        values = [estimate.value for estimate in self.values()]
+        plot_limits(panels[0], list(self), limits, values, self.tolerance)
+        panels[0].set_xlabel("upper bound on the divergence (nats), 95%")

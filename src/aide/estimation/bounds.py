@@ -1,0 +1,82 @@
+r"""What follows about each direction and about $\log Z$, beside the sum that AIDE bounds."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from aide._core.roles import GOLD, TARGET, Role
+from aide.draws.draws import Draws
+from aide.estimation.means import Bracket, Mean, mean_of
+from aide.estimation.terms import Terms, is_tractable, log_z_shift, scores_at
+
+
+class Direction(NamedTuple):
+    r"""One direction of the divergence: a KL bound only if $Z$ is known on both sides.
+
+    Otherwise the value is shifted by an unknown constant that cancels in the sum.
+    """
+
+    value: float
+    std_error: float
+    is_kl_bound: bool
+    num_infinite: int
+
+
+class LogZBounds(NamedTuple):
+    r"""A two-sided bound, in expectation, on the unknown $\log Z$ of one algorithm.
+
+    If that algorithm's $\xi$ is $p(x, y)$, this is the log evidence $\log p(y)$.
+    """
+
+    of: Role
+    lower: Mean
+    upper: Mean
+
+
+class KlBounds(NamedTuple):
+    r"""Two-sided bounds on one direction each; `None` unless $p$ in $KL(q \| p)$ is tractable."""
+
+    gold_to_target: Bracket | None
+    target_to_gold: Bracket | None
+
+
+def direction_of(draws: Draws, terms: Terms, role: Role) -> Direction:
+    r"""$KL$ from the algorithm of `role` to the other: the mean of the terms at its outputs.
+
+    With both constants known they are taken off, so that each direction is a KL bound.
+    """
+    shift, mine = log_z_shift(draws, role), terms.at(role)
+    mean, infinite = mean_of(mine), int(np.isinf(mine).sum())
+    return Direction(mean.value + (shift or 0.0), mean.std_error, shift is not None, infinite)
+
+
+def log_z_bounds_of(draws: Draws, terms: Terms) -> LogZBounds | None:
+    r"""Evidence bounds, where exactly one of the two $\log Z$ is unknown."""
+    unknown = [side.role for side in draws.sides if side.log_z is None]
+    if len(unknown) != 1:
+        return None
+    role = unknown[0]
+    known = draws.side(role.other).log_z or 0.0
+    high, low = mean_of(terms.at(role)), mean_of(-terms.at(role.other))
+    lower, upper = (Mean(mean.value + known, mean.std_error) for mean in (low, high))
+    return LogZBounds(role, lower, upper)
+
+
+def kl_bounds_of(draws: Draws) -> KlBounds:
+    r"""Where $p$ is tractable and $Z$ known on both sides, $KL(q \| p)$ from both sides.
+
+    $KL(q \| p) = E_{x \sim q}[\log q(x) - \log p(x)]$, and at $x \sim q$ the own trace gives an
+    upper, pure `regenerate` draws a lower estimate of $\log q(x)$.
+    """
+    return KlBounds(_bracket(draws, GOLD), _bracket(draws, TARGET))
+
+
+def _bracket(draws: Draws, role: Role) -> Bracket | None:
+    """Of the direction from `role` to the other algorithm."""
+    own_z, other_z = draws.side(role).log_z, draws.side(role.other).log_z
+    fresh = draws.side(role).fresh()
+    if own_z is None or other_z is None or fresh is None or not is_tractable(draws, role.other):
+        return None
+    own, other = scores_at(draws, role)
+    exact = other - other_z + own_z
+    return Bracket(mean_of(fresh - exact), mean_of(own - exact))

@@ -1,0 +1,60 @@
+"""What meta-inference adds to the estimate, as far as the draws show it."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from aide._core.numerics import row_log_mean_exp
+from aide._core.roles import Role
+from aide.draws.draws import Draws
+from aide.draws.sides import Side
+from aide.estimation.means import Mean, mean_of
+
+
+class Looseness(NamedTuple):
+    r"""How loose meta-inference is, per algorithm, at the algorithm's own outputs.
+
+    The average gap between its upper and lower estimate of $\log q(x)$ there, which bounds what
+    meta-inference adds to the estimate at these outputs, in expectation. It says nothing about the
+    other algorithm's outputs (`cross_fall` does, if M > 1). 0 for tractable algorithms; `None` if
+    it was not drawn.
+    """
+
+    gold: Mean | None
+    target: Mean | None
+
+    def of(self, role: Role) -> Mean | None:
+        """That of one algorithm."""
+        return self[role]
+
+
+def looseness_of(draws: Draws) -> Looseness:
+    r"""Mean of $\log\hat\xi$ with the real trace less that from `regenerate` alone, M traces each.
+
+    `None` for an algorithm of which the one trace more was not drawn.
+    """
+
+    def gap(side: Side) -> Mean | None:
+        fresh = side.fresh()
+        return None if fresh is None else mean_of(side.kept() - fresh)
+
+    return Looseness(gap(draws.gold), gap(draws.target))
+
+
+def cross_fall(draws: Draws, role: Role) -> Mean | None:
+    r"""How far the bound fell from M/2 to M of `role` at the other algorithm's outputs.
+
+    $E[\log\hat\xi_M - \log\hat\xi_{M/2}]$ there, which is never negative: the second meter, for
+    what the looseness does not see. `None` with M = 1.
+    """
+    cross, num = draws.side(role.other).cross, draws.side(role).num_meta
+    half = num // 2
+    if half < 1:
+        return None
+    whole = row_log_mean_exp(cross[:, :num])
+    first = row_log_mean_exp(cross[:, :half])
+    second = row_log_mean_exp(cross[:, num - half : num])
+    found = whole > -np.inf  # where no trace explains the output, nothing has fallen yet
+    falls = np.zeros(whole.size)
+    falls[found] = whole[found] - 0.5 * (first[found] + second[found])
+    return mean_of(falls)

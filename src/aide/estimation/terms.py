@@ -1,0 +1,107 @@
+r"""The terms of the estimate, computed here and nowhere else.
+
+At an output $x$ of one algorithm, $\log\hat\xi_{own}(x) - \log\hat\xi_{other}(x)$, where $\hat\xi$
+averages $\xi$ over M traces; the algorithm's own average has the trace it really used among them.
+AIDE's estimate is the sum of their means over both algorithms' outputs.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from aide._core.roles import GOLD, TARGET, Role
+from aide.draws.draws import Draws
+
+ROUNDING = 1e-9
+"""Differences between log xi below this, relative to their size, are rounding."""
+
+
+class Scores(NamedTuple):
+    r"""$\log\hat\xi$ at the outputs of one algorithm: by itself, and by the other."""
+
+    own: np.ndarray
+    other: np.ndarray
+
+
+class Terms(NamedTuple):
+    """One number per run, at the gold standard's outputs and at the target's."""
+
+    gold: np.ndarray
+    target: np.ndarray
+
+    def at(self, role: Role) -> np.ndarray:
+        """Those at the outputs of one algorithm."""
+        return self[role]
+
+
+class Metas(NamedTuple):
+    """How many traces of each algorithm are averaged."""
+
+    gold: int
+    target: int
+
+
+def metas_of(draws: Draws) -> Metas:
+    """M of both algorithms."""
+    return Metas(draws.gold.num_meta, draws.target.num_meta)
+
+
+def scores_at(draws: Draws, role: Role, metas: Metas | None = None) -> Scores:
+    r"""$\log\hat\xi$ of both algorithms at the outputs of one, from the first M traces of each."""
+    number, side = metas or metas_of(draws), draws.side(role)
+    return Scores(side.kept(number[role]), side.scored(number[role.other]))
+
+
+def terms_of(draws: Draws, metas: Metas | None = None) -> Terms:
+    r"""AIDE's own terms: $\log\hat\xi_{own} - \log\hat\xi_{other}$ at gold and target outputs."""
+    scores = [scores_at(draws, role, metas) for role in (GOLD, TARGET)]
+    gold, target = (one.own - one.other for one in scores)
+    return Terms(gold, target)
+
+
+def log_z_shift(draws: Draws, role: Role) -> float | None:
+    r"""$\log Z_{other} - \log Z_{own}$: added to a term it gives a log ratio of densities.
+
+    `None` if a $Z$ is unknown.
+    """
+    own, other = draws.side(role).log_z, draws.side(role.other).log_z
+    return None if own is None or other is None else other - own
+
+
+def is_tractable(draws: Draws, role: Role) -> bool:
+    r"""Whether $\xi$ of the algorithm is a function of the output: $\xi = Z q(x)$.
+
+    Either the algorithm says so, or it was seen: two or more scores at every output, the own ones
+    and the other's, all equal to rounding. A $\xi$ that is random at a share of outputs above
+    `unseen_share` would have been seen to vary. One score per output says nothing.
+    """
+    own, cross = draws.side(role).own, draws.side(role.other).cross
+    if not draws.side(role).tractable and min(own.shape[1], cross.shape[1]) < 2:
+        return False
+    return all(
+        bool(np.isclose(scores, scores[:, :1], rtol=ROUNDING, atol=ROUNDING).all())
+        for scores in (own, cross)
+    )
+
+
+def are_tractable(draws: Draws) -> bool:
+    """Whether both algorithms are."""
+    return all(is_tractable(draws, role) for role in Role)
+
+
+def rests_on_one_density(draws: Draws) -> bool:
+    r"""Whether two different algorithms state the same $\log\xi$ at every output, up to a constant.
+
+    Then every term is the same number: the estimate is 0 however the outputs are distributed.
+    """
+    if draws.same_algorithm:
+        return False
+    signed, sizes = [], []
+    for role, sign in ((GOLD, 1.0), (TARGET, -1.0)):
+        own, other = scores_at(draws, role)
+        if not (np.isfinite(own).all() and np.isfinite(other).all()):
+            return False
+        signed.append(sign * (own - other))
+        sizes.append(np.maximum(1.0, np.maximum(abs(own), abs(other))))
+    terms, size = np.concatenate(signed), np.concatenate(sizes)
+    return bool(terms.size and (abs(terms - terms[0]) <= ROUNDING * size).all())

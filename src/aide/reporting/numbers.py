@@ -1,0 +1,62 @@
+"""Numbers as text: the formatters of all reports."""
+
+import numpy as np
+
+ROUNDING = 1e-9
+"""Numbers below this are shown as 0: they are rounding errors."""
+SMALLEST_P = 1e-12
+"""P-values below this are shown as such."""
+
+
+def with_error(value: float, std_error: float) -> str:
+    """`0.213 ± 0.012`: as many digits as the standard error justifies.
+
+    Terms that are all equal give `± 0`: so many runs showed no spread, which is no proof.
+    """
+    if not np.isfinite(value):
+        return "+inf" if value > 0 else "-inf"
+    if not np.isfinite(std_error):
+        return f"{value:.4g} ± ?"
+    if std_error < ROUNDING:
+        return f"{0.0 if abs(value) < ROUNDING else value:.4g} ± 0"
+    digits = int(max(1 - np.floor(np.log10(std_error)), 0))
+    if digits > 6:
+        return f"{value:.1e} ± {std_error:.1e}"
+    return f"{value:.{digits}f} ± {std_error:.{digits}f}"
+
+
+def short(value: float, digits: int = 3) -> str:
+    """A number in a few digits; infinities with their sign."""
+    if np.isinf(value):
+        return "+inf" if value > 0 else "-inf"
+    return f"{0.0 if abs(value) < ROUNDING else value:.{digits}g}"
+
+
+def interval(low: float, high: float) -> str:
+    """`0.19 to 0.24`."""
+    return f"{short(low)} to {short(high)}"
+
+
+def rounded_up(value: float) -> str:
+    """Two digits, rounded up: "to within" must hold."""
+    if value <= 0 or not np.isfinite(value):
+        return "1e-9" if value <= 0 else "+inf"
+    digits = 1 - int(np.floor(np.log10(value)))
+    return f"{np.ceil(value * 10**digits) / 10**digits:.2g}"
+
+
+def p_value(value: float) -> str:
+    """`p = 0.03`, or `p < 1e-12`."""
+    return f"p < {SMALLEST_P:g}" if value < SMALLEST_P else f"p = {value:.2g}"
+
+
+def factor(log_factor: float) -> str:
+    """A factor, given by its log, in a few characters however large it is."""
+    if abs(log_factor) < 600 or np.isinf(log_factor):
+        return f"{np.exp(log_factor):.3g}"
+    return f"1e{log_factor / np.log(10):+.0f}"
+
+
+def cell(value: float | None, form: str) -> str:
+    """A number in a table, in a format of Python's; a dash where there is none."""
+    return "–" if value is None or np.isnan(value) else format(value, form)

@@ -1,0 +1,108 @@
+"""The base of all results: what they say, and every way to show it."""
+
+import json
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from aide.reporting.data import as_csv, as_data
+from aide.reporting.figures import Layout, panels_of
+from aide.reporting.grid import Grid
+from aide.reporting.html import page_html
+from aide.reporting.page import Page
+from aide.reporting.terminal import page_rich
+from aide.reporting.text import page_text
+
+
+class Result(ABC):
+    """Something found out, with words about it.
+
+    Showing it is cheap and always the same: nothing is computed that trains or runs anything, and
+    nothing depends on what was asked before.
+    """
+
+    @property
+    def subject(self) -> str:
+        """What it is about, where the headline does not say."""
+        return ""
+
+    @property
+    @abstractmethod
+    def headline(self) -> str:
+        """One line."""
+
+    @abstractmethod
+    def rows(self) -> list[tuple[str, str]]:
+        """Name and text of every line below the headline, notes apart."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to keep in mind about it, in sentences."""
+        return ()
+
+    @property
+    def verdict(self) -> str | None:
+        """The outcome in a word or two, if there is one."""
+        return None
+
+    def grid(self) -> Grid | None:
+        """Lines of one kind, as a table between headline and rows."""
+        return None
+
+    def records(self) -> list[dict[str, Any]]:
+        """The numbers behind those lines: one dictionary each."""
+        return []
+
+    @abstractmethod
+    def numbers(self) -> dict[str, Any]:
+        """The numbers of the result as a whole, by name."""
+
+    def layout(self) -> Layout:
+        """Panels that `draw` needs."""
+        return Layout()
+
+    @abstractmethod
+    def draw(self, panels: np.ndarray) -> None:
+        """Draw it into matplotlib axes."""
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw it, into the given matplotlib axes or a new figure; return the figure."""
+        panels = panels_of(axes, self.layout())
+        self.draw(panels)
+        return panels[0].figure
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything it says, and the numbers behind it, as data that JSON can hold."""
+        found = {
+            "result": type(self).__name__,
+            "subject": self.subject,
+            "headline": self.headline,
+            "verdict": self.verdict,
+            "numbers": self.numbers(),
+            "records": self.records(),
+            "rows": self.rows(),
+            "notes": self.notes,
+        }
+        return as_data(found)
+
+    def to_json(self) -> str:
+        """The same as text; infinite numbers are the texts `inf` and `-inf`."""
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+
+    def to_csv(self) -> str:
+        """The records as comma-separated values; empty where there are none."""
+        return as_csv(self.records())
+
+    def _page(self) -> Page:
+        rows = [*self.rows(), *(("note", note) for note in self.notes)]
+        return Page.of(self.subject, self.headline, self.grid(), rows, self.verdict)
+
+    def __repr__(self) -> str:
+        return page_text(self._page())
+
+    def __rich__(self) -> Any:
+        return page_rich(self._page())
+
+    def _repr_html_(self) -> str:
+        return page_html(self._page())

@@ -1,0 +1,30 @@
+"""Results as rich tables. Texts are `rich.text.Text`: nothing is ever read as markup."""
+
+from typing import Any
+
+from aide.reporting.page import Page, colour_of
+
+
+def page_rich(page: Page) -> Any:
+    """Subject and headline, the table of lines, and the rows in two columns."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    parts: list[Any] = [Text(page.subject, "italic")] if page.subject else []
+    parts.append(Text(page.headline, f"bold {colour_of(page.verdict)}".strip()))
+    if page.grid is not None:
+        table = Table()
+        for index, title in enumerate(page.grid.titles):
+            table.add_column(Text(title), justify="left" if page.grid.is_text(index) else "right")
+        for line, verdict in zip(page.grid.lines, page.grid.verdicts, strict=True):
+            table.add_row(*map(Text, line), style=colour_of(verdict) or None)
+        parts.append(table)
+    if page.rows:
+        table = Table(show_header=False)
+        table.add_column(no_wrap=True)
+        table.add_column()
+        for name, text in page.rows:
+            table.add_row(Text(name), Text(text, "yellow" if name == "note" else ""))
+        parts.append(table)
+    return Group(*parts)
