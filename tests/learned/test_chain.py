@@ -12,7 +12,9 @@ import aide
 from aide.learned.chain import LearnedChain
 from aide.learned.mixture import JointMixture
 from aide.problems.distributions import Normal
-from aide.running import programs as engine
+from aide.running.chunks import Chunk
+from aide.running.map_runs import PreparedRuns
+from aide.running.programs import QUICK_OPTIONS
 
 
 def stated(size, noise_size, num_times=2, seed=0):
@@ -43,12 +45,10 @@ def test_chunks_change_nothing(x64):
     """One run at a time or three: XLA once computed other numbers for single runs."""
     chain, key = chain_of(10, aide.kernels.Mala(0.4), 300), jax.random.key(3)
     values = 0.4 + 0.8 * np.random.default_rng(0).normal(size=(3, 10))
-    example = (key, jnp.uint32(0), jax.ShapeDtypeStruct((10,), jnp.float64))
-    with engine.program_session():
-        program, arrays = engine.get_program(regenerate, chain, example)
-        rows = (np.arange(3, dtype=np.uint32), values)
-        report = lambda done: None
-        one, three = (engine.run_chunks(program, arrays, key, rows, n, report) for n in (1, 3))
+    row = (jax.ShapeDtypeStruct((), jnp.uint32), jax.ShapeDtypeStruct((10,), jnp.float64))
+    runs = PreparedRuns(regenerate, chain, key, row, what="the chain")
+    rows = (np.arange(3, dtype=np.uint32), values)
+    one, three = (runs.map(key, rows, Chunk(3, size)) for size in (1, 3))
     np.testing.assert_allclose(one, three, rtol=0, atol=1e-9)
 
 
@@ -64,7 +64,7 @@ class Named(eqx.Module):
 
 
 def quickly(operation):
-    return jax.jit(lambda *arguments: operation(*arguments), compiler_options=engine.QUICK_OPTIONS)
+    return jax.jit(lambda *arguments: operation(*arguments), compiler_options=QUICK_OPTIONS)
 
 
 def test_states_are_any_pytree(x64):

@@ -10,8 +10,11 @@ import numpy as np
 from scipy import special, stats
 
 import aide
-from aide.running.operations import Chunk, regenerate_runs
-from aide.running.programs import compile_quickly, program_session
+from aide._core.roles import GOLD
+from aide.running.choose import runner_of
+from aide.running.chunks import Chunk
+from aide.running.map_runs import ignore
+from aide.running.programs import compile_quickly
 from support import Z_MAX, z_score
 
 MAX_BINS = 8
@@ -103,12 +106,11 @@ def probe_z(draws, log_z=0.0):
 
 def point_z(entry, x, seed=0):
     r"""Law 1 at one point: $E_r[\xi] = Z\,q(x)$."""
-    num, report = entry.num_runs, lambda done: None
+    num, key = entry.num_runs, jax.random.key(seed)
     runs, values, chunk = np.arange(num), np.full(num, float(x)), Chunk(num, min(1000, num))
-    with compile_quickly(), jax.enable_x64(True), program_session():
-        log_xi = regenerate_runs(
-            jax.random.key(seed), 0, entry.algorithm, values, runs, runs[:1], False, chunk, report
-        )
+    with compile_quickly():
+        runner = runner_of(entry.algorithm)
+    log_xi = runner.regenerate(key, GOLD, values, runs, runs[:1], chunk, ignore, own=False)
     terms = np.exp(log_xi[:, 0] - entry.log_z - entry.log_q(x))
     if np.ptp(terms) < ROUNDING:  # the same number every time: it must be right, not just close
         return 0.0 if abs(terms[0] - 1.0) < ROUNDING else np.inf

@@ -18,7 +18,7 @@ from aide._core.distribution import sample_from
 from aide._core.random import as_key, derive, derive_keys
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_count
-from aide.running.programs import get_program, program_session, run_chunks
+from aide.running.map_runs import map_runs
 
 CHAINS = 2
 """The stream of keys for these chains; the runs of an estimate use 0 and 1."""
@@ -90,11 +90,9 @@ def diagnose(arviz: Any, states: np.ndarray, steps: Sequence[int]) -> Diagnostic
 def run_chains(key: Any, chain: Chain, num_steps: int, num_chains: int) -> np.ndarray:
     """States 1 to `num_steps` of ordinary chains: shape (chains, steps, coordinates)."""
     stream = jax.random.fold_in(as_key(key), CHAINS)
-    with jax.enable_x64(True), program_session():
-        program, arrays = get_program(_Path(num_steps), chain, (stream, jnp.uint32(0)))
-        rows = (np.arange(num_chains, dtype=np.uint32),)
-        size = program.chunk_size(num_chains)
-        states = run_chunks(program, arrays, stream, rows, size, lambda done: None)
+    rows = (np.arange(num_chains, dtype=np.uint32),)
+    what = "the kernel, its log density or the initial distribution"
+    states = map_runs(_Path(num_steps), chain, stream, rows, what=what)
     shape = (num_chains, num_steps, -1 if num_steps else 0)
     flat = [np.asarray(leaf, np.float64).reshape(shape) for leaf in jax.tree.leaves(states)]
     return np.concatenate(flat, axis=2)

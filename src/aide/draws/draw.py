@@ -1,27 +1,23 @@
 """The draw stage: run both algorithms, score every output with both."""
 
-from contextlib import ExitStack
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-import jax
-
-from aide._core.random import as_key
 from aide._core.roles import GOLD, TARGET
-from aide.draws.block import draw_block
 from aide.draws.draws import Draws
-from aide.draws.plan import ROLES, Plan
-from aide.draws.sides import Runs, join
+from aide.draws.known import check_first_runs, check_same, known_runs
+from aide.draws.plan import make_plan
+from aide.draws.request import Algorithm, make_request
+from aide.draws.stage import progress_of, run_plan
 from aide.draws.storage.checkpoint import Checkpoint
-from aide.draws.storage.dataset import check_savable
-from aide.running.programs import program_session
-from aide.running.progress import Progress
+from aide.running.threads import compile_all
 
 
 def draw(
     key: Any,
-    gold: Any,
-    target: Any,
+    gold: Algorithm,
+    target: Algorithm,
     *,
     num_gold: int = 500,
     num_target: int = 500,
@@ -35,6 +31,7 @@ def draw(
     checkpoint: str | Path | None = None,
     chunk_size: int | None = None,
     progress: bool | None = None,
+    executor: Executor | None = None,
 ) -> Draws:
     r"""Run `gold` and `target`; score each output with both (Algorithm 2 up to its last line).
 
@@ -63,44 +60,32 @@ def draw(
         chunk_size: Runs computed at a time; chosen to fit the cache. Never changes the numbers
             beyond rounding.
         progress: Show a progress bar; by default if the run takes long and a person watches.
+        executor: Runs blocks of runs elsewhere: any `concurrent.futures.Executor` (processes, Dask,
+            MPI). By default they run here, on all cores. The numbers are the same bits, and
+            progress counts whole blocks.
     """
-    plan = Plan(
-        key=as_key(key),
-        algorithms=(gold, target),
-        counts=(num_gold, num_target),
-        metas=(num_meta_gold, num_meta_target),
+    request = make_request(
+        key,
+        gold,
+        target,
+        num_gold=num_gold,
+        num_target=num_target,
+        num_meta_gold=num_meta_gold,
+        num_meta_target=num_meta_target,
         looseness=looseness,
         first_run=first_run,
         chunk_size=chunk_size,
         keep_values=keep_values,
     )
     file = None if checkpoint is None else Checkpoint(checkpoint)
-    known = plan.known(share, extend)
+    known = known_runs(request, share, extend)
     if file is not None and file.header is not None:
-        plan.check_same(f"the checkpoint {file.path}", file.header, ROLES)
-        known = file.stored
-    sides: tuple[list[Runs], list[Runs]] = ([], [])
-
-    def save() -> None:
-        if file is not None:
-            gold_runs, target_runs = (
-                known[role].with_runs(sides[role], keep_values) for role in (GOLD, TARGET)
-            )
-            file.save(plan.header(), (gold_runs, target_runs))
-
-    names = [f"{role}  {name}" for role, name in zip(("gold  ", "target"), plan.names, strict=True)]
-    bars = Progress(names, plan.work(known), progress)
-    with jax.enable_x64(True), program_session(), bars as bar, ExitStack() as stack:
-        plan.prepare(known)
-        if file is not None:  # an unwritable file, or outputs that cannot be saved, show now
-            check_savable(plan.output if keep_values else None)
-            save()
-            stack.enter_context(file.saved_at_the_end(save))
-        for role in (GOLD, TARGET):
-            for begin, end in plan.blocks(role, known[role]):
-                reuse = known[role].side(begin, end)
-                sides[role].append(draw_block(plan, role, begin, end, reuse, bar.reporter(role)))
-                if file is not None and file.is_due:
-                    save()
-    draws = plan.header().with_runs(join(sides[GOLD]), join(sides[TARGET]))
+        check_same(request, f"the checkpoint {file.path}", file.header, (GOLD, TARGET))
+        known = {GOLD: file.stored[0], TARGET: file.stored[1]}
+    with progress_of(request, known, progress) as bar:
+        plan = make_plan(request)
+        if executor is None:
+            compile_all(plan.compile_tasks())
+        check_first_runs(plan, known)
+        draws = run_plan(plan, known, file, executor, bar)
     return draws if keep_values else draws.without_values()

@@ -1,6 +1,6 @@
 """Errors for algorithms that return the wrong thing: named value, place and fix."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._core.algorithm import describe
+from aide._core.roles import GOLD, TARGET, Role
 from aide._core.tracing import check_concrete
 
 _KINDS = {"f": "real", "i": "integer", "u": "integer", "b": "boolean", "c": "complex"}
@@ -26,14 +27,14 @@ def check_algorithm(role: str, algorithm: Any) -> None:
             )
 
 
-def common_output(gold: Any, target: Any, names: tuple[str, str]) -> Any:
+def common_output(gold: Any, target: Any, names: Mapping[Role, str]) -> Any:
     """Shapes and dtypes both outputs are promoted to; an error if they are not comparable."""
     trees = [jax.tree.structure(output) for output in (gold, target)]
     if trees[0] != trees[1]:
         raise ValueError(
             f"gold and target must return outputs of the same structure, got {_show(gold)} from "
-            f"gold ({names[0]}) and {_show(target)} from target ({names[1]}). Return the same "
-            "variables under the same names."
+            f"gold ({names[GOLD]}) and {_show(target)} from target ({names[TARGET]}). Return "
+            "the same variables under the same names."
         )
 
     def promote(one: Any, other: Any) -> Any:
@@ -42,8 +43,8 @@ def common_output(gold: Any, target: Any, names: tuple[str, str]) -> Any:
         if shapes[0] != shapes[1] or kinds[0] != kinds[1]:
             raise ValueError(
                 f"gold and target must return outputs of the same shape and kind, got {kinds[0]} "
-                f"{shapes[0]} from gold ({names[0]}) and {kinds[1]} {shapes[1]} from target "
-                f"({names[1]}). Reshape or convert one of them; precision alone is promoted "
+                f"{shapes[0]} from gold ({names[GOLD]}) and {kinds[1]} {shapes[1]} from target "
+                f"({names[TARGET]}). Reshape or convert one of them; precision alone is promoted "
                 "automatically."
             )
         return jax.ShapeDtypeStruct(shapes[0], jnp.promote_types(one.dtype, other.dtype))

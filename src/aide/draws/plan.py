@@ -1,265 +1,126 @@
-"""What a draw stage has to do, checked before anything runs."""
+"""How a draw stage will run: what the outputs look like, in which chunks and blocks."""
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from typing import Any
+from uuid import uuid4
 
-import jax
 import numpy as np
 
-from aide._core.algorithm import describe, log_z_of
-from aide._core.identity import Identity, identity_of
 from aide._core.roles import GOLD, TARGET, Role
-from aide._core.validate import check_count, check_memory
-from aide.draws.draws import Draws
-from aide.draws.outputs import check_algorithm, common_output
-from aide.draws.sides import Side
-from aide.draws.storage.dataset import check_no_nan
-from aide.draws.storage.kept import Kept, nothing
-from aide.running.operations import Chunk, compile_tasks, probe_output, regenerate_runs
-from aide.running.programs import default_device, num_threads
+from aide.draws.outputs import common_output
+from aide.draws.request import Request
+from aide.draws.storage.kept import Kept
+from aide.running.choose import runner_of
+from aide.running.chunks import Chunk
+from aide.running.device import current_place
+from aide.running.runner import FirstRun, Runner
 
 CHUNKS_PER_BLOCK = 16
 """Runs are finished in blocks of about this many chunks; an interrupted run keeps whole blocks."""
-ROLES = ("gold", "target")
+MOST_RECEIVED = 4
+_all_received: dict[str, "Plan"] = {}
 
 
-@dataclass
+@dataclass(frozen=True)
 class Plan:
-    """All settings of a draw stage. `counts` and `metas` are (gold, target)."""
+    """A request whose algorithms were looked at. Make one with `make_plan`.
 
-    key: Any
-    algorithms: tuple[Any, Any]
-    counts: tuple[int, int]
-    metas: tuple[int, int]
-    looseness: bool
-    first_run: int
-    chunk_size: int | None
-    output: Any = None
-    probes: Any = None
-    keep_values: bool = False
+    Attributes:
+        request: What was asked for.
+        runners: Who runs the two algorithms.
+        output: Shapes and dtypes to which the outputs of both are promoted.
+        first_runs: The first run of an algorithm that had to be run to be looked at.
+        simulate_chunks: Chunks in which each algorithm is simulated.
+        regenerate_chunks: Chunks for its meta-inference, the same at both outputs.
+        block_sizes: Runs per block: enough to keep all threads busy, few enough to lose little.
+        token: The name of this plan among all plans, in whatever process.
+    """
 
-    def __post_init__(self) -> None:
-        for role, name in enumerate(ROLES):
-            check_algorithm(name, self.algorithms[role])
-            check_count(f"num_{name}", self.counts[role])
-            check_count(f"num_meta_{name}", self.metas[role])
-        check_count("first_run", self.first_run, 0)
-        if self.first_run + max(self.counts) > 2**32:
-            raise ValueError(
-                f"runs are numbered up to 2**32, but first_run = {self.first_run} with "
-                f"{max(self.counts)} runs goes beyond: use another key and concatenate."
-            )
-        if self.chunk_size is not None:
-            check_count("chunk_size", self.chunk_size)
-            self.chunk_size = int(self.chunk_size)
-        self.counts = (int(self.counts[0]), int(self.counts[1]))
-        self.metas = (int(self.metas[0]), int(self.metas[1]))
-        self.first_run = int(self.first_run)
-        rows = [self.counts[role] * (self.num_own(role) + self.num_cross(role)) for role in (0, 1)]
-        check_memory("the log xi of these runs and meta-runs", 8 * sum(rows))
-        self.names = (describe(self.algorithms[0]), describe(self.algorithms[1]))
-        self.log_z = (log_z_of(self.algorithms[0]), log_z_of(self.algorithms[1]))
-        self.identities = (identity_of(self.algorithms[0]), identity_of(self.algorithms[1]))
+    request: Request
+    runners: dict[Role, Runner]
+    output: Any
+    first_runs: dict[Role, FirstRun | None]
+    simulate_chunks: dict[Role, Chunk]
+    regenerate_chunks: dict[Role, Chunk]
+    block_sizes: dict[Role, int]
+    token: str
 
-    def prepare(self, known: tuple[Kept, Kept]) -> None:
-        """Trace both algorithms, compare their outputs, compile all four programs at once.
+    def __reduce__(self) -> Any:
+        return _received, tuple(getattr(self, field.name) for field in fields(self))
 
-        Known runs must be of these very algorithms: the first of them is repeated.
-        """
-        probes = [
-            probe_output(self.key, role, algorithm, self.first_run)
-            for role, algorithm in enumerate(self.algorithms)
-        ]
-        self.output = common_output(probes[0].output, probes[1].output, self.names)
-        self.probes = (probes[0], probes[1])
-        tasks = [
+    def compile_tasks(self) -> list[Callable[[], None]]:
+        """Functions that compile all programs; they may run in threads."""
+        return [
             task
-            for role, algorithm in enumerate(self.algorithms)
-            for task in compile_tasks(
-                self.key,
-                algorithm,
+            for role, runner in self.runners.items()
+            for task in runner.compile_tasks(
+                self.request.key,
                 self.output,
-                self.simulate_chunk(role),
-                self.regenerate_chunk(role),
+                self.simulate_chunks[role],
+                self.regenerate_chunks[role],
             )
         ]
-        with ThreadPoolExecutor(num_threads(default_device())) as pool:
-            for done in [pool.submit(task) for task in tasks]:
-                done.result()
-        for role, kept in enumerate(known):
-            if kept.num_runs:
-                self._check_first_run(role, kept)
 
-    def _check_first_run(self, role: int, kept: Kept) -> None:
-        """Repeat the first run: output, own and cross scores must be those that are stored."""
-        chunk = self.simulate_chunk(role)
-        value, log_xi = self.probes[role].first_run(chunk)
-        again = [("log_xi", kept.own[0, 0], log_xi)]
-        leaves = (jax.tree.leaves(tree) for tree in (kept.first, value))
-        again += [("output", old, new) for old, new in zip(*leaves, strict=False)]
-        stacked = jax.tree.map(lambda a, like: np.asarray(a, like.dtype)[None], value, self.output)
-        for by, table, number, first in (
-            (role, kept.own, kept.num_own[0], 1),
-            (1 - role, kept.cross, kept.num_cross[0], 0),
-        ):
-            if number > first:
-                scores = regenerate_runs(
-                    self.key,
-                    role,
-                    self.algorithms[by],
-                    stacked,
-                    np.array([self.first_run]),
-                    np.array([first]),
-                    by == role,
-                    self.regenerate_chunk(by),
-                    lambda done: None,
-                )
-                words = f"log_xi of regenerate of the {ROLES[by]} algorithm"
-                again.append((words, table[0, first], scores[0, 0]))
-        for what, stored, found in again:
-            if not np.allclose(stored, found, rtol=1e-6, atol=1e-6):
-                raise ValueError(
-                    f"the stored runs were not made by this {ROLES[role]} algorithm: in its first "
-                    f"run {what} is {_short(found)}, the stored one {_short(stored)}. Draw afresh, "
-                    "without share, extend or the old checkpoint."
-                )
-
-    def simulate_chunk(self, role: int) -> Chunk:
-        """Chunks in which to simulate the algorithm of this role."""
-        return Chunk(self.counts[role], self.chunk_size)
-
-    def regenerate_chunk(self, role: int) -> Chunk:
-        """Chunks for meta-inference of the algorithm of this role, the same at both outputs."""
-        own = self.block_size(role) * max(1, self.num_own(role) - 1)
-        return Chunk(
-            max(own, self.block_size(1 - role) * self.num_cross(1 - role)), self.chunk_size
-        )
-
-    def num_own(self, role: int) -> int:
-        """Columns of own scores: the real trace, M - 1 more, and one for the looseness."""
-        return self.metas[role] + (1 if self.looseness else 0)
-
-    def num_cross(self, role: int) -> int:
-        """Columns of scores by the other algorithm."""
-        return self.metas[1 - role]
-
-    def header(self) -> Draws:
-        """Draws without runs: who plays which part, and settings."""
-        return Draws(
-            gold=self.side(GOLD),
-            target=self.side(TARGET),
-            key_data=tuple(np.asarray(jax.random.key_data(self.key)).ravel().tolist()),
-            first_run=self.first_run,
-        )
-
-    def side(self, role: Role) -> Side:
-        """The facts about the algorithm of this role, without runs."""
-        return Side(
-            np.empty((0, self.num_own(role))),
-            np.empty((0, self.num_cross(role))),
-            role=role,
-            num_meta=self.metas[role],
-            name=self.names[role],
-            log_z=self.log_z[role],
-            tractable=_is_tractable(self.algorithms[role]),
-            identity=self.identities[role],
-        )
-
-    def known(self, share: Any, extend: Any) -> tuple[Kept, Kept]:
-        """The runs that need not be repeated, checked to belong to this plan."""
-        if share is not None and extend is not None:
-            raise ValueError(
-                "give share or extend, not both: extend already contains the gold runs."
-            )
-        if extend is not None:
-            draws = _as_draws("extend", extend)
-            self.check_same("extend", draws, ROLES)
-            return _as_kept("extend", draws.gold), _as_kept("extend", draws.target)
-        if share is not None:
-            draws = _as_draws("share", share)
-            self.check_same("share", draws, ("gold",))
-            return _as_kept("share", draws.gold).without_cross(), nothing()
-        return nothing(), nothing()
-
-    def block_size(self, role: int) -> int:
-        """Runs per block: enough to keep all threads busy, few enough to lose little."""
-        probe = self.probes[role]
-        chunks = probe.chunk_size(self.counts[role]) * probe.num_threads
-        if self.chunk_size is not None:
-            chunks = min(self.chunk_size, self.counts[role]) * probe.num_threads
-        rows_per_run = self.num_own(role) + self.num_cross(role)
-        return min(self.counts[role], max(chunks, -(-CHUNKS_PER_BLOCK * chunks // rows_per_run)))
-
-    def blocks(self, role: int, known: Kept) -> Iterator[tuple[int, int]]:
+    def blocks(self, role: Role, known: Kept) -> Iterator[tuple[int, int]]:
         """Ranges of runs to finish one by one; what is known of one range is known alike."""
-        num = self.counts[role]
-        edges = {*range(0, num, self.block_size(role)), num}
+        num = self.request.counts[role]
+        edges = {0, num, *range(0, num, self.block_sizes[role])}
         edges |= {edge for edge in known.edges() if edge < num}
-        ordered = sorted(edges | {0})
+        ordered = sorted(edges)
         yield from zip(ordered[:-1], ordered[1:], strict=True)
 
-    def work(self, known: tuple[Kept, Kept]) -> tuple[int, int]:
-        """Runs and meta-runs to do per role, for the progress bar."""
-        totals = []
-        for role, kept in enumerate(known):
-            own, cross = self.num_own(role), self.num_cross(role)
-            rows = slice(0, self.counts[role])
-            done = np.minimum(kept.num_own[rows], own) + np.minimum(kept.num_cross[rows], cross)
-            totals.append(self.counts[role] * (own + cross) - int(done.sum()))
-        return totals[0], totals[1]
 
-    def check_same(self, argument: str, draws: Draws, roles: tuple[str, ...]) -> None:
-        """Raise unless stored runs are of this key and of these very algorithms."""
-        header = self.header()
-        if draws.key_data != header.key_data or draws.first_run != self.first_run:
-            raise ValueError(
-                f"{argument} holds runs of another key or first_run (key {draws.key_data}, run "
-                f"{draws.first_run}), but this call has key {header.key_data}, run "
-                f"{self.first_run}. Use the same ones, or concatenate the two results instead."
-            )
-        for name in roles:
-            role = GOLD if name == "gold" else 1 - GOLD
-            _check_identity(argument, name, draws.side(Role(role)).identity, self.identities[role])
+def make_plan(request: Request, runners: Mapping[Role, Runner] | None = None) -> Plan:
+    """Look at both algorithms and compare their outputs; nothing is compiled yet.
 
-
-def _check_identity(argument: str, role: str, before: Identity | None, now: Identity) -> None:
-    where = f"{argument} holds runs that were not made by this {role} algorithm"
-    fresh = "Draw afresh, without share, extend or the old checkpoint."
-    if before is None:
-        raise ValueError(f"{where}, or by nobody knows which: they carry no identity. {fresh}")
-    if before.unseen or now.unseen:
-        parts = ", ".join(dict.fromkeys((*before.unseen, *now.unseen)))
-        raise ValueError(
-            f"{argument} cannot be used with this {role} algorithm: nobody can tell whether "
-            f"{parts} is what it was. {fresh} Or give the object an attribute aide_identity, a "
-            "text that changes whenever its results do."
-        )
-    changed = before.differences(now)
-    if changed:
-        raise ValueError(f"{where}: {changed} changed since. {fresh}")
+    Args:
+        request: What was asked for.
+        runners: Runners that hold programs already; the others are made here.
+    """
+    algorithms = request.algorithms
+    chosen = {} if runners is None else dict(runners)
+    for role in Role:
+        if role not in chosen:
+            again = role is TARGET and algorithms[GOLD] is algorithms[TARGET]
+            chosen[role] = chosen[GOLD] if again else runner_of(algorithms[role])
+    simulate = {role: Chunk(request.counts[role], request.chunk_size) for role in Role}
+    with current_place().entered():
+        looks = {
+            role: chosen[role].look(request.key, role, request.first_run, simulate[role])
+            for role in Role
+        }
+        output = common_output(looks[GOLD].output, looks[TARGET].output, request.names)
+    sizes = {}
+    for role, look in looks.items():
+        at_once = look.chunk_size * look.num_threads
+        columns = request.num_own(role) + request.num_cross(role)
+        enough = max(at_once, -(-CHUNKS_PER_BLOCK * at_once // columns))
+        sizes[role] = min(request.counts[role], enough)
+    regenerate = {}
+    for role in Role:
+        own = sizes[role] * max(1, request.num_own(role) - 1)
+        cross = sizes[role.other] * request.num_cross(role.other)
+        regenerate[role] = Chunk(max(own, cross), request.chunk_size)
+    first_runs = {role: look.first_run for role, look in looks.items()}
+    token = uuid4().hex
+    return Plan(request, chosen, output, first_runs, simulate, regenerate, sizes, token)
 
 
-def _as_draws(argument: str, given: Any) -> Draws:
-    draws = getattr(given, "draws", given)
-    if not isinstance(draws, Draws):
-        raise TypeError(
-            f"{argument} must be draws or an estimate (of aide.draw, aide.estimate or "
-            f"aide.draws.load), got {given!r}."
-        )
-    return draws
+def remaining_work(request: Request, known: Mapping[Role, Kept]) -> dict[Role, int]:
+    """Runs and meta-runs to do per role, for the progress bar."""
+    totals = {}
+    for role, kept in known.items():
+        own, cross = request.num_own(role), request.num_cross(role)
+        rows = slice(0, request.counts[role])
+        done = np.minimum(kept.num_own[rows], own) + np.minimum(kept.num_cross[rows], cross)
+        totals[role] = request.counts[role] * (own + cross) - int(done.sum())
+    return totals
 
 
-def _as_kept(argument: str, side: Side) -> Kept:
-    kept = Kept.of(side)
-    check_no_nan(argument, kept)
-    return kept
-
-
-def _is_tractable(algorithm: Any) -> bool:
-    return getattr(algorithm, "determines_log_xi", False) is True
-
-
-def _short(number: Any) -> str:
-    return np.array2string(np.asarray(number), precision=6, threshold=4)
+def _received(*parts: Any) -> Plan:
+    """A plan that came from another process: of all its copies the first, which has programs."""
+    plan = Plan(*parts)
+    while len(_all_received) >= MOST_RECEIVED:
+        _all_received.pop(next(iter(_all_received)), None)
+    return _all_received.setdefault(plan.token, plan)

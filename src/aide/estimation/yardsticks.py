@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from aide._core.tracing import is_refusal
 from aide._core.types import LogDensity
 from aide.draws.draws import Draws
 from aide.draws.sides import Side
@@ -108,7 +109,9 @@ def _apply(function: Callable[[Any], Any], side: Side) -> np.ndarray:
     with jax.enable_x64(True):
         try:
             result = np.asarray(jax.vmap(lambda x: jnp.asarray(function(x), float))(side.values))
-        except jax.errors.JAXTypeError:
+        except Exception as error:
+            if not is_refusal(error):
+                raise
             rows = range(side.num_runs)
             result = np.array(
                 [function(jax.tree.map(lambda a, i=i: a[i], side.values)) for i in rows]

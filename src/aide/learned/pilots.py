@@ -15,7 +15,7 @@ from aide._core.types import Key
 from aide.learned.flat import Layout
 from aide.learned.joint import Stored
 from aide.learned.transitions import Kept, Transitions, run_chain
-from aide.running.programs import get_program, program_session, run_chunks
+from aide.running.map_runs import map_runs
 
 SPACING = 0.1
 """Grid times lie this far apart, relative to their size; so wide is the window around each."""
@@ -103,12 +103,9 @@ def run_pilots(key: Any, runner: Any, num_pilots: int, report: Callable[[int], N
     offset = np.random.default_rng(seed).integers(-width, width + 1, (num_pilots, grid.size))
     times = np.clip(grid + offset, 0, num_steps - 1).astype(np.int32)
     stream = jax.random.fold_in(key, 1)
-    with jax.enable_x64(True), program_session():
-        example = (stream, jnp.uint32(0), jax.ShapeDtypeStruct(grid.shape, jnp.int32))
-        program, arrays = get_program(_pilot, runner, example)
-        rows = (np.arange(num_pilots, dtype=np.uint32), times)
-        size = program.chunk_size(num_pilots)
-        return run_chunks(program, arrays, stream, rows, size, report)
+    rows = (np.arange(num_pilots, dtype=np.uint32), times)
+    what = "the algorithm of the pilot runs"
+    return map_runs(_pilot, runner, stream, rows, what=what, report=report)
 
 
 def _pilot(runner: Any, stream: Any, run: Any, times: Int[Array, " G"]) -> Pilots:

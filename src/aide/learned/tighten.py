@@ -10,8 +10,9 @@ from aide._core.roles import TARGET
 from aide._core.validate import check_positive, check_size
 from aide.learned.chain import LearnedChain
 from aide.learned.refined import RefinedSmc
-from aide.running.operations import Chunk, regenerate_runs, simulate_runs
-from aide.running.programs import program_session
+from aide.running.choose import runner_of
+from aide.running.chunks import Chunk
+from aide.running.map_runs import ignore
 
 FEWEST = 16
 """Reverse particles to begin with."""
@@ -87,12 +88,10 @@ def tighten(
 
 
 def _try(key: Any, chain: Any, num: int, num_runs: int) -> Trial:
-    runs, chunk, report = np.arange(num_runs), Chunk(num_runs, None), lambda done: None
-    with jax.enable_x64(True), program_session():
-        values, own = simulate_runs(key, TARGET, chain, runs, chunk, report)
-        fresh = regenerate_runs(
-            key, TARGET, chain, values, runs, np.arange(1, 2), True, chunk, report
-        )
+    runs, metas, chunk = np.arange(num_runs), np.arange(1, 2), Chunk(num_runs)
+    runner = runner_of(chain)
+    values, own = runner.simulate(key, TARGET, runs, chunk, ignore)
+    fresh = runner.regenerate(key, TARGET, values, runs, metas, chunk, ignore, own=True)
     gap = own - fresh[:, 0]
     if np.isnan(gap).any():
         raise ValueError("log_xi is NaN in some runs: is the log density NaN somewhere?")

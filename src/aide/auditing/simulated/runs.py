@@ -14,12 +14,11 @@ import numpy as np
 from aide._core.algorithm import Draw
 from aide._core.numerics import as_log
 from aide._core.random import run_key
-from aide._core.tracing import is_refusal
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_scalar
-from aide.algorithms.python import PythonAlgorithm
 from aide.draws.draw import draw
-from aide.running.programs import get_program, program_session, run_chunks
+from aide.running.choose import is_plain_python
+from aide.running.map_runs import NotTraceable, in_double, map_runs
 
 
 class PlainPython(Exception):
@@ -62,22 +61,19 @@ def run_study(study: Study, key: Key, num: int) -> tuple[Pieces, str]:
 
     Also says why they were run one by one; nothing if they were not.
     """
-    with jax.enable_x64(True), program_session():
-        try:
-            program, arrays = get_program(_one_data_set, study, (key, jnp.uint32(0)))
-        except Exception as error:
-            if not isinstance(error, PlainPython) and not is_refusal(error):
-                raise
-            return _one_by_one(study, key, num), str(error).splitlines()[0]
-        rows = (np.arange(num, dtype=np.uint32),)
-        size = program.chunk_size(num)
-        return run_chunks(program, arrays, key, rows, size, lambda done: None), ""
+    rows = (np.arange(num, dtype=np.uint32),)
+    try:
+        return map_runs(_one_data_set, study, key, rows, what="the study"), ""
+    except NotTraceable as error:
+        why_slow = error.reason
+    except PlainPython as error:
+        why_slow = str(error)
+    return in_double(_one_by_one, study, key, num), why_slow
 
 
 def first_data_set(study: Study, key: Key) -> tuple[Value, Any]:
     """The exact draw and the data of the first data set, outside of compiled code."""
-    with jax.enable_x64(True):
-        pair = study.sample_joint(run_key(key, 0, 0))
+    pair = in_double(study.sample_joint, run_key(key, 0, 0))
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise TypeError(f"sample_joint(key) must return (x, y), got {type(pair).__name__}.")
     return pair
@@ -87,7 +83,7 @@ def _one_data_set(study: Study, stream: Key, run: Any) -> Pieces:
     key_joint, key_run, key_exact, key_own = (run_key(stream, run, part) for part in range(4))
     x, y = study.sample_joint(key_joint)
     algorithm = study.algorithm_for(y)
-    if isinstance(algorithm, PythonAlgorithm):
+    if is_plain_python(algorithm):
         raise PlainPython("the algorithm is plain Python code")
     own, log_xi = algorithm.simulate(key_run)
     x = _like(own, x)

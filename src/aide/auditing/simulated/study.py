@@ -7,7 +7,6 @@ Carlo*.
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 
 from aide._core.algorithm import describe, log_z_of
@@ -17,6 +16,7 @@ from aide._core.validate import check_size
 from aide.auditing.simulated.result import Simulated
 from aide.auditing.simulated.runs import Pieces, Study, first_data_set, run_study
 from aide.draws.outputs import check_algorithm
+from aide.running.map_runs import in_double
 
 
 def audit_simulated(
@@ -53,8 +53,7 @@ def audit_simulated(
     key = as_key(key)
     study = Study(sample_joint, log_joint, algorithm_for, int(num_meta))
     _, y = first_data_set(study, key)
-    with jax.enable_x64(True):
-        algorithm = algorithm_for(y)
+    algorithm = in_double(algorithm_for, y)
     check_algorithm("algorithm_for(y)", algorithm)
     name, log_z = describe(algorithm), log_z_of(algorithm)
     pieces, why_slow = run_study(study, key, int(num_datasets))

@@ -10,8 +10,9 @@ from aide._core.roles import TARGET
 from aide.checking.algorithm.evidence import Evidence
 from aide.checking.algorithm.moved import moved_evidence
 from aide.checking.algorithm.region import MOST_REPEATED, Layout, repeated
-from aide.running.operations import Chunk, regenerate_runs
-from aide.running.programs import program_session
+from aide.running.choose import runner_of
+from aide.running.chunks import Chunk
+from aide.running.map_runs import ignore
 
 LAW = 6
 MOST_OUTPUTS = 1000
@@ -61,7 +62,7 @@ def moved_law(
     if why_not:
         return Evidence(LAW, variant, None, why_not, num_runs)
     key_moves, key_runs = jax.random.split(key)
-    begin, chunk = 0, Chunk(num_runs, chunk_size)
+    begin, chunk, runner = 0, Chunk(num_runs, chunk_size), runner_of(algorithm)
 
     def score(
         rows: Int[np.ndarray, " m"], copies: Float[np.ndarray, "m d"]
@@ -70,9 +71,9 @@ def moved_law(
         runs = np.arange(begin, begin + len(rows))
         begin += len(rows)
         moved = _join(values, copies)
-        log_xi = regenerate_runs(
-            key_runs, TARGET, algorithm, moved, runs, np.zeros(1, int), False, chunk, _ignore
-        )[:, 0]
+        metas = np.zeros(1, int)
+        log_xi = runner.regenerate(key_runs, TARGET, moved, runs, metas, chunk, ignore, own=False)
+        log_xi = log_xi[:, 0]
         bad = np.isnan(log_xi) | (log_xi == np.inf)
         if bad.any():
             row = int(np.argmax(bad))
@@ -85,8 +86,7 @@ def moved_law(
 
     seed = int(jax.random.bits(key_moves))
     try:
-        with jax.enable_x64(True), program_session():
-            found = moved_evidence(seed, numbers.rows, own, score, *numbers[1:])
+        found = moved_evidence(seed, numbers.rows, own, score, *numbers[1:])
     except _NoNumber as error:
         return Evidence(LAW, variant, None, str(error), num_runs)
     if found.num == 0:
@@ -164,7 +164,3 @@ def _flat(leaf: np.ndarray) -> Float[np.ndarray, "n d"]:
 
 def _different(rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m d"]:
     return np.unique(rows, axis=0)
-
-
-def _ignore(done: int) -> None:
-    """Nobody waits for these few runs."""

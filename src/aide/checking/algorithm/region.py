@@ -53,8 +53,16 @@ class Layout(eqx.Module):
 
     def real_numbers(self, values: Any) -> np.ndarray:
         """The continuous numbers of stacked outputs, one row each."""
-        with jax.enable_x64(True):
-            return np.asarray(jax.vmap(self.split)(values)[0])
+        return self.split_all(values)[0]
+
+    def split_all(self, values: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The continuous and the discrete numbers of stacked outputs, one row each."""
+        rows = [np.asarray(leaf) for leaf in jax.tree.leaves(values)]
+        parts: dict[bool, list[np.ndarray]] = {True: [], False: []}
+        for leaf, (_, _, is_real) in zip(rows, self.leaves, strict=True):
+            parts[is_real].append(leaf.reshape(len(leaf), -1).astype(np.float64))
+        none = np.zeros((len(rows[0]), 0))
+        return np.hstack([none, *parts[True]]), np.hstack([none, *parts[False]])
 
     def split(self, value: Value) -> tuple[Array, Array]:
         """The continuous and the discrete numbers of one output."""
@@ -138,8 +146,7 @@ def fit_region(values: Any) -> Region | str:
     """Fit to pilot outputs (stacked), or say in words why that cannot be done."""
     values = jax.tree.map(np.asarray, values)
     layout = Layout.of(values)
-    with jax.enable_x64(True):
-        real, rest = jax.tree.map(np.asarray, jax.vmap(layout.split)(values))
+    real, rest = layout.split_all(values)
     num = len(real)
     if not np.isfinite(real).all():
         return "outputs contain infinite numbers"

@@ -21,9 +21,8 @@ from aide.checking.kernel.functions import Functions
 from aide.checking.kernel.invariance import InvarianceJudge
 from aide.checking.kernel.laws import LawTest, ReversalJudge, reversal_terms
 from aide.checking.kernel.result import KernelCheck
-from aide.checking.kernel.runs import Runs, Trial, run_trial
+from aide.checking.kernel.runs import Runs, Trial, TrialRuns
 from aide.checking.kernel.start import Start, Weights
-from aide.running.programs import program_session
 
 MIN_RUNS, MOST_PILOTS = 1000, 20_000
 
@@ -71,11 +70,11 @@ def check_kernel(
     trial = Trial(adapted, other, log_density, start)
 
     num_pilot = min(num_runs // 4, MOST_PILOTS)
-    with jax.enable_x64(True), program_session():
-        pilot = _join(list(run_trial(trial, key, range(num_pilot), num_pilot)))
-        fresh = run_trial(trial, key, range(num_pilot, num_runs), num_pilot)
-        law = None if back is None else "reversible" if other is None else "reversal"
-        tests, seen = judge_runs(pilot, fresh, law, num_runs - num_pilot, _generator(key))
+    runs = TrialRuns(trial, key, num_pilot)
+    pilot = _join(list(runs.blocks(range(num_pilot))))
+    fresh = runs.blocks(range(num_pilot, num_runs))
+    law = None if back is None else "reversible" if other is None else "reversal"
+    tests, seen = judge_runs(pilot, fresh, law, num_runs - num_pilot, _generator(key))
     p_value = min(1.0, len(tests) * min(test.p_value for test in tests))
     return KernelCheck(
         p_value=p_value,

@@ -14,7 +14,8 @@ from aide._core.random import run_key
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_scalar
 from aide.checking.kernel.adapt import kernel_name
-from aide.running.programs import get_program, run_chunks
+from aide.running.chunks import Chunk
+from aide.running.map_runs import PreparedRuns
 
 BLOCK_RUNS, BLOCK_NUMBERS = 2**14, 4_000_000
 """Runs, and numbers of their states, kept at a time."""
@@ -48,23 +49,25 @@ class Runs(NamedTuple):
     reverse: Points | None
 
 
-def run_trial(trial: Trial, key: Key, runs: range, chunk: int) -> Iterator[Runs]:
-    """The runs with these numbers, in blocks that fit into memory, about `chunk` at a time."""
-    try:
-        program, arrays = get_program(_one_run, trial, (key, jnp.uint32(0)))
-    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
-        raise TypeError(
-            f"{kernel_name(trial.kernel)}, log_density or start is not traceable by JAX: write "
-            f"it with jax.numpy and jax.lax. JAX said: {str(error).splitlines()[0]}"
-        ) from error
-    width = max(1, int(np.prod(program.result.before.flat.shape)))
-    block = max(256, min(BLOCK_RUNS, BLOCK_NUMBERS // width))
-    size = program.chunk_size(min(chunk, block))
-    for begin in range(runs.start, runs.stop, block):
-        rows = np.arange(begin, min(begin + block, runs.stop), dtype=np.uint32)
-        found = run_chunks(program, arrays, key, (rows,), size, lambda done: None)
-        _refuse_nan(trial, found)
-        yield found
+class TrialRuns:
+    """Runs of a trial, traced once; `rows` are about as many as are asked for at a time."""
+
+    def __init__(self, trial: Trial, key: Key, rows: int):
+        self._trial, self._key = trial, key
+        what = f"{kernel_name(trial.kernel)}, log_density or start"
+        number = jax.ShapeDtypeStruct((), jnp.uint32)
+        self._runs = PreparedRuns(_one_run, trial, key, (number,), what=what)
+        width = max(1, int(np.prod(self._runs.output.before.flat.shape)))
+        self._block = max(256, min(BLOCK_RUNS, BLOCK_NUMBERS // width))
+        self._chunk = Chunk(min(rows, self._block))
+
+    def blocks(self, runs: range) -> Iterator[Runs]:
+        """The runs with these numbers, in blocks that fit into memory."""
+        for begin in range(runs.start, runs.stop, self._block):
+            rows = np.arange(begin, min(begin + self._block, runs.stop), dtype=np.uint32)
+            found = self._runs.map(self._key, (rows,), self._chunk)
+            _refuse_nan(self._trial, found)
+            yield found
 
 
 def _one_run(trial: Trial, stream: Key, run: Any) -> Runs:

@@ -1,0 +1,133 @@
+"""What a draw stage was asked for, checked before anything runs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from aide._core.algorithm import InferenceAlgorithm, describe, log_z_of
+from aide._core.identity import Identity, identity_of
+from aide._core.random import as_key
+from aide._core.roles import GOLD, TARGET, Role
+from aide._core.types import Key
+from aide._core.validate import check_count, check_memory
+from aide.algorithms.python import PythonAlgorithm
+from aide.draws.draws import Draws
+from aide.draws.outputs import check_algorithm
+from aide.draws.sides import Side
+
+Algorithm = InferenceAlgorithm | PythonAlgorithm
+
+
+@dataclass(frozen=True)
+class Request:
+    """All settings of a draw stage, and what its two algorithms say of themselves.
+
+    Make one with `make_request`, which checks them. Attributes by role: the algorithms, the numbers
+    of runs and of meta-runs, names, claims about log Z, identities.
+    """
+
+    key: Key
+    algorithms: dict[Role, Algorithm]
+    counts: dict[Role, int]
+    metas: dict[Role, int]
+    looseness: bool
+    first_run: int
+    chunk_size: int | None
+    keep_values: bool
+    names: dict[Role, str]
+    log_z: dict[Role, float | None]
+    identities: dict[Role, Identity]
+
+    @property
+    def key_data(self) -> tuple[int, ...]:
+        """The words of the key."""
+        return tuple(np.asarray(jax.random.key_data(self.key)).ravel().tolist())
+
+    def num_own(self, role: Role) -> int:
+        """Columns of own scores: the real trace, M - 1 more, and one for the looseness."""
+        return self.metas[role] + (1 if self.looseness else 0)
+
+    def num_cross(self, role: Role) -> int:
+        """Columns of scores by the other algorithm."""
+        return self.metas[role.other]
+
+
+def make_request(
+    key: Any,
+    gold: Algorithm,
+    target: Algorithm,
+    *,
+    num_gold: int,
+    num_target: int,
+    num_meta_gold: int,
+    num_meta_target: int,
+    looseness: bool,
+    first_run: int,
+    chunk_size: int | None,
+    keep_values: bool,
+) -> Request:
+    """Check everything that can be checked without running anything."""
+    key = as_key(key)
+    algorithms = {GOLD: gold, TARGET: target}
+    counts = {GOLD: num_gold, TARGET: num_target}
+    metas = {GOLD: num_meta_gold, TARGET: num_meta_target}
+    for role in Role:
+        check_algorithm(role.word, algorithms[role])
+        check_count(f"num_{role.word}", counts[role])
+        check_count(f"num_meta_{role.word}", metas[role])
+    check_count("first_run", first_run, 0)
+    most = max(counts.values())
+    if first_run + most > 2**32:
+        raise ValueError(
+            f"runs are numbered up to 2**32, but first_run = {first_run} with {most} runs goes "
+            "beyond: use another key and concatenate."
+        )
+    if chunk_size is not None:
+        check_count("chunk_size", chunk_size)
+    request = Request(
+        key=key,
+        algorithms=algorithms,
+        counts={role: int(count) for role, count in counts.items()},
+        metas={role: int(num) for role, num in metas.items()},
+        looseness=looseness,
+        first_run=int(first_run),
+        chunk_size=None if chunk_size is None else int(chunk_size),
+        keep_values=keep_values,
+        names={role: describe(algorithm) for role, algorithm in algorithms.items()},
+        log_z={role: log_z_of(algorithm) for role, algorithm in algorithms.items()},
+        identities={role: identity_of(algorithm) for role, algorithm in algorithms.items()},
+    )
+    columns = {role: request.num_own(role) + request.num_cross(role) for role in Role}
+    size = sum(request.counts[role] * columns[role] for role in Role)
+    check_memory("the log xi of these runs and meta-runs", 8 * size)
+    return request
+
+
+def draws_without_runs(request: Request) -> Draws:
+    """Draws that hold no run yet: who plays which part, and settings."""
+    return Draws(
+        gold=_side(request, GOLD),
+        target=_side(request, TARGET),
+        key_data=request.key_data,
+        first_run=request.first_run,
+    )
+
+
+def _side(request: Request, role: Role) -> Side:
+    """The facts about the algorithm of this role, without runs."""
+    return Side(
+        np.empty((0, request.num_own(role))),
+        np.empty((0, request.num_cross(role))),
+        role=role,
+        num_meta=request.metas[role],
+        name=request.names[role],
+        log_z=request.log_z[role],
+        tractable=_is_tractable(request.algorithms[role]),
+        identity=request.identities[role],
+    )
+
+
+def _is_tractable(algorithm: Algorithm) -> bool:
+    return getattr(algorithm, "determines_log_xi", False) is True

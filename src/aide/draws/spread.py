@@ -1,0 +1,100 @@
+"""Blocks of runs, one after another or through an executor: results in order, whoever computes."""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import BrokenExecutor, Executor, Future
+from typing import Any
+
+from aide._core.roles import Role
+from aide.draws.block import draw_block
+from aide.draws.plan import Plan
+from aide.draws.sides import Runs
+from aide.draws.storage.kept import Kept
+from aide.running.pickling import explain_refusal, pickle_bound_methods
+from aide.running.progress import Progress
+from aide.running.store import folder_of_programs, keep_programs
+
+Keep = Callable[[Role, Runs], None]
+
+
+def run_blocks(
+    plan: Plan,
+    known: Mapping[Role, Kept],
+    executor: Executor | None,
+    bar: Progress,
+    keep: Keep,
+) -> None:
+    """Run every block that the plan needs and `keep` it: per role in order, without gaps."""
+    blocks = [
+        (role, begin, end, known[role].side(begin, end))
+        for role in Role
+        for begin, end in plan.blocks(role, known[role])
+    ]
+    if executor is None:
+        for role, begin, end, reuse in blocks:
+            keep(role, draw_block(plan, role, begin, end, reuse, bar.reporter(role)))
+        return
+    pickle_bound_methods()
+    folder = folder_of_programs()
+    waiting: list[tuple[Role, Future[tuple[Runs, int]]]] = []
+    try:
+        for block in blocks:
+            waiting.append((block[0], executor.submit(_draw_there, plan, folder, *block)))
+        while waiting:
+            role, future = waiting[0]
+            side, done = future.result()
+            waiting.pop(0)
+            keep(role, side)
+            bar.reporter(role)(done)
+    except BaseException as error:
+        for _, future in waiting:
+            future.cancel()
+        _keep_finished(waiting, keep)
+        _explain(plan, error)
+        raise
+
+
+def _draw_there(
+    plan: Plan, folder: Any, role: Role, begin: int, end: int, known: Runs | None
+) -> tuple[Runs, int]:
+    """A block, in whatever thread, process or machine; and how many runs and meta-runs it took."""
+    if folder is not None and folder_of_programs() is None:
+        keep_programs(folder)
+    done = [0]
+
+    def report(num: int) -> None:
+        done[0] += num
+
+    return draw_block(plan, role, begin, end, known, report), done[0]
+
+
+def _keep_finished(waiting: list[tuple[Role, Future[tuple[Runs, int]]]], keep: Keep) -> None:
+    """Keep what is finished. A block that others have overtaken is waited for, or they are lost."""
+    stopped: set[Role] = set()
+    for number, (role, future) in enumerate(waiting):
+        if role in stopped:
+            continue
+        overtaken = any(_succeeded(f) for r, f in waiting[number:] if r is role)
+        if not overtaken or future.cancelled() or future.exception() is not None:
+            stopped.add(role)
+        else:
+            keep(role, future.result()[0])
+
+
+def _succeeded(future: Future[Any]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None
+
+
+def _explain(plan: Plan, error: BaseException) -> None:
+    """Raise an error with a fix where the executor could not send the plan or lost its workers."""
+    if "pickle" in str(error):
+        for role in Role:
+            words = explain_refusal(role.word, plan.request.algorithms[role])
+            if words is not None:
+                raise TypeError(words) from error
+    if isinstance(error, BrokenExecutor):
+        error.add_note(
+            "The workers of the executor ended. They must be able to import what the algorithms "
+            "are made of (not from a notebook or the console), and JAX must not be forked: use "
+            "multiprocessing.get_context('spawn') and guard the script by "
+            "if __name__ == '__main__'."
+        )

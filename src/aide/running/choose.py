@@ -1,0 +1,20 @@
+"""Which runner an algorithm needs: the one place that knows all kinds."""
+
+from typing import Any
+
+from aide.algorithms.python import PythonAlgorithm
+from aide.running.plain import PythonRunner
+from aide.running.runner import Runner
+from aide.running.traced import TracedRunner
+
+
+def runner_of(algorithm: Any) -> Runner:
+    """The runner of an algorithm; it runs where JAX computes now."""
+    if is_plain_python(algorithm):
+        return PythonRunner(algorithm)
+    return TracedRunner(algorithm)
+
+
+def is_plain_python(algorithm: Any) -> bool:
+    """Whether an algorithm's methods are called run by run, and cannot be traced."""
+    return isinstance(algorithm, PythonAlgorithm)

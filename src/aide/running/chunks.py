@@ -1,0 +1,79 @@
+"""How many runs are computed at a time: as many as fit, read off the traced program of one run."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax.extend.core import jaxprs_in_params
+
+from aide.running.device import Place
+
+
+class Budget(NamedTuple):
+    """Limits of a chunk.
+
+    Attributes:
+        hot: Bytes of the largest array inside a loop. On CPU the working set must fit the cache.
+        kept: Bytes of everything kept at once, genealogies included.
+        runs: Number of runs.
+    """
+
+    hot: int
+    kept: int
+    runs: int
+
+
+CPU = Budget(128 * 2**10, 256 * 2**20, 2**12)
+ACCELERATOR = Budget(64 * 2**20, 8 * 2**30, 2**20)
+
+
+class Footprint(NamedTuple):
+    """Bytes that one run needs: of the largest array inside its loops, and of all it keeps.
+
+    Without loops, `hot` is the largest array at all.
+    """
+
+    hot: int
+    kept: int
+
+    @staticmethod
+    def of(jaxpr: Any) -> "Footprint":
+        """The footprint of a traced program."""
+        loops, largest, kept = [], 8, 8
+        for equation in jaxpr.eqns:
+            size = sum(_bytes(variable.aval) for variable in equation.outvars)
+            for inner in jaxprs_in_params(equation.params):
+                inside = Footprint.of(inner)
+                loops.append(inside.hot)
+                size += inside.kept
+            largest = max(largest, *(_bytes(variable.aval) for variable in equation.outvars), 8)
+            kept += size
+        return Footprint(max(loops) if loops else largest, kept)
+
+    def most_runs(self, place: Place) -> int:
+        """Runs that fit into a chunk, a power of two."""
+        budget = CPU if place.is_cpu else ACCELERATOR
+        most = min(budget.hot // self.hot, budget.kept // self.kept, budget.runs)
+        return 2 ** max(0, most.bit_length() - 1)
+
+
+class Chunk(NamedTuple):
+    """A wish: `fixed` runs at a time, or what suits calls with up to `rows` runs."""
+
+    rows: int
+    fixed: int | None = None
+
+    def size(self, most: int, num_threads: int) -> int:
+        """Runs per chunk, where `most` fit: no more than each thread's share of all runs.
+
+        Sizes that nobody fixed are powers of two, so that similar numbers of runs share a program.
+        """
+        if self.fixed is not None:
+            return min(self.fixed, self.rows)
+        share = -(-self.rows // num_threads)
+        return min(most, 2 ** (share - 1).bit_length())
+
+
+def _bytes(aval: Any) -> int:
+    shape = getattr(aval, "shape", ())
+    itemsize = getattr(getattr(aval, "dtype", None), "itemsize", 8)
+    return int(np.prod(shape, dtype=np.int64)) * itemsize

@@ -1,0 +1,46 @@
+"""Where programs run: the device, and how many chunks run on it at a time."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import jax
+
+QUICK = ContextVar("quick", default=False)
+"""Whether programs that are traced now should compile quickly; see `compile_quickly`."""
+
+
+class Place(NamedTuple):
+    """Where and how programs are compiled and run.
+
+    Attributes:
+        device: A JAX device.
+        quick: Whether a short compilation matters more than speed.
+        num_threads: Chunks run at a time: one per core on CPU, one elsewhere.
+    """
+
+    device: Any
+    quick: bool
+    num_threads: int
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether it is the CPU, whose cores run one chunk each."""
+        return self.device.platform == "cpu"
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Double precision on this device; threads do not inherit it and enter it themselves."""
+        with jax.enable_x64(True), jax.default_device(self.device):
+            yield
+
+
+def current_place() -> Place:
+    """Where JAX computes now: on `jax.default_device`, or on the first device."""
+    device: Any = getattr(jax.config, "jax_default_device", None)
+    if device is None or isinstance(device, str):
+        device = jax.devices(device)[0]
+    has_cores = device.platform == "cpu" and hasattr(os, "sched_getaffinity")
+    return Place(device, QUICK.get(), len(os.sched_getaffinity(0)) if has_cores else 1)

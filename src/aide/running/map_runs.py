@@ -1,0 +1,177 @@
+"""Running something many times: the one way in, for everybody.
+
+`operation(subject, key, *row)` is one run: a function that JAX can trace, of an object whose arrays
+are traced, of one key for all runs, and of what tells one run from another (its number, say).
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import numpy as np
+
+from aide._core.tracing import is_refusal
+from aide._core.types import Key
+from aide.running.chunks import Chunk
+from aide.running.device import Place, current_place
+from aide.running.programs import get_program
+from aide.running.threads import in_threads
+
+Report = Callable[[int], None]
+
+
+class NotTraceable(TypeError):
+    """Code that JAX refuses to trace; `reason` is what JAX said."""
+
+    def __init__(self, words: str, reason: str):
+        super().__init__(words)
+        self.reason = reason
+
+
+def ignore(done: int) -> None:
+    """Report to nobody."""
+
+
+def map_runs(
+    operation: Callable[..., Any],
+    subject: Any,
+    key: Key,
+    rows: tuple[Any, ...],
+    *,
+    what: str,
+    advice: str = "Write it with jax.numpy and jax.lax.",
+    report: Report = ignore,
+) -> Any:
+    """`operation(subject, key, *row)` for every row of `rows`; results stacked, as NumPy arrays.
+
+    In double precision, compiled once for all rows and for later calls with the same code and
+    shapes, as many rows at a time as suit the device, on all cores.
+
+    Args:
+        operation: One run; a module-level function or an object with equality, so that a second
+            call finds its program.
+        subject: The object that the operation works on.
+        key: Given to every run.
+        rows: Arrays, or trees of them, with one entry per run.
+        what: Names the code in the error if JAX cannot trace it.
+        advice: What to do about that.
+        report: Counts finished runs.
+    """
+    place = current_place()
+    with place.entered():
+        like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), rows)
+    runs = PreparedRuns(operation, subject, key, like, place=place, what=what, advice=advice)
+    return runs.map(key, rows, Chunk(len(jax.tree.leaves(rows)[0])), report)
+
+
+def in_double(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function once, in double precision and outside of compiled code."""
+    with current_place().entered():
+        return function(*arguments)
+
+
+class PreparedRuns:
+    """An operation on a subject, traced once, to be run for several sets of rows.
+
+    It holds its program, so that an object nobody can look into is traced once all the same.
+
+    Args:
+        operation: See `map_runs`.
+        subject: See `map_runs`.
+        key: A key like the one of the runs.
+        row: Shapes and dtypes of one row.
+        place: Where to run; by default where JAX computes now.
+        what: See `map_runs`.
+        advice: See `map_runs`.
+        raised_by: Names the code in a note to its own errors.
+    """
+
+    def __init__(
+        self,
+        operation: Callable[..., Any],
+        subject: Any,
+        key: Key,
+        row: tuple[Any, ...],
+        *,
+        place: Place | None = None,
+        what: str,
+        advice: str = "Write it with jax.numpy and jax.lax.",
+        raised_by: str = "",
+    ):
+        place = current_place() if place is None else place
+        with place.entered(), _refusals(what, advice, raised_by):
+            self._program, self._arrays = get_program(operation, subject, (key, *row), place)
+
+    @property
+    def output(self) -> Any:
+        """Shapes and dtypes of what one run returns."""
+        return self._program.output
+
+    def size(self, chunk: Chunk) -> int:
+        """Runs per chunk."""
+        return self._program.size(chunk)
+
+    def compile(self, chunk: Chunk) -> None:
+        """Compile now what `map` would compile; several programs may do so in threads."""
+        self._program.compiled(self.size(chunk))
+
+    def map(
+        self,
+        key: Key,
+        rows: tuple[Any, ...],
+        chunk: Chunk,
+        report: Report = ignore,
+        gathered: tuple[Any, np.ndarray] | None = None,
+    ) -> Any:
+        """Run every row of `rows`, a chunk at a time; the last chunk is padded.
+
+        `gathered` is a last argument (tree, index): row i gets entry index[i] of the tree, taken
+        chunk by chunk so that nothing is copied M times at once.
+        """
+        num, size, place = len(jax.tree.leaves(rows)[0]), self.size(chunk), self._program.place
+        execute = self._program.compiled(size)
+
+        def run(begin: int) -> Any:
+            index = np.minimum(np.arange(begin, begin + size), num - 1)
+            taken = jax.tree.map(lambda a: a[index], rows)
+            if gathered is not None:
+                tree, position = gathered
+                taken = (*taken, jax.tree.map(lambda a: a[position[index]], tree))
+            with place.entered(), _memory_errors(size):
+                return jax.tree.map(np.asarray, execute(self._arrays, key, taken))
+
+        pieces = []
+        for piece in in_threads(run, range(0, num, size), place.num_threads):
+            pieces.append(piece)
+            report(min(size, num - size * (len(pieces) - 1)))
+        return jax.tree.map(lambda *parts: np.concatenate(parts)[:num], *pieces)
+
+
+@contextmanager
+def _refusals(what: str, advice: str, raised_by: str) -> Iterator[None]:
+    """Say in words that code cannot be traced; its own errors pass, with a note."""
+    try:
+        yield
+    except Exception as error:
+        if not is_refusal(error):
+            if raised_by:
+                error.add_note(f"(raised by {raised_by})")
+            raise
+        reason = str(error).splitlines()[0]
+        words = f"{what} is not traceable by JAX. It said: {reason} {advice}"
+        raise NotTraceable(words, reason) from error
+
+
+@contextmanager
+def _memory_errors(size: int) -> Iterator[None]:
+    """Say in words that a chunk does not fit; other errors of the device pass."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise MemoryError(
+            f"{size} run(s) at a time do not fit into memory ({str(error).splitlines()[0]}). Use "
+            "fewer particles or steps, or a smaller chunk_size."
+        ) from error

@@ -1,0 +1,90 @@
+"""What it takes to run an algorithm: look at its output, simulate, regenerate.
+
+Code in another framework, or on another kind of machine, is run by another implementation: one
+file, and one line in `aide.running.choose`.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from aide._core.roles import Role
+from aide._core.types import Key, Value
+from aide.running.chunks import Chunk
+from aide.running.map_runs import Report
+
+
+class FirstRun(NamedTuple):
+    r"""Output and own-trace $\log\xi$ of the first run."""
+
+    value: Value
+    log_xi: float
+
+
+class Look(NamedTuple):
+    """What a runner saw of its algorithm.
+
+    Attributes:
+        output: Shapes and dtypes of one output.
+        chunk_size: Runs computed at a time.
+        num_threads: Chunks at a time.
+        first_run: The first run, if looking meant running it.
+    """
+
+    output: Any
+    chunk_size: int
+    num_threads: int
+    first_run: FirstRun | None = None
+
+
+class Runner(Protocol):
+    """Runs one algorithm.
+
+    Every number is a function of (key, role, run, meta index) and the algorithm alone; runners can
+    be pickled if their algorithm can, and called in threads.
+    """
+
+    @property
+    def algorithm(self) -> Any:
+        """What it runs."""
+        ...
+
+    def look(self, key: Key, role: Role, first_run: int, chunk: Chunk) -> Look:
+        """Look at one output; `first_run` is the number of a run that may be made for that."""
+        ...
+
+    def compile_tasks(
+        self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk
+    ) -> list[Callable[[], None]]:
+        """Functions that make ready what is needed for such outputs; they may run in threads."""
+        ...
+
+    def simulate(
+        self, key: Key, role: Role, runs: np.ndarray, chunk: Chunk, report: Report
+    ) -> tuple[Value, np.ndarray]:
+        r"""Outputs (stacked) and own-trace $\log\xi$ of the given runs."""
+        ...
+
+    def regenerate(
+        self,
+        key: Key,
+        role: Role,
+        values: Value,
+        runs: np.ndarray,
+        metas: np.ndarray,
+        chunk: Chunk,
+        report: Report,
+        *,
+        own: bool,
+    ) -> np.ndarray:
+        r"""$\log\xi$ of fresh traces, for every run (row) and meta index (column).
+
+        `values` holds one output per run, `role` says which algorithm's runs they are, and `own`
+        whether that is this one.
+        """
+        ...
+
+    def replay(self, key: Key, role: Role, run: int) -> None:
+        """Repeat one run outside of compiled code, for its errors."""
+        ...

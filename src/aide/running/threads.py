@@ -1,0 +1,33 @@
+"""Work in threads: XLA releases Python's lock while it compiles and while it runs."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from aide.running.device import current_place
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_threads(
+    work: Callable[[Item], Result], items: Sequence[Item], num_threads: int
+) -> Iterator[Result]:
+    """Results in order. Whatever is still waiting is dropped if the caller stops early."""
+    if num_threads == 1 or len(items) <= 1:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(num_threads) as pool:
+        futures = [pool.submit(work, item) for item in items]
+        try:
+            for future in futures:
+                yield future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+def compile_all(tasks: Sequence[Callable[[], None]]) -> None:
+    """Do all tasks, as many at a time as there are cores; the first error is raised."""
+    for _ in in_threads(lambda task: task(), tasks, current_place().num_threads):
+        pass

@@ -1,0 +1,145 @@
+"""Algorithms that JAX can trace: compiled, in chunks, on all cores or on an accelerator."""
+
+from collections.abc import Callable
+from threading import RLock
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from aide._core.algorithm import InferenceAlgorithm, describe
+from aide._core.numerics import as_log
+from aide._core.random import CROSS_META, OWN_META, SIMULATE, run_key, stream_key
+from aide._core.roles import Role
+from aide._core.types import Key, LogProb, Value
+from aide.running.chunks import Chunk
+from aide.running.device import Place, current_place
+from aide.running.map_runs import PreparedRuns, Report
+from aide.running.runner import Look
+
+NUMBER = jax.ShapeDtypeStruct((), jnp.uint32)
+"""Of a run, or of a meta-run."""
+ADVICE = (
+    "Write the method with jax.numpy and jax.lax, or, if it is plain Python or NumPy code, wrap "
+    "it: aide.PythonAlgorithm(algorithm)."
+)
+
+
+class TracedRunner:
+    """Runs an algorithm where JAX computes at the time of its construction.
+
+    It holds the programs of its algorithm: an object that nobody can look into is traced once.
+    Unpickled elsewhere, it runs there in the same chunks, so that the numbers are the same bits.
+    """
+
+    def __init__(self, algorithm: InferenceAlgorithm, place: Place | None = None):
+        self.algorithm = algorithm
+        self.place = current_place() if place is None else place
+        self._prepared: dict[Any, PreparedRuns] = {}
+        self._lock = RLock()
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (self.algorithm, self.place.quick, self.place.num_threads)
+
+    def look(self, key: Key, role: Role, first_run: int, chunk: Chunk) -> Look:
+        """Trace one run."""
+        simulate = self._simulate(key)
+        return Look(simulate.output[0], simulate.size(chunk), self.place.num_threads)
+
+    def compile_tasks(
+        self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk
+    ) -> list[Callable[[], None]]:
+        """Trace both methods; compiling them is left to the tasks."""
+        first, second = self._simulate(key), self._regenerate(key, output)
+        return [lambda: first.compile(simulate), lambda: second.compile(regenerate)]
+
+    def simulate(
+        self, key: Key, role: Role, runs: np.ndarray, chunk: Chunk, report: Report
+    ) -> tuple[Value, np.ndarray]:
+        r"""Outputs (stacked) and own-trace $\log\xi$ of the given runs."""
+        rows = (runs.astype(np.uint32),)
+        return self._simulate(key).map(stream_key(key, role, SIMULATE), rows, chunk, report)
+
+    def regenerate(
+        self,
+        key: Key,
+        role: Role,
+        values: Value,
+        runs: np.ndarray,
+        metas: np.ndarray,
+        chunk: Chunk,
+        report: Report,
+        *,
+        own: bool,
+    ) -> np.ndarray:
+        r"""$\log\xi$ of fresh traces, for every run (row) and meta index (column)."""
+        like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), values)
+        row = np.repeat(np.arange(len(runs)), len(metas))
+        rows = (runs.astype(np.uint32)[row], np.tile(metas.astype(np.uint32), len(runs)))
+        stream = stream_key(key, role, OWN_META if own else CROSS_META)
+        log_xi = self._regenerate(key, like).map(stream, rows, chunk, report, (values, row))
+        return log_xi.reshape(len(runs), len(metas))
+
+    def replay(self, key: Key, role: Role, run: int) -> None:
+        """Repeat one run outside of compiled code, for its errors."""
+        with self.place.entered():
+            self.algorithm.simulate(run_key(stream_key(key, role, SIMULATE), run, 0))
+
+    def _simulate(self, key: Key) -> PreparedRuns:
+        return self._get(_simulate, "simulate", key, (NUMBER,))
+
+    def _regenerate(self, key: Key, output: Any) -> PreparedRuns:
+        return self._get(_regenerate, "regenerate", key, (NUMBER, NUMBER, output))
+
+    def _get(self, operation: Any, method: str, key: Key, row: tuple[Any, ...]) -> PreparedRuns:
+        leaves, tree = jax.tree.flatten(row)
+        name = (method, tree, tuple((leaf.shape, jnp.dtype(leaf.dtype)) for leaf in leaves))
+        with self._lock:
+            if name not in self._prepared:
+                self._prepared[name] = PreparedRuns(
+                    operation,
+                    self.algorithm,
+                    key,
+                    row,
+                    place=self.place,
+                    what=f"{describe(self.algorithm)}: {method}",
+                    advice=ADVICE,
+                    raised_by=f"{method} of {describe(self.algorithm)}",
+                )
+            return self._prepared[name]
+
+
+def _rebuild(algorithm: InferenceAlgorithm, quick: bool, num_threads: int) -> TracedRunner:
+    return TracedRunner(algorithm, Place(current_place().device, quick, num_threads))
+
+
+def _simulate(algorithm: InferenceAlgorithm, stream: Key, run: Any) -> tuple[Value, LogProb]:
+    draw = algorithm.simulate(run_key(stream, run, 0))
+    if not isinstance(draw, tuple) or len(draw) != 2:
+        raise TypeError(
+            f"{describe(algorithm)}: simulate must return aide.Draw(value, log_xi), got "
+            f"{type(draw).__name__}."
+        )
+    value, log_xi = draw
+    return jax.tree.map(jnp.asarray, value), _scalar(algorithm, "simulate", log_xi)
+
+
+def _regenerate(
+    algorithm: InferenceAlgorithm, stream: Key, run: Any, meta: Any, x: Value
+) -> LogProb:
+    log_xi = algorithm.regenerate(run_key(stream, run, meta), x)
+    return _scalar(algorithm, "regenerate", log_xi)
+
+
+def _scalar(algorithm: InferenceAlgorithm, method: str, log_xi: Any) -> LogProb:
+    if log_xi is None or isinstance(log_xi, str):
+        raise TypeError(
+            f"{describe(algorithm)}: {method} must give a number log_xi, got {log_xi!r}."
+        )
+    if jnp.shape(log_xi) != ():
+        raise ValueError(
+            f"{describe(algorithm)}: {method} must give one number log_xi per run, got shape "
+            f"{jnp.shape(log_xi)}. A log density of a vector must be summed over its components."
+        )
+    return as_log(log_xi)
