@@ -62,26 +62,26 @@ class AnnealingMove(eqx.Module):
 
     @property
     def kernel(self) -> AbstractKernel:
-        """See `KernelMove`."""
+        """The kernel of the step."""
         return self.step.kernel
 
     @property
     def log_density(self) -> Tempered:
-        """See `KernelMove`: the density at the temperature before."""
+        r"""$\log\gamma_{\beta_{t-1}}$, which the kernel leaves invariant."""
         return Tempered(self.step.log_start, self.step.log_end, self.before)
 
     def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
-        """See `WeightedMove`."""
+        r"""Move by the kernel at $\beta_{t-1}$; weigh $y$."""
         y, _ = Rejuvenate(self.kernel, self.log_density).forward(key, x)
         return y, self.log_weight(y)
 
     def backward(self, key: Key, y: Value) -> tuple[Value, LogProb]:
-        """See `WeightedMove`."""
+        r"""Move by the kernel's reversal at $\beta_{t-1}$; weigh $y$."""
         x, _ = Rejuvenate(self.kernel, self.log_density).backward(key, y)
         return x, self.log_weight(y)
 
     def log_weight(self, y: Value) -> LogProb:
-        """See `KernelMove`."""
+        r"""$(\beta_t - \beta_{t-1}) \log\{\gamma(y)/k_1(y)\}$."""
         ratio = log_ratio(self.step.log_end(y), self.step.log_start(y))
         return (self.after - self.before) * ratio
 
