@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 
 from aide._core.types import Key, LogDensity, LogProb, Value
-from aide.kernels.kernel import AbstractCompound, AbstractKernel, check_instance, reversal_of
+from aide.kernels.kernel import AbstractCompound, AnyKernel, check_instance, reversal_of
 
 
 def entry_of(state: Value, name: Any) -> Value:
@@ -42,12 +42,12 @@ class OnEntry(AbstractCompound):
     """
 
     name: Any = eqx.field(static=True)
-    kernel: AbstractKernel
+    kernel: AnyKernel
 
     def __check_init__(self) -> None:
         check_instance(self.kernel)
 
-    def components(self) -> tuple[AbstractKernel, ...]:
+    def components(self) -> tuple[AnyKernel, ...]:
         """The entry's kernel."""
         return (self.kernel,)
 

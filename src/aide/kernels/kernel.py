@@ -9,7 +9,7 @@ its own.
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol, cast
 
 import equinox as eqx
 import jax
@@ -52,11 +52,15 @@ class InvariantKernel(Protocol):
         ...
 
 
+AnyKernel = AbstractKernel | InvariantKernel
+"""A transition, with or without a reversal."""
+
+
 class AbstractCompound(AbstractKernel):
     """A kernel made of others: it has a reversal exactly if each of them has one."""
 
     @abstractmethod
-    def components(self) -> tuple[AbstractKernel, ...]:
+    def components(self) -> tuple[AnyKernel, ...]:
         """The kernels it is made of."""
 
     @abstractmethod
@@ -101,16 +105,16 @@ class Kernel(AbstractInvariantKernel):
 class Cycle(AbstractCompound):
     r"""Kernels in a row, $K_1 \cdots K_n$; the reversal is $\tilde K_n \cdots \tilde K_1$."""
 
-    parts: tuple[AbstractKernel, ...]
+    parts: tuple[AnyKernel, ...]
 
-    def __init__(self, *parts: AbstractKernel):
+    def __init__(self, *parts: AnyKernel):
         if not parts:
             raise ValueError("Cycle needs at least one kernel, got none.")
         for part in parts:
             check_instance(part)
         self.parts = parts
 
-    def components(self) -> tuple[AbstractKernel, ...]:
+    def components(self) -> tuple[AnyKernel, ...]:
         """The parts."""
         return self.parts
 
@@ -124,7 +128,7 @@ class Cycle(AbstractCompound):
         """The parts' reversals in reverse order."""
         return Cycle(*(reversal_of(part) for part in reversed(self.parts)))
 
-    def retraceable_parts(self) -> tuple[AbstractKernel, ...]:
+    def retraceable_parts(self) -> tuple[AnyKernel, ...]:
         """What one transition runs, in order: the parts."""
         return self.parts
 
@@ -132,14 +136,14 @@ class Cycle(AbstractCompound):
 class Repeat(AbstractCompound):
     r"""The same kernel `num_times` in a row: $K^n$, with reversal $\tilde K^n$."""
 
-    kernel: AbstractKernel
+    kernel: AnyKernel
     num_times: int = eqx.field(static=True)
 
     def __check_init__(self) -> None:
         check_instance(self.kernel)
         check_size("num_times", self.num_times, 0)
 
-    def components(self) -> tuple[AbstractKernel, ...]:
+    def components(self) -> tuple[AnyKernel, ...]:
         """The one kernel."""
         return (self.kernel,)
 
@@ -155,7 +159,7 @@ class Repeat(AbstractCompound):
         """The kernel's reversal as many times."""
         return Repeat(reversal_of(self.kernel), self.num_times)
 
-    def retraceable_parts(self) -> tuple[AbstractKernel, ...]:
+    def retraceable_parts(self) -> tuple[AnyKernel, ...]:
         """What one transition runs, in order: the kernel again and again."""
         return (self.kernel,) * self.num_times
 
@@ -178,8 +182,8 @@ def lacks_reversal(kernel: object) -> object | None:
     return None if all(callable(method) for method in methods) else kernel
 
 
-def reversal_of(kernel: Any) -> Any:
-    """The kernel's reversal; an error in words if it, or a component of it, has none."""
+def as_invariant(kernel: object) -> InvariantKernel:
+    """The kernel itself; an error in words if it, or a component of it, has no reversal."""
     check_instance(kernel)
     lacking = lacks_reversal(kernel)
     if isinstance(lacking, AbstractKernel):
@@ -195,4 +199,9 @@ def reversal_of(kernel: Any) -> Any:
             "aide.kernels.Kernel(step, reversible=True) if it satisfies detailed balance, "
             "aide.kernels.Kernel(step, backward=reverse_step) if it does not."
         )
-    return kernel.reversal()
+    return cast(InvariantKernel, kernel)
+
+
+def reversal_of(kernel: object) -> InvariantKernel:
+    """The kernel's reversal; an error in words if there is none."""
+    return as_invariant(kernel).reversal()
