@@ -30,7 +30,6 @@ from aide.algorithms.state_space import Proposal, StateSpaceModel
 from aide.algorithms.tractable import Amortized, Tractable
 from aide.auditing.audit import audit
 from aide.auditing.simulated.study import audit_simulated
-from aide.auditing.starts import with_start
 from aide.checking.algorithm.check import check
 from aide.checking.kernel.check import check_kernel
 from aide.comparing.compare import compare
@@ -84,5 +83,4 @@ __all__ = [
     "summarise",
     "tempered_smc",
     "tighten",
-    "with_start",
 ]

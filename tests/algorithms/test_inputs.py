@@ -32,8 +32,8 @@ STARTS = {
     "learn_reverse": lambda start: aide.learn_reverse(
         KEY, start, NORMAL.log_prob, kernel=WALK, num_steps=2
     ),
-    "with_start": lambda start: aide.with_start(
-        aide.sir(NORMAL, NORMAL.log_prob, num_particles=1), start
+    "with_start": lambda start: aide.sir(NORMAL, NORMAL.log_prob, num_particles=1).with_start(
+        start
     ),
 }
 

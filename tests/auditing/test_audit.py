@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,7 +14,7 @@ from rich.console import Console
 import aide
 from aide.auditing.audit import _budgets, audit
 from aide.auditing.simulated.study import audit_simulated
-from aide.auditing.starts import Widened, widen, with_start
+from aide.auditing.starts import Widened, widen
 from aide.problems.distributions import Normal
 from aide.running.programs import compile_quickly
 
@@ -76,7 +77,7 @@ def test_a_narrow_start_agrees_with_itself_and_is_caught_from_another():
     narrow = audit(KEY, gold, start_factor=None)
     assert narrow.passed, narrow
     assert all(test.upper < 0.1 for test in narrow.tests)
-    wide = with_start(gold, Normal(0.0, 10.0))
+    wide = gold.with_start(Normal(0.0, 10.0))
     found = audit(KEY, gold, start_factor=None, starts={"a wide start": wide})
     assert found.verdict == "failed"
     assert [test.outcome for test in found.tests] == ["agrees", "agrees", "disagrees"]
@@ -88,7 +89,7 @@ def test_a_narrow_start_agrees_with_itself_and_is_caught_from_another():
 
 @pytest.mark.full
 def test_a_mode_nobody_visits_is_not_caught_as_the_words_say():
-    starts = {"another narrow start": with_start(one_mode(), Normal(-7.5, 2.0))}
+    starts = {"another narrow start": one_mode().with_start(Normal(-7.5, 2.0))}
     result = audit(KEY, one_mode(), starts=starts, start_factor=1.5)
     assert result.passed, result
     truth = aide.estimate(KEY, aide.Tractable.of(Modes()), one_mode(), num_gold=100, num_target=100)
@@ -167,11 +168,11 @@ def test_budget_as_a_function_and_algorithms_without_one():
 
 def test_settings_are_checked_first():
     with pytest.raises(TypeError, match="gold must be an inference algorithm"):
-        audit(KEY, PRIOR)
+        audit(KEY, PRIOR)  # pyrefly: ignore[bad-argument-type]
     with pytest.raises(ValueError, match="tolerance must be a positive number"):
         audit(KEY, one_mode(), tolerance=0.0)
     with pytest.raises(TypeError, match="knows the start of sir"):
-        with_start(aide.Tractable.of(PRIOR), PRIOR)
+        aide.Tractable.of(PRIOR).with_start(PRIOR)
 
 
 def test_other_starts_change_the_path_and_nothing_else():
@@ -185,7 +186,7 @@ def test_other_starts_change_the_path_and_nothing_else():
         lambda start: aide.mcmc(start, LogJoint(), kernel=kernel, num_steps=3),
     )
     for build in builders:
-        assert eqx.tree_equal(build(other), with_start(build(PRIOR), other))
+        assert eqx.tree_equal(build(other), build(PRIOR).with_start(other))
         assert not eqx.tree_equal(build(other), build(PRIOR))
 
 
@@ -234,6 +235,7 @@ def test_the_budget_of_a_learned_chain_is_its_steps():
         num_reverse=8,
     )  # fmt: skip
     versions, untested = _budgets(chain, None)
-    assert [len(version.index) for version in versions.values()] == [2]
-    assert all(version.num_particles == 8 for version in versions.values())
+    found: list[Any] = list(versions.values())
+    assert [len(version.index) for version in found] == [2]
+    assert all(version.num_particles == 8 for version in found)
     assert "double the budget" in untested[0]

@@ -3,6 +3,8 @@ r"""Metropolis kernels are involutions: $\varphi(\varphi(x, v)) = (x, v)$ and $|
 Also: a kernel without a reversal is refused where it is stated, not in a run.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import aide
+from aide.checking.kernel.adapt import claimed_reversal
 from aide.problems.distributions import Normal
 from aide.running.programs import QUICK_OPTIONS
 
@@ -118,6 +121,34 @@ def test_a_kernel_without_reversal_is_refused(build, kernel):
         ValueError, match=r"has no reversal.*aide\.kernels\.Kernel\(step, reversible=True\)"
     ):
         build(kernel)
+
+
+ULA = aide.kernels.Ula(0.3)
+UNADJUSTED = {
+    "alone": ULA,
+    "in a cycle": aide.kernels.Cycle(aide.kernels.RandomWalk(0.5), ULA),
+    "repeated": aide.kernels.Repeat(ULA, 2),
+    "on an entry": aide.kernels.OnEntry(0, ULA),
+}
+
+
+@pytest.mark.parametrize("name", UNADJUSTED)
+def test_a_transition_without_reversal_is_one_all_the_same(name):
+    """It makes steps; whoever needs its reversal is told what to do, and a check claims none."""
+    kernel: Any = UNADJUSTED[name]
+    assert not hasattr(ULA, "reversal")
+    assert claimed_reversal(kernel, kernel, None) is None
+    for build in (
+        lambda: aide.smc.Rejuvenate(kernel, log_density),
+        lambda: aide.ais(Normal(0.0, 1.0), log_density, kernel=kernel, num_temperatures=2),
+    ):
+        with pytest.raises(ValueError, match=r"Ula has no reversal.*Learn one: aide\.refine\(key"):
+            build()
+    x = (jnp.zeros(2),) if name == "on an entry" else jnp.zeros(2)
+    log_normal = lambda x: -0.5 * sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(x))
+    after = kernel.step(jax.random.key(1), log_normal, x)
+    assert jax.tree.structure(after) == jax.tree.structure(x)
+    assert jnp.all(jax.tree.leaves(after)[0] != 0.0)
 
 
 def test_kernel_must_say_how_it_reverses():

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_batching import custom_vmap
 
-from aide.kernels.kernel import AbstractKernel
+from aide.kernels.kernel import AbstractInvariantKernel
 from aide.smc.resampling import AbstractScheme
 from aide.smc.sweep import start
 
@@ -73,7 +73,7 @@ class ScriptedExtend(eqx.Module):
         raise AssertionError("the retained path is scripted too: nothing walks backward")
 
 
-class ScriptedKernel(AbstractKernel):
+class ScriptedKernel(AbstractInvariantKernel):
     """Moves particle i to `after[t, i]`, t being the step whose temperature the density has.
 
     The reversal moves the one retained state to `before[t]`.
@@ -90,7 +90,7 @@ class ScriptedKernel(AbstractKernel):
             return self.before[t]
         return _hand_out(self.after[t], jax.random.key_data(key))
 
-    def reversal(self) -> AbstractKernel:
+    def reversal(self) -> AbstractInvariantKernel:
         return ScriptedKernel(self.temperatures, self.after, self.before, not self.reversed)
 
 

@@ -34,7 +34,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax
 import numpy as np
 
-from aide._core.types import Key, LogProb, Value
+from aide._core.types import LogProb, Value
 
 
 class Draw(NamedTuple):
@@ -48,17 +48,18 @@ class Draw(NamedTuple):
 class InferenceAlgorithm(Protocol):
     r"""Anything with `simulate` and `regenerate`; no base class is needed.
 
-    Both methods handle *one* run; callers use `jax.vmap`. An optional attribute `log_z` states
-    $\log Z$: 0.0 if $\xi$ is an unbiased estimate of the normalised $q(x)$ (SMC, AIS, MCMC,
-    variational fits), `None` (the same as leaving it out) if unknown. An optional class attribute
-    `determines_log_xi = True` states that $\xi$ is a function of the output alone.
+    Both methods handle *one* run; callers use `jax.vmap`. Any pair will do for a `Draw`. An
+    optional attribute `log_z` states $\log Z$: 0.0 if $\xi$ is an unbiased estimate of the
+    normalised $q(x)$ (SMC, AIS, MCMC, variational fits), `None` (the same as leaving it out) if
+    unknown. An optional class attribute `determines_log_xi = True` states that $\xi$ is a function
+    of the output alone.
     """
 
-    def simulate(self, key: Key) -> Draw:
+    def simulate(self, key: Any, /) -> tuple[Value, Any]:
         r"""Sample $(u, x) \sim q(u, x)$; return $x$ and $\log\xi(u, x)$."""
         ...
 
-    def regenerate(self, key: Key, value: Value) -> LogProb:
+    def regenerate(self, key: Any, value: Any, /) -> Any:
         r"""Sample $u \sim r(u; x)$ for the given $x$; return $\log\xi(u, x)$."""
         ...
 

@@ -1,7 +1,7 @@
 """Distributions of any library: what the rest of the code asks of them."""
 
 import inspect
-from typing import Any
+from typing import Any, Protocol
 
 import equinox as eqx
 import jax
@@ -10,6 +10,46 @@ import jax.numpy as jnp
 from aide._core.algorithm import describe
 from aide._core.numerics import as_log
 from aide._core.types import Key, LogProb, Value
+
+
+class DensityDistribution(Protocol):
+    """A distribution with `sample(key)` and a scalar `log_density(x)`, as in this library."""
+
+    def sample(self, key: Any, /) -> Value:
+        """Draw one value."""
+        ...
+
+    def log_density(self, x: Any, /) -> Any:
+        """The log density of one value."""
+        ...
+
+
+class ProbabilityDistribution(Protocol):
+    """A distribution with `sample(key)` and `log_prob(x)`, as in NumPyro and flowjax."""
+
+    def sample(self, key: Any, /) -> Value:
+        """Draw one value."""
+        ...
+
+    def log_prob(self, x: Any, /) -> Any:
+        """The log density of one value, or of each member of a batch."""
+        ...
+
+
+class SeededDistribution(Protocol):
+    """A distribution with `sample(seed=key)` and `log_prob(x)`, as in distrax and TFP."""
+
+    def sample(self, *, seed: Any) -> Value:
+        """Draw one value."""
+        ...
+
+    def log_prob(self, x: Any, /) -> Any:
+        """The log density of one value, or of each member of a batch."""
+        ...
+
+
+Distribution = DensityDistribution | ProbabilityDistribution | SeededDistribution
+"""Anything that can be sampled and has a normalised log density; no base class is needed."""
 
 
 def sample_from(distribution: Any, key: Key) -> Value:
@@ -83,7 +123,7 @@ def _check_normalised(name: str, thing: Any) -> None:
 class LogDensityOf(eqx.Module):
     """The log density of a distribution as a function that is a pytree."""
 
-    distribution: Any
+    distribution: Distribution
 
     def __call__(self, x: Value) -> LogProb:
         """Evaluate it."""
@@ -93,7 +133,7 @@ class LogDensityOf(eqx.Module):
 class SampleFrom(eqx.Module):
     """The sampler of a distribution as a function that is a pytree."""
 
-    distribution: Any
+    distribution: Distribution
 
     def __call__(self, key: Key) -> Value:
         """Draw one value."""

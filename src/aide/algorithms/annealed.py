@@ -4,6 +4,7 @@ Path: $\log\gamma_\beta(x) = (1-\beta)\log k_1(x) + \beta\log\gamma(x)$. Step $t
 invariant for $\gamma_{\beta_{t-1}}$ and then reweights to $\gamma_{\beta_t}$.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -12,12 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from aide._core.distribution import LogDensityOf, check_distribution
+from aide._core.distribution import Distribution, LogDensityOf, check_distribution
 from aide._core.numerics import as_log, as_parameter, log_ratio
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_scalar, check_size
-from aide.kernels.kernel import AbstractKernel
-from aide.smc.moves import Rejuvenate, Steps
+from aide._core.versions import KernelUse
+from aide.kernels.kernel import InvariantKernel
+from aide.smc.move import AbstractMove
+from aide.smc.moves import AbstractMoveAt, Rejuvenate, Steps
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
 from aide.smc.smc import Smc
 
@@ -37,23 +40,43 @@ class Tempered(eqx.Module):
         first = jnp.where(self.temperature == 1.0, 0.0, (1.0 - self.temperature) * start)
         return first + jnp.where(self.temperature == 0.0, 0.0, self.temperature * end)
 
+    def with_start(self, start: Distribution) -> "Tempered":
+        """The density at the same temperature on the path from another start."""
+        return replace(self, log_start=LogDensityOf(start))
 
-class AnnealingStep(eqx.Module):
+
+class AnnealingStep(AbstractMoveAt):
     r"""A kernel at $\beta_{t-1}$, then the weight $(\gamma/k_1)^{\beta_t-\beta_{t-1}}$."""
 
     log_start: LogDensity
     log_end: LogDensity
-    kernel: AbstractKernel
+    kernel: InvariantKernel
 
     def __check_init__(self) -> None:
         Rejuvenate(self.kernel, self.log_end)  # its checks apply
 
-    def __call__(self, temperatures: tuple[Array, Array]) -> "AnnealingMove":
+    def __call__(self, inputs: tuple[Array, Array]) -> "AnnealingMove":
         """The move between two neighbouring temperatures."""
-        return AnnealingMove(self, *temperatures)
+        return AnnealingMove(self, *inputs)
+
+    def shortened(self, inputs: tuple[Array, Array], num_steps: int) -> Steps:
+        """Some of the temperatures, evenly chosen, the first and the last among them."""
+        before, after = (np.asarray(a) for a in inputs)
+        knots = np.append(before, after[-1])
+        chosen = knots[np.linspace(0, len(knots) - 1, num_steps + 1).round().astype(int)]
+        return Steps(self, (chosen[:-1], chosen[1:]))
+
+    def with_start(self, start: Distribution) -> "AnnealingStep":
+        """The path from another start."""
+        return replace(self, log_start=LogDensityOf(start))
+
+    def kernels(self, inputs: tuple[Array, Array]) -> list[KernelUse]:
+        """The kernel, at the first temperature."""
+        temperature = np.asarray(inputs[0])[0]
+        return [(self.kernel, Tempered(self.log_start, self.log_end, temperature))]
 
 
-class AnnealingMove(eqx.Module):
+class AnnealingMove(AbstractMove):
     """One step of an annealing path as a weighted move."""
 
     step: AnnealingStep
@@ -61,36 +84,36 @@ class AnnealingMove(eqx.Module):
     after: Array
 
     @property
-    def kernel(self) -> AbstractKernel:
-        """See `KernelMove`."""
+    def kernel(self) -> InvariantKernel:
+        """The kernel of the step."""
         return self.step.kernel
 
     @property
     def log_density(self) -> Tempered:
-        """See `KernelMove`: the density at the temperature before."""
+        r"""$\log\gamma_{\beta_{t-1}}$, which the kernel leaves invariant."""
         return Tempered(self.step.log_start, self.step.log_end, self.before)
 
     def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
-        """See `WeightedMove`."""
+        r"""Move by the kernel at $\beta_{t-1}$; weigh $y$."""
         y, _ = Rejuvenate(self.kernel, self.log_density).forward(key, x)
         return y, self.log_weight(y)
 
     def backward(self, key: Key, y: Value) -> tuple[Value, LogProb]:
-        """See `WeightedMove`."""
+        r"""Move by the kernel's reversal at $\beta_{t-1}$; weigh $y$."""
         x, _ = Rejuvenate(self.kernel, self.log_density).backward(key, y)
         return x, self.log_weight(y)
 
     def log_weight(self, y: Value) -> LogProb:
-        """See `KernelMove`."""
+        r"""$(\beta_t - \beta_{t-1}) \log\{\gamma(y)/k_1(y)\}$."""
         ratio = log_ratio(self.step.log_end(y), self.step.log_start(y))
         return (self.after - self.before) * ratio
 
 
 def tempered_smc(
-    prior: Any,
+    prior: Distribution,
     log_joint: LogDensity,
     *,
-    kernel: AbstractKernel,
+    kernel: InvariantKernel,
     num_particles: int,
     num_temperatures: int | None = None,
     temperatures: Any = None,
@@ -126,10 +149,10 @@ def tempered_smc(
 
 
 def ais(
-    prior: Any,
+    prior: Distribution,
     log_joint: LogDensity,
     *,
-    kernel: AbstractKernel,
+    kernel: InvariantKernel,
     num_temperatures: int | None = None,
     temperatures: Any = None,
     label: str = "",

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 from aide._core.algorithm import Draw, Label
 from aide._core.numerics import as_log
 from aide._core.types import Key, LogDensity, LogProb, Value
+from aide._core.versions import AbstractAlgorithm
 
 
-class ForwardReverse(eqx.Module):
+class ForwardReverse(AbstractAlgorithm):
     r"""$\log\xi = \log p(x, y) - \log\hat p(y)$ from code that returns evidence estimates.
 
     Args:

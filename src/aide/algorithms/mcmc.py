@@ -4,7 +4,7 @@ from typing import Any
 
 from aide._core.types import LogDensity
 from aide._core.validate import check_size
-from aide.kernels.kernel import AbstractKernel
+from aide.kernels.kernel import AbstractKernel, as_invariant
 from aide.smc.moves import Constant, Rejuvenate, Steps
 from aide.smc.smc import Smc
 
@@ -48,7 +48,7 @@ def mcmc(
                 f"num_reverse = {num_reverse} belongs to learned meta-inference. Pass "
                 "meta=aide.learn_reverse(...), or leave num_reverse out and raise num_meta_target."
             )
-        moves = (Steps(Constant(Rejuvenate(kernel, log_joint)), num_steps=num_steps),)
+        moves = (Steps(Constant(Rejuvenate(as_invariant(kernel), log_joint)), num_steps=num_steps),)
         return Smc(initial, moves, log_joint, 1, log_joint, label=name)
     if not callable(getattr(meta, "attach", None)):
         raise TypeError(

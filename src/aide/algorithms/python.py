@@ -6,6 +6,8 @@ import jax
 import numpy as np
 
 from aide._core.algorithm import Label, describe, log_z_of
+from aide._core.distribution import Distribution
+from aide._core.versions import Version, budget_version, small_versions, started_version
 
 
 class PythonAlgorithm:
@@ -51,6 +53,30 @@ class PythonAlgorithm:
     def regenerate(self, rng: np.random.Generator, value: Any) -> float:
         """Run the wrapped algorithm's meta-inference once."""
         return _scalar(self.label, "regenerate", self.algorithm.regenerate(rng, value))
+
+    def shrunk(self) -> dict[str, Version]:
+        """The small versions of what is wrapped, each wrapped alike."""
+        versions = small_versions(self.algorithm)
+        return {
+            name: version._replace(algorithm=self._around(version.algorithm))
+            for name, version in versions.items()
+        }
+
+    def with_budget(self, factor: float) -> "PythonAlgorithm | None":
+        """What is wrapped with that multiple of its budget; `None` if there is no such version."""
+        inner = budget_version(self.algorithm, factor)
+        label = f"{self.label}, budget times {factor:g}"
+        return None if inner is None else self._around(inner, label)
+
+    def with_start(self, start: Distribution, label: str = "") -> "PythonAlgorithm":
+        """What is wrapped, from another start; an error unless it has such a method."""
+        inner = started_version(self.algorithm, start, label)
+        return self._around(inner, label or f"{self.label}, other start")
+
+    def _around(self, inner: Any, label: str = "") -> "PythonAlgorithm":
+        if inner is self.algorithm:
+            return self
+        return PythonAlgorithm(inner, log_z=self.log_z, label=label or self.label)
 
 
 def _scalar(label: str, method: str, log_xi: Any) -> float:

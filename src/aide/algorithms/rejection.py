@@ -12,6 +12,7 @@ from aide._core.distribution import check_distribution, log_density_of, sample_f
 from aide._core.numerics import as_log, as_parameter, log_ratio
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_finite, check_size, raise_if
+from aide._core.versions import AbstractAlgorithm
 
 
 class _State(NamedTuple):
@@ -21,7 +22,7 @@ class _State(NamedTuple):
     accepted: Array
 
 
-class RejectionSampler(eqx.Module):
+class RejectionSampler(AbstractAlgorithm):
     r"""Propose $x \sim g$, accept with probability $\gamma(x)/(g(x)\,e^B)$.
 
     $\xi = \gamma(x)$, so $Z = \int\gamma$ (the evidence if $\gamma(x) = p(x, y)$) and `log_z` is

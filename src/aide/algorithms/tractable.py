@@ -10,9 +10,10 @@ from aide._core.algorithm import Draw, Label, log_z_of
 from aide._core.distribution import LogDensityOf, SampleFrom, check_distribution, in_full_precision
 from aide._core.numerics import as_log
 from aide._core.types import Key, LogDensity, LogProb, Value
+from aide._core.versions import AbstractAlgorithm
 
 
-class Tractable(eqx.Module):
+class Tractable(AbstractAlgorithm):
     r"""A sampler with a density: $\log\xi = \log q(x) + \log Z$, the same in both operations.
 
     Args:
@@ -55,7 +56,7 @@ class Tractable(eqx.Module):
         return Tractable(SampleFrom(distribution), LogDensityOf(distribution), label=name)
 
 
-class Amortized(eqx.Module):
+class Amortized(AbstractAlgorithm):
     """An amortised variational family: one encoder, reused for every observation.
 
     Args:

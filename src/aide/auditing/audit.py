@@ -1,28 +1,29 @@
 """Is this gold standard golden? Against itself at other budgets and from other starts."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import jax
 
-from aide._core.algorithm import describe
+from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.random import as_key
+from aide._core.types import Key
 from aide._core.validate import check_count
+from aide._core.versions import NoSuchVersion, budget_version, started_version
 from aide.auditing.result import Audit, AuditTest
 from aide.auditing.simulated.result import Simulated
-from aide.auditing.starts import widen, with_start
+from aide.auditing.starts import can_be_widened, widen
 from aide.comparing.closeness import check_tolerance
 from aide.comparing.compare import compare
 from aide.draws.outputs import check_algorithm
 
 
 def audit(
-    key: Any,
-    gold: Any,
+    key: Key,
+    gold: InferenceAlgorithm,
     *,
-    budget: Callable[[float], Any] | None = None,
-    starts: Mapping[str, Any] | Iterable[Any] = (),
+    budget: Callable[[float], InferenceAlgorithm | None] | None = None,
+    starts: Mapping[str, InferenceAlgorithm] | Iterable[InferenceAlgorithm] = (),
     start_factor: float | None = 3.0,
     simulated: Simulated | None = None,
     tolerance: float = 0.5,
@@ -42,9 +43,9 @@ def audit(
         gold: The gold standard.
         budget: `budget(factor)` builds the gold standard with that multiple of its budget (0.5 and
             2 are asked for). Not needed for algorithms with two or more `num_particles`, nor for
-            those with a method `with_budget(factor)` (which may return `None`).
-        starts: The gold standard from other starts, far apart and wide; `aide.with_start` builds
-            them. A dict gives them names.
+            those with a method `with_budget(factor)`. Either may return `None`.
+        starts: The gold standard from other starts, far apart and wide; the method
+            `gold.with_start(start)` builds them. A dict gives them names.
         start_factor: `sir`, `tempered_smc`, `ais` and `mcmc` with real-valued states are also
             started from a distribution this many times as wide; `None` leaves it out.
         simulated: What `aide.audit_simulated` found for the same algorithm, for the verdict.
@@ -82,47 +83,46 @@ def audit(
     return Audit(tests, simulated, tolerance, tuple(untested), describe(gold))
 
 
-def _budgets(gold: Any, budget: Callable[[float], Any] | None) -> tuple[dict[str, Any], list[str]]:
+def _budgets(
+    gold: InferenceAlgorithm, budget: Callable[[float], InferenceAlgorithm | None] | None
+) -> tuple[dict[str, InferenceAlgorithm], list[str]]:
     names = {"itself at half the budget": 0.5, "itself at double the budget": 2.0}
-    if budget is not None:
-        return {name: budget(factor) for name, factor in names.items()}, []
-    if callable(getattr(gold, "with_budget", None)):
-        versions = {name: gold.with_budget(factor) for name, factor in names.items()}
-        lacking = [f"{name[0].upper()}{name[1:]}" for name, one in versions.items() if one is None]
-        why = "pass budget=, a function that builds the gold standard with that budget"
-        untested = [f"{name}: {why}" for name in lacking]
-        return {name: one for name, one in versions.items() if one is not None}, untested
-    size = getattr(gold, "num_particles", None)
-    own = {field.name for field in fields(gold)} if is_dataclass(gold) else set()
-    if not isinstance(size, int) or size < 2 or "num_particles" not in own:
+    build = budget or (lambda factor: budget_version(gold, factor))
+    versions = {name: build(factor) for name, factor in names.items()}
+    found = {name: version for name, version in versions.items() if version is not None}
+    if not found:
         return {}, [
             "Other budgets: pass budget=, a function that builds the gold standard with "
             "0.5 and 2 times its budget"
         ]
-    found = {}
-    for name, factor in names.items():
-        changes: dict[str, Any] = {"num_particles": int(size * factor)}
-        if "label" in own:
-            changes["label"] = f"{describe(gold)}, budget times {factor:g}"
-        found[name] = replace(gold, **changes)
-    return found, []
+    why = "pass budget=, a function that builds the gold standard with that budget"
+    lacking = [f"{name[0].upper()}{name[1:]}: {why}" for name in versions if name not in found]
+    return found, lacking
 
 
-def _wider(key: Any, gold: Any, factor: float) -> tuple[dict[str, Any], list[str]]:
+def _wider(
+    key: Key, gold: InferenceAlgorithm, factor: float
+) -> tuple[dict[str, InferenceAlgorithm], list[str]]:
+    key_centre, initial = jax.random.fold_in(key, 2**32 - 1), getattr(gold, "initial", None)
+    lacking = [
+        f"Other starts of {describe(gold)}: pass starts=, the gold standard built with other starts"
+    ]
+    if initial is None or not can_be_widened(key_centre, initial):
+        return {}, lacking
+    start = widen(key_centre, initial, factor)
+    label = f"{describe(gold)}, start {factor:g} times as wide"
     try:
-        start = widen(jax.random.fold_in(key, 2**32 - 1), getattr(gold, "initial", None), factor)
-        wider = with_start(gold, start, f"{describe(gold)}, start {factor:g} times as wide")
-    except TypeError:
-        return {}, [
-            f"Other starts of {describe(gold)}: pass starts=, the gold standard built with "
-            "other starts"
-        ]
+        wider = started_version(gold, start, label)
+    except NoSuchVersion:
+        return {}, lacking
     return {f"itself from a start {factor:g} times as wide": wider}, []
 
 
-def _named(starts: Mapping[str, Any] | Iterable[Any]) -> dict[str, Any]:
+def _named(
+    starts: Mapping[str, InferenceAlgorithm] | Iterable[InferenceAlgorithm] | InferenceAlgorithm,
+) -> dict[str, InferenceAlgorithm]:
     if isinstance(starts, Mapping):
         return {f"itself from {name}": version for name, version in starts.items()}
-    if hasattr(starts, "simulate"):
+    if isinstance(starts, InferenceAlgorithm):
         starts = (starts,)
     return {f"itself as {describe(s)} ({i + 1})": s for i, s in enumerate(starts)}

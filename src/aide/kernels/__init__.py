@@ -4,11 +4,19 @@ from aide.kernels.entries import OnEntry
 from aide.kernels.finite import FiniteNoise
 from aide.kernels.gibbs import GibbsBlock, GibbsSites
 from aide.kernels.hamiltonian import Hmc, Mala
-from aide.kernels.kernel import AbstractKernel, Cycle, Kernel, Repeat
+from aide.kernels.kernel import (
+    AbstractInvariantKernel,
+    AbstractKernel,
+    Cycle,
+    InvariantKernel,
+    Kernel,
+    Repeat,
+)
 from aide.kernels.langevin import Sgld, Ula
 from aide.kernels.metropolis import AbstractMetropolis, Independence, RandomWalk
 
 __all__ = [
+    "AbstractInvariantKernel",
     "AbstractKernel",
     "AbstractMetropolis",
     "Cycle",
@@ -17,6 +25,7 @@ __all__ = [
     "GibbsSites",
     "Hmc",
     "Independence",
+    "InvariantKernel",
     "Kernel",
     "Mala",
     "OnEntry",

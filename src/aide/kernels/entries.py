@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 
 from aide._core.types import Key, LogDensity, LogProb, Value
-from aide.kernels.kernel import AbstractKernel, reversal_of
+from aide.kernels.kernel import AbstractCompound, AnyKernel, check_instance, reversal_of
 
 
 def entry_of(state: Value, name: Any) -> Value:
@@ -28,7 +28,7 @@ def _is_field(state: Value, name: Any) -> bool:
     return isinstance(name, str) and not isinstance(state, dict)
 
 
-class OnEntry(AbstractKernel):
+class OnEntry(AbstractCompound):
     r"""A kernel on one entry of the state, at the entry's conditional density given the rest.
 
     If the kernel leaves every density it is given invariant, this leaves the joint one invariant.
@@ -42,13 +42,17 @@ class OnEntry(AbstractKernel):
     """
 
     name: Any = eqx.field(static=True)
-    kernel: AbstractKernel
+    kernel: AnyKernel
 
     def __check_init__(self) -> None:
-        reversal_of(self.kernel)
+        check_instance(self.kernel)
+
+    def components(self) -> tuple[AnyKernel, ...]:
+        """The entry's kernel."""
+        return (self.kernel,)
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
-        """See `AbstractKernel`."""
+        """Make a step of the entry, for the density as a function of the entry alone."""
 
         def log_conditional(entry: Value) -> LogProb:
             return log_density(with_entry(x, self.name, entry))
@@ -56,6 +60,6 @@ class OnEntry(AbstractKernel):
         moved = self.kernel.step(key, log_conditional, entry_of(x, self.name))
         return with_entry(x, self.name, moved)
 
-    def reversal(self) -> AbstractKernel:
-        """See `AbstractKernel`."""
+    def reversal(self) -> "OnEntry":
+        """The reversal of the entry's kernel, on that entry."""
         return OnEntry(self.name, reversal_of(self.kernel))

@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Array
 
 from aide._core.types import Key, LogDensity, Value
-from aide.kernels.kernel import AbstractKernel
+from aide.kernels.kernel import AbstractInvariantKernel
 from aide.kernels.metropolis import AbstractMetropolis
 from aide.kernels.retrace import NO_RECORD, Recorded, Retraced
 
 
-class FiniteNoise(AbstractKernel):
+class FiniteNoise(AbstractInvariantKernel):
     r"""A Metropolis kernel whose noise takes finitely many values $v_0, \dots, v_{n-1}$.
 
     It steps as the kernel does. The record of a step is the branch alone: which $v_i$, and whether
@@ -43,15 +43,15 @@ class FiniteNoise(AbstractKernel):
         return 2 * np.shape(jax.tree.leaves(self.noises)[0])[0]
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
-        """See `AbstractKernel`."""
+        """Step as the kernel does."""
         return self.kernel.step(key, log_density, x)
 
-    def reversal(self) -> AbstractKernel:
-        """See `AbstractKernel`: detailed balance holds."""
+    def reversal(self) -> "FiniteNoise":
+        """The kernel itself: detailed balance holds."""
         return self
 
     def record(self, key: Key, log_density: LogDensity, x: Value) -> Recorded:
-        """See `Retraceable`; a noise that is not listed leaves no record."""
+        """Make a step; the record is its branch, and `NO_RECORD` for a noise that is not listed."""
         value, noise, accepted = self.kernel.record(key, log_density, x)
         same = jax.tree.map(_equal, self.noises, noise)
         same = jnp.all(jnp.stack(jax.tree.leaves(same)), axis=0)
@@ -59,13 +59,13 @@ class FiniteNoise(AbstractKernel):
         return Recorded(value, (), branch.astype(jnp.int32))
 
     def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
-        """See `Retraceable`: there is none."""
+        """There is none: the branch says it all."""
         return ()
 
     def retrace(
         self, log_density: LogDensity, y: Value, log_density_y: Any, noise: Value
     ) -> Retraced:
-        """See `Retraceable`."""
+        r"""Undo a step for every $v_i$, rejected and accepted."""
         undo = lambda v: self.kernel.retrace(log_density, y, log_density_y, v)
         found = jax.vmap(undo)(jax.tree.map(jnp.asarray, self.noises))
         return jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:])), found)

@@ -16,7 +16,7 @@ from aide._core.search import draw_index
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_size
 from aide.kernels.entries import entry_of, with_entry
-from aide.kernels.kernel import AbstractKernel
+from aide.kernels.kernel import AbstractInvariantKernel
 from aide.kernels.metropolis import AbstractMetropolis, like
 from aide.kernels.retrace import Recorded, Retraced
 
@@ -38,20 +38,20 @@ class GibbsBlock(AbstractMetropolis):
     conditional: Callable[[Value], Any]
 
     def noise(self, key: Key, x: Value) -> Value:
-        """See `AbstractMetropolis`."""
+        r"""$v \sim p(\cdot \mid x_{-b})$."""
         return sample_from(self.conditional(x), key)
 
     def log_noise(self, x: Value, v: Value) -> LogProb:
-        """See `AbstractMetropolis`."""
+        r"""$\log p(v \mid x_{-b})$."""
         return log_density_of(self.conditional(x), v)
 
     def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
-        """See `AbstractMetropolis`."""
+        """$x_b$ and $v$ change places."""
         old = entry_of(x, self.name)
         return with_entry(x, self.name, jax.tree.map(like, v, old)), old
 
 
-class GibbsSites(AbstractKernel):
+class GibbsSites(AbstractInvariantKernel):
     r"""Resample each site of an integer array from its conditional, in the given order.
 
     The state is one integer array with values $0 \dots K-1$; sites index its flattened form. One
@@ -72,7 +72,7 @@ class GibbsSites(AbstractKernel):
             raise ValueError(f"sites must be a list of flat indices, got shape {self.sites.shape}.")
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
-        """See `AbstractKernel`. As in MH, a NaN density is entered and never left."""
+        """Update site after site. As in MH, a NaN density is entered and never left."""
 
         def update(x: Array, inputs: Any) -> tuple[Array, None]:
             subkey, site = inputs
@@ -82,17 +82,17 @@ class GibbsSites(AbstractKernel):
         steps = (derive_keys(key, sites.shape[0]), sites)
         return jax.lax.scan(update, x, steps)[0]
 
-    def reversal(self) -> AbstractKernel:
-        """See `AbstractKernel`: the same sites in reverse order."""
+    def reversal(self) -> "GibbsSites":
+        """The same sites in reverse order."""
         return eqx.tree_at(lambda k: k.sites, self, self.sites[::-1])
 
     def retraceable_parts(self) -> tuple["GibbsSite", ...]:
-        """See `aide.kernels.retrace.parts_of`: one update after another."""
+        """What one transition runs, in order: one update after another."""
         num = np.shape(self.sites)[0]
         return tuple(GibbsSite(self.sites[i], self.num_values) for i in range(num))
 
 
-class GibbsSite(AbstractKernel):
+class GibbsSite(AbstractInvariantKernel):
     r"""Resample one site of an integer array from its conditional.
 
     The record of a step is the branch $b$, the value the site had; there is no noise. The new value
@@ -112,11 +112,11 @@ class GibbsSite(AbstractKernel):
         return self.num_values
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
-        """See `AbstractKernel`."""
+        r"""Draw the site from $p(\cdot \mid x_{-s})$."""
         return self.record(key, log_density, x).value
 
     def record(self, key: Key, log_density: LogDensity, x: Value) -> Recorded:
-        """See `Retraceable`."""
+        """Draw the site; the record is the value that it had."""
         options, logits = self._options(log_density, x)
         broken = jnp.isnan(logits)
         peak = jnp.max(jnp.where(broken, -jnp.inf, logits))
@@ -127,13 +127,13 @@ class GibbsSite(AbstractKernel):
         return Recorded(options[drawn], (), jnp.asarray(old, jnp.int32))
 
     def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
-        """See `Retraceable`: there is none."""
+        """There is none: the branch says it all."""
         return ()
 
     def retrace(
         self, log_density: LogDensity, y: Value, log_density_y: Any, noise: Value
     ) -> Retraced:
-        """See `Retraceable`."""
+        r"""Every value $b$ the site had: $k(y, b \mid x_b) = p(y_s \mid x_{-s})$ for all."""
         options, logits = self._options(log_density, y)
         log_conditional = jax.nn.log_softmax(logits)
         nowhere = jnp.max(logits) == -jnp.inf
@@ -141,8 +141,8 @@ class GibbsSite(AbstractKernel):
         log_forward = jnp.full(self.num_values, log_conditional[y.ravel()[self.site]])
         return Retraced(options, logits, log_forward, log_conditional)
 
-    def reversal(self) -> AbstractKernel:
-        """See `AbstractKernel`: detailed balance holds."""
+    def reversal(self) -> "GibbsSite":
+        """The kernel itself: detailed balance holds."""
         return self
 
     def _options(self, log_density: LogDensity, x: Value) -> tuple[Array, Array]:

@@ -47,19 +47,19 @@ class AbstractHamiltonian(AbstractMetropolis):
         """Leapfrog steps per transition."""
 
     def noise(self, key: Key, x: Value) -> Value:
-        """See `AbstractMetropolis`."""
+        r"""A momentum $v \sim N(0, I)$."""
         return standard_normal_like(key, x)
 
     def reverse_noise_from(self, z: Value, log_density: LogDensity, y: Value) -> Value:
-        """See `Retraceable`."""
+        """The normals themselves: momentum does not depend on position."""
         return z
 
     def log_noise(self, x: Value, v: Value) -> LogProb:
-        """See `AbstractMetropolis`: a standard normal momentum."""
+        r"""$\log N(v; 0, I)$."""
         return log_standard_normal(v)
 
     def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
-        """See `AbstractMetropolis`."""
+        """Follow the dynamics for `length` leapfrog steps, then flip the momentum."""
         position, unravel = ravel_reals(x)
         momentum, _ = ravel_pytree(v)
 

@@ -2,16 +2,19 @@ r"""MCMC kernels and their reversals.
 
 A kernel $K$ that leaves $\gamma$ invariant has the *reversal* $\tilde K$ with
 $\gamma(x) K(x, y) = \gamma(y) \tilde K(y, x)$. A reversible kernel is its own; the reversal of
-$K_1$ then $K_2$ is $\tilde K_2$ then $\tilde K_1$. Meta-inference runs reversals.
+$K_1$ then $K_2$ is $\tilde K_2$ then $\tilde K_1$. Canonical meta-inference runs reversals; learned
+meta-inference needs transitions alone, so that a kernel which leaves nothing invariant is a type of
+its own.
 """
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogDensity, Value
@@ -19,7 +22,7 @@ from aide._core.validate import check_size
 
 
 class AbstractKernel(eqx.Module):
-    r"""One transition $x \to y$ that leaves `log_density` invariant.
+    r"""One transition $x \to y$, which need not leave any density invariant.
 
     The density is an argument, so that one kernel serves every temperature of an annealing path.
     """
@@ -28,12 +31,44 @@ class AbstractKernel(eqx.Module):
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         r"""Sample $y \sim K(x, \cdot)$."""
 
+
+class AbstractInvariantKernel(AbstractKernel):
+    r"""A transition that leaves `log_density` invariant, and knows its reversal."""
+
     @abstractmethod
-    def reversal(self) -> "AbstractKernel":
+    def reversal(self) -> "InvariantKernel":
         r"""The kernel $\tilde K$ with $\gamma(x) K(x, y) = \gamma(y) \tilde K(y, x)$."""
 
 
-class Kernel(AbstractKernel):
+class InvariantKernel(Protocol):
+    """What canonical meta-inference needs of a kernel; no base class is asked for."""
+
+    def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
+        r"""Sample $y \sim K(x, \cdot)$."""
+        ...
+
+    def reversal(self) -> "InvariantKernel":
+        r"""The kernel $\tilde K$ with $\gamma(x) K(x, y) = \gamma(y) \tilde K(y, x)$."""
+        ...
+
+
+AnyKernel = AbstractKernel | InvariantKernel
+"""A transition, with or without a reversal."""
+
+
+class AbstractCompound(AbstractKernel):
+    """A kernel made of others: it has a reversal exactly if each of them has one."""
+
+    @abstractmethod
+    def components(self) -> tuple[AnyKernel, ...]:
+        """The kernels it is made of."""
+
+    @abstractmethod
+    def reversal(self) -> InvariantKernel:
+        """The reversal, made of those of the components; an error if one of them has none."""
+
+
+class Kernel(AbstractInvariantKernel):
     """A kernel from a function `step(key, log_density, x) -> y`, yours or another library's.
 
     Args:
@@ -57,63 +92,79 @@ class Kernel(AbstractKernel):
             )
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
-        """See `AbstractKernel`."""
+        """Call the function."""
         return self.transition(key, log_density, x)
 
-    def reversal(self) -> AbstractKernel:
-        """See `AbstractKernel`."""
+    def reversal(self) -> "Kernel":
+        """The kernel itself if it is reversible, else that of `backward`."""
         if self.backward is None:
             return self
         return Kernel(self.backward, backward=self.transition)
 
 
-class Cycle(AbstractKernel):
-    """Kernels one after another; the reversal runs their reversals in reverse order."""
+class Cycle(AbstractCompound):
+    r"""Kernels in a row, $K_1 \cdots K_n$; the reversal is $\tilde K_n \cdots \tilde K_1$."""
 
-    parts: tuple[AbstractKernel, ...]
+    parts: tuple[AnyKernel, ...]
 
-    def __init__(self, *parts: AbstractKernel):
+    def __init__(self, *parts: AnyKernel):
         if not parts:
             raise ValueError("Cycle needs at least one kernel, got none.")
         for part in parts:
             check_instance(part)
         self.parts = parts
 
+    def components(self) -> tuple[AnyKernel, ...]:
+        """The parts."""
+        return self.parts
+
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
-        """See `AbstractKernel`."""
+        """Make a step of each part, in order."""
         for part, subkey in zip(self.parts, derive_keys(key, len(self.parts)), strict=True):
             x = part.step(subkey, log_density, x)
         return x
 
-    def reversal(self) -> AbstractKernel:
-        """See `AbstractKernel`."""
+    def reversal(self) -> "Cycle":
+        """The parts' reversals in reverse order."""
         return Cycle(*(reversal_of(part) for part in reversed(self.parts)))
 
+    def retraceable_parts(self) -> tuple[AnyKernel, ...]:
+        """What one transition runs, in order: the parts."""
+        return self.parts
 
-class Repeat(AbstractKernel):
-    """The same kernel `num_times` in a row."""
 
-    kernel: AbstractKernel
+class Repeat(AbstractCompound):
+    r"""The same kernel `num_times` in a row: $K^n$, with reversal $\tilde K^n$."""
+
+    kernel: AnyKernel
     num_times: int = eqx.field(static=True)
 
     def __check_init__(self) -> None:
         check_instance(self.kernel)
         check_size("num_times", self.num_times, 0)
 
-    def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
-        """See `AbstractKernel`."""
+    def components(self) -> tuple[AnyKernel, ...]:
+        """The one kernel."""
+        return (self.kernel,)
 
-        def body(index: Any, x: Value) -> Value:
+    def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
+        """Make `num_times` steps, in a loop that is compiled once."""
+
+        def body(index: Array, x: Value) -> Value:
             return self.kernel.step(derive(key, index), log_density, x)
 
         return jax.lax.fori_loop(0, self.num_times, body, jax.tree.map(jnp.asarray, x))
 
-    def reversal(self) -> AbstractKernel:
-        """See `AbstractKernel`."""
+    def reversal(self) -> "Repeat":
+        """The kernel's reversal as many times."""
         return Repeat(reversal_of(self.kernel), self.num_times)
 
+    def retraceable_parts(self) -> tuple[AnyKernel, ...]:
+        """What one transition runs, in order: the kernel again and again."""
+        return (self.kernel,) * self.num_times
 
-def check_instance(kernel: Any) -> None:
+
+def check_instance(kernel: object) -> None:
     """Raise for a class in the place of a kernel."""
     if isinstance(kernel, type):
         raise TypeError(
@@ -122,14 +173,35 @@ def check_instance(kernel: Any) -> None:
         )
 
 
-def reversal_of(kernel: Any) -> AbstractKernel:
-    """The kernel's reversal, or an error that says how to state it."""
+def lacks_reversal(kernel: object) -> object | None:
+    """The kernel, or the first component of it, that has no reversal; `None` if all have one."""
+    if isinstance(kernel, AbstractCompound):
+        lacking = (lacks_reversal(part) for part in kernel.components())
+        return next((part for part in lacking if part is not None), None)
+    methods = (getattr(kernel, name, None) for name in ("step", "reversal"))
+    return None if all(callable(method) for method in methods) else kernel
+
+
+def as_invariant(kernel: object) -> InvariantKernel:
+    """The kernel itself; an error in words if it, or a component of it, has no reversal."""
     check_instance(kernel)
-    reversal = getattr(kernel, "reversal", None)
-    if not callable(reversal) or not callable(getattr(kernel, "step", None)):
+    lacking = lacks_reversal(kernel)
+    if isinstance(lacking, AbstractKernel):
         raise ValueError(
-            f"{type(kernel).__name__} has no reversal, which meta-inference needs. Wrap its step: "
+            f"{type(lacking).__name__} has no reversal: it leaves no density invariant that we "
+            "know, so there is no canonical meta-inference for it. Learn one: "
+            "aide.refine(key, aide.mcmc(...)). Kernels with an accept step have a reversal: "
+            "aide.kernels.Mala is adjusted Langevin."
+        )
+    if lacking is not None:
+        raise ValueError(
+            f"{type(lacking).__name__} has no reversal, which meta-inference needs. Wrap its step: "
             "aide.kernels.Kernel(step, reversible=True) if it satisfies detailed balance, "
             "aide.kernels.Kernel(step, backward=reverse_step) if it does not."
         )
-    return reversal()
+    return cast(InvariantKernel, kernel)
+
+
+def reversal_of(kernel: object) -> InvariantKernel:
+    """The kernel's reversal; an error in words if there is none."""
+    return as_invariant(kernel).reversal()

@@ -18,12 +18,6 @@ from aide.kernels.kernel import AbstractKernel
 from aide.kernels.metropolis import log_standard_normal, ravel_reals
 from aide.kernels.retrace import Recorded, Retraced
 
-NO_REVERSAL = (
-    "unadjusted Langevin leaves no density invariant that we know, so there is no canonical "
-    "meta-inference for it. Learn one: aide.mcmc(..., meta=aide.learn_reverse(...)). "
-    "aide.kernels.Mala is the adjusted kernel."
-)
-
 
 class AbstractLangevin(AbstractKernel):
     r"""$y = x + \frac{h^2}{2} d_i(x) + h z$ with one of several drifts, drawn at random.
@@ -38,15 +32,11 @@ class AbstractLangevin(AbstractKernel):
     step_size: eqx.AbstractVar[Array]
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
-        """See `AbstractKernel`; `log_density` is not left invariant."""
+        """One step with a drift drawn at random; `log_density` is not left invariant."""
         return self.record(key, log_density, x).value
 
-    def reversal(self) -> AbstractKernel:
-        """There is none."""
-        raise ValueError(NO_REVERSAL)
-
     def record(self, key: Key, log_density: LogDensity, x: Value) -> Recorded:
-        """See `Retraceable`."""
+        """Make a step; the record is $v = (x - y)/h$."""
         key_drift, key_noise = derive_keys(key, 2)
         flat, unravel = ravel_reals(x)
         drifts = self._drifts(log_density, x)
@@ -56,20 +46,20 @@ class AbstractLangevin(AbstractKernel):
         return Recorded(unravel(y), unravel((flat - y) / self.step_size), jnp.zeros((), int))
 
     def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
-        """See `Retraceable`."""
+        r"""$v \sim N(\frac h2 \nabla\log\gamma(y), I)$."""
         flat, unravel = ravel_reals(y)
         z = standard_normal(key, flat.shape, flat.dtype)
         return self.reverse_noise_from(unravel(z), log_density, y)
 
     def reverse_noise_from(self, z: Value, log_density: LogDensity, y: Value) -> Value:
-        """See `Retraceable`."""
+        r"""$\frac h2 \nabla\log\gamma(y) + z$, with the normals $z$ given."""
         flat, unravel = ravel_pytree(z)
         return unravel(0.5 * self.step_size * _gradient(log_density, y) + flat)
 
     def retrace(
         self, log_density: LogDensity, y: Value, log_density_y: Any, noise: Value
     ) -> Retraced:
-        """See `Retraceable`; densities are in units of $v$, so that $h$ cancels."""
+        """Undo a step: $x = y + h v$. Densities are in units of $v$, so that $h$ cancels."""
         flat, unravel = ravel_reals(y)
         v, _ = ravel_pytree(noise)
         x = unravel(flat + self.step_size * v)

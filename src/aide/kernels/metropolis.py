@@ -23,14 +23,14 @@ from aide._core.numerics import as_log, as_parameter
 from aide._core.random import derive_keys, standard_uniform
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_positive, check_scalar
-from aide.kernels.kernel import AbstractKernel
+from aide.kernels.kernel import AbstractInvariantKernel
 from aide.kernels.retrace import Recorded, Retraced
 
 REJECTED, ACCEPTED = 0, 1
 """Branches of a Metropolis step."""
 
 
-class AbstractMetropolis(AbstractKernel):
+class AbstractMetropolis(AbstractInvariantKernel):
     r"""A kernel given by noise $g$ and an involution $\varphi$."""
 
     num_branches: ClassVar[int] = 2
@@ -51,7 +51,7 @@ class AbstractMetropolis(AbstractKernel):
         r"""$\varphi(x, v)$, with $\varphi(\varphi(x, v)) = (x, v)$ and $|\det J| = 1$."""
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
-        """See `AbstractKernel`.
+        r"""Draw $v$, propose $\varphi(x, v)$, accept or stay.
 
         A point where `log_density` is NaN is accepted and never left, so that the NaN reaches the
         result instead of passing for a rejection. A proposal that overflowed is a rejection.
@@ -59,7 +59,7 @@ class AbstractMetropolis(AbstractKernel):
         return self.record(key, log_density, x).value
 
     def record(self, key: Key, log_density: LogDensity, x: Value) -> Recorded:
-        """See `Retraceable`."""
+        """Make a step; the record is the noise that leads back, and the branch."""
         key_noise, key_accept = derive_keys(key, 2)
         v = self.noise(key_noise, x)
         y, w = self.involution(log_density, x, v)
@@ -72,13 +72,13 @@ class AbstractMetropolis(AbstractKernel):
         return Recorded(value, noise, jnp.where(accept, ACCEPTED, REJECTED))
 
     def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
-        """See `Retraceable`: by detailed balance the step back is a step."""
+        r"""Draw $v \sim g(\cdot \mid y)$: by detailed balance the step back is a step."""
         return self.noise(key, y)
 
     def retrace(
         self, log_density: LogDensity, y: Value, log_density_y: Any, noise: Value
     ) -> Retraced:
-        r"""See `Retraceable`.
+        r"""Undo a step for both branches: stay at $y$, or go to $x$.
 
         With $(x, w) = \varphi(y, v)$, an accepted step has forward density
         $g(w \mid x) \min\{1, \gamma(y) g(v \mid y) / (\gamma(x) g(w \mid x))\}$, also where
@@ -104,8 +104,8 @@ class AbstractMetropolis(AbstractKernel):
             jnp.stack([rejected, log_v + log_back]),
         )
 
-    def reversal(self) -> AbstractKernel:
-        """See `AbstractKernel`: detailed balance holds."""
+    def reversal(self) -> "AbstractMetropolis":
+        """The kernel itself: detailed balance holds."""
         return self
 
 
@@ -122,19 +122,19 @@ class RandomWalk(AbstractMetropolis):
         check_positive("scale", self.scale)
 
     def noise(self, key: Key, x: Value) -> Value:
-        """See `AbstractMetropolis`."""
+        r"""$v \sim N(0, I)$ in the structure of the state."""
         return standard_normal_like(key, x)
 
     def reverse_noise_from(self, z: Value, log_density: LogDensity, y: Value) -> Value:
-        """See `Retraceable`."""
+        """The normals themselves: the noise does not depend on the state."""
         return z
 
     def log_noise(self, x: Value, v: Value) -> LogProb:
-        """See `AbstractMetropolis`."""
+        r"""$\log N(v; 0, I)$."""
         return log_standard_normal(v)
 
     def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
-        """See `AbstractMetropolis`."""
+        r"""$(x + s v, -v)$."""
         flat, unravel = ravel_reals(x)
         shift, _ = ravel_pytree(v)
         return unravel(flat + self.scale * shift), jax.tree.map(jnp.negative, v)
@@ -154,15 +154,15 @@ class Independence(AbstractMetropolis):
         check_distribution("proposal", self.proposal)
 
     def noise(self, key: Key, x: Value) -> Value:
-        """See `AbstractMetropolis`."""
+        r"""$v \sim$ the proposal, whatever $x$ is."""
         return sample_from(self.proposal, key)
 
     def log_noise(self, x: Value, v: Value) -> LogProb:
-        """See `AbstractMetropolis`."""
+        """The log density of the proposal at $v$."""
         return log_density_of(self.proposal, v)
 
     def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
-        """See `AbstractMetropolis`."""
+        """$(v, x)$: the two change places."""
         return jax.tree.map(like, v, x), x
 
 

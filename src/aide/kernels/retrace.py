@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from jaxtyping import Array, Float, Int
 
 from aide._core.types import Key, LogDensity, Value
-from aide.kernels.kernel import Cycle, Repeat, check_instance
+from aide.kernels.kernel import check_instance
 
 NO_RECORD = -1
 """The branch of a step that cannot be undone: a fault of the kernel, which makes log xi NaN."""
@@ -73,13 +73,9 @@ def parts_of(kernel: Any) -> tuple[Any, ...]:
     A kernel that is a sequence of others says so by a method `retraceable_parts()`.
     """
     check_instance(kernel)
-    if isinstance(kernel, Cycle):
-        return tuple(part for whole in kernel.parts for part in parts_of(whole))
-    if isinstance(kernel, Repeat):
-        return parts_of(kernel.kernel) * kernel.num_times
     split = getattr(kernel, "retraceable_parts", None)
     if callable(split):
-        return split()
+        return tuple(part for whole in split() for part in parts_of(whole))
     if not isinstance(kernel, Retraceable):
         raise TypeError(
             f"{type(kernel).__name__} keeps no record of its steps, which learned meta-inference "

@@ -1,13 +1,14 @@
 """Sequential Monte Carlo: weighted moves, resampling and its twins, the algorithm."""
 
+from aide.smc.move import AbstractMove, WeightedMove
 from aide.smc.moves import (
+    AbstractMoveAt,
     Composition,
     Constant,
     KernelMove,
     Rejuvenate,
     Reweight,
     Steps,
-    WeightedMove,
     stacked,
 )
 from aide.smc.policy import EssBelow, EveryStep, Never
@@ -15,6 +16,8 @@ from aide.smc.resampling import Multinomial, Residual, Stratified, Systematic
 from aide.smc.smc import Smc
 
 __all__ = [
+    "AbstractMove",
+    "AbstractMoveAt",
     "Composition",
     "Constant",
     "EssBelow",

@@ -1,13 +1,6 @@
-r"""Weighted moves: the one building block of every SMC algorithm here.
+r"""The moves: reweight, rejuvenate by a kernel, one after another, many of one kind."""
 
-A move leads from an unnormalised density $\gamma$ to $\gamma'$ by a forward kernel $k(y; x)$ and
-a backward kernel $\ell(x; y)$ with the weight
-
-$$w(x, y) = \frac{\gamma'(y)\,\ell(x; y)}{\gamma(x)\,k(y; x)}.$$
-
-Law of every correct move: $\sum_x \gamma(x)\,k(y; x)\,w(x, y) = \gamma'(y)$.
-"""
-
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
@@ -16,28 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from aide._core.distribution import Distribution
 from aide._core.numerics import log_ratio
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_size
-from aide.kernels.kernel import AbstractKernel, reversal_of
-
-
-class ForwardMove(Protocol):
-    """What the forward pass needs of a move."""
-
-    def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
-        r"""Sample $y \sim k(\cdot; x)$; return $y$ and $\log w(x, y)$."""
-        ...
-
-
-@runtime_checkable
-class WeightedMove(ForwardMove, Protocol):
-    r"""Both methods handle one particle and compute the same $w(x, y)$."""
-
-    def backward(self, key: Key, y: Value) -> tuple[Value, LogProb]:
-        r"""Sample $x \sim \ell(\cdot; y)$; return $x$ and $\log w(x, y)$."""
-        ...
+from aide._core.versions import KernelUse, ask
+from aide.kernels.kernel import InvariantKernel, reversal_of
+from aide.smc.move import AbstractMove, WeightedMove
 
 
 @runtime_checkable
@@ -59,44 +38,76 @@ class KernelMove(WeightedMove, Protocol):
         ...
 
 
-class Reweight(eqx.Module):
+class AbstractMoveAt(eqx.Module):
+    """Builds the move of one step from that step's inputs, for `Steps`; any function may, too."""
+
+    @abstractmethod
+    def __call__(self, inputs: Any) -> WeightedMove:
+        """The move with these inputs."""
+
+    def shortened(self, inputs: Any, num_steps: int) -> "Steps | None":
+        """Fewer steps between the same two densities; `None` if there is no such run."""
+        return None
+
+    def with_start(self, start: Distribution) -> "AbstractMoveAt | None":
+        """The builder in an algorithm that starts elsewhere; `None` if nobody can tell."""
+        return None
+
+    def kernels(self, inputs: Any) -> list[KernelUse] | None:
+        """MCMC kernels of the first step; `None` if steps may lead to another space."""
+        return None
+
+
+class Reweight(AbstractMove):
     r"""Stay at $x$ and change the density: $w = \gamma'(x)/\gamma(x)$."""
 
     log_from: LogDensity
     log_to: LogDensity
 
     def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
-        """See `WeightedMove`."""
+        r"""$x$ and $\log\gamma'(x) - \log\gamma(x)$."""
         return x, log_ratio(self.log_to(x), self.log_from(x))
 
     def backward(self, key: Key, y: Value) -> tuple[Value, LogProb]:
-        """See `WeightedMove`."""
+        """The same: nothing moves."""
         return self.forward(key, y)
 
+    def kernels(self) -> list[KernelUse]:
+        """None are in it."""
+        return []
 
-class Rejuvenate(eqx.Module):
+
+class Rejuvenate(AbstractMove):
     r"""A kernel that leaves $\gamma$ invariant; backward is its reversal, so that $w = 1$."""
 
-    kernel: AbstractKernel
+    kernel: InvariantKernel
     log_density: LogDensity
 
     def __check_init__(self) -> None:
         reversal_of(self.kernel)  # a kernel without a reversal is an error here, not in a run
 
     def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
-        """See `WeightedMove`."""
+        r"""$y \sim K(x, \cdot)$ and $\log 1$."""
         return self.kernel.step(key, self.log_density, x), jnp.zeros(())
 
     def backward(self, key: Key, y: Value) -> tuple[Value, LogProb]:
-        """See `WeightedMove`."""
+        r"""$x \sim \tilde K(y, \cdot)$ and $\log 1$."""
         return reversal_of(self.kernel).step(key, self.log_density, y), jnp.zeros(())
 
     def log_weight(self, y: Value) -> LogProb:
-        """See `KernelMove`: nothing is weighed."""
+        r"""$\log 1$: nothing is weighed."""
         return jnp.zeros(())
 
+    def with_start(self, start: Distribution) -> "Rejuvenate":
+        """The move itself: it knows its density and nothing of the start."""
+        return self
 
-class Composition(eqx.Module):
+    def kernels(self) -> list[KernelUse]:
+        """The kernel."""
+        return [(self.kernel, self.log_density)]
+
+
+class Composition(AbstractMove):
     """Moves one after another, as one move: backward runs them in reverse order, weights add."""
 
     parts: tuple[WeightedMove, ...]
@@ -107,7 +118,7 @@ class Composition(eqx.Module):
         self.parts = parts
 
     def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
-        """See `WeightedMove`."""
+        r"""Part after part; $\log w = \sum_i \log w_i$."""
         total = jnp.zeros(())
         for part, subkey in zip(self.parts, derive_keys(key, len(self.parts)), strict=True):
             x, log_w = part.forward(subkey, x)
@@ -115,13 +126,23 @@ class Composition(eqx.Module):
         return x, total
 
     def backward(self, key: Key, y: Value) -> tuple[Value, LogProb]:
-        """See `WeightedMove`."""
+        r"""The parts from last to first, each backward; $\log w = \sum_i \log w_i$."""
         total = jnp.zeros(())
         keys = derive_keys(key, len(self.parts))
         for part, subkey in zip(reversed(self.parts), keys, strict=True):
             y, log_w = part.backward(subkey, y)
             total = total + log_w
         return y, total
+
+    def kernels(self) -> list[KernelUse] | None:
+        """Those of all parts, if none leads to another space."""
+        found = list[KernelUse]()
+        for part in self.parts:
+            uses = ask(AbstractMove, part, "kernels")
+            if uses is None:
+                return None
+            found += uses
+        return found
 
 
 class Steps(eqx.Module):
@@ -155,15 +176,49 @@ class Steps(eqx.Module):
             )
         self.move_at, self.inputs, (self.num_steps,) = move_at, inputs, lengths.pop()
 
+    def first(self, num: int) -> "Steps":
+        """The first `num` steps."""
+        if self.inputs is None:
+            return Steps(self.move_at, num_steps=num)
+        return Steps(self.move_at, jax.tree.map(lambda a: a[:num], self.inputs))
 
-class Constant(eqx.Module):
+    def shortened(self, num: int) -> "Steps | None":
+        """At most `num` steps between the same two densities; `None` if there is no such run."""
+        if self.num_steps <= num:
+            return self
+        return ask(AbstractMoveAt, self.move_at, "shortened", self.inputs, num)
+
+    def with_start(self, start: Distribution) -> "Steps | None":
+        """The run in an algorithm that starts elsewhere; `None` if nobody can tell."""
+        move_at = ask(AbstractMoveAt, self.move_at, "with_start", start)
+        return None if move_at is None else Steps(move_at, self.inputs, self.num_steps)
+
+    def kernels(self) -> list[KernelUse] | None:
+        """MCMC kernels of the first step; `None` if steps may lead to another space."""
+        return ask(AbstractMoveAt, self.move_at, "kernels", self.inputs)
+
+
+class Constant(AbstractMoveAt):
     """The same move at every step: `Steps(Constant(move), num_steps=10)`."""
 
     move: WeightedMove
 
-    def __call__(self, _: Any) -> WeightedMove:
+    def __call__(self, inputs: Any) -> WeightedMove:
         """Return the move."""
         return self.move
+
+    def shortened(self, inputs: Any, num_steps: int) -> Steps:
+        """The move fewer times: it leads from a density to itself."""
+        return Steps(self, num_steps=num_steps)
+
+    def with_start(self, start: Distribution) -> "Constant | None":
+        """The same for the move from that start, if it has one."""
+        move = ask(AbstractMove, self.move, "with_start", start)
+        return None if move is None else Constant(move)
+
+    def kernels(self, inputs: Any) -> list[KernelUse] | None:
+        """Those of the move."""
+        return ask(AbstractMove, self.move, "kernels")
 
 
 def stacked(move: WeightedMove) -> Steps:

@@ -49,7 +49,7 @@ class EveryStep(AbstractResampler):
     def __call__(
         self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""] | None
     ) -> Resampled:
-        """See `AbstractResampler`."""
+        r"""Resample and pay $\log \frac1P \sum_i w_i$; a single particle descends from itself."""
         fresh = jnp.zeros_like(log_weights)
         if log_weights.shape[0] == 1:
             return Resampled(None, fresh, log_weights[0], retained)
@@ -67,7 +67,7 @@ class Never(AbstractResampler):
     def __call__(
         self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""] | None
     ) -> Resampled:
-        """See `AbstractResampler`."""
+        """Everybody descends from themselves, and nothing is paid."""
         return Resampled(None, log_weights, jnp.zeros((), log_weights.dtype), retained)
 
 
@@ -92,7 +92,7 @@ class EssBelow(AbstractResampler):
     def __call__(
         self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""] | None
     ) -> Resampled:
-        """See `AbstractResampler`."""
+        """Both outcomes, and a choice between them by the effective sample size."""
         num = log_weights.shape[0]
         if num == 1:
             return EveryStep(self.scheme)(key, log_weights, retained)

@@ -41,13 +41,13 @@ class Multinomial(AbstractScheme):
     r"""Independent ancestors, $P(a^k = j) = W_j$. Slots are exchangeable: the twin may pin."""
 
     def ancestors(self, key: Key, weights: Weights) -> Ancestors:
-        """See `AbstractScheme`."""
+        r"""$P$ uniforms through $C^{-1}$, the inverse of the cumulative weights."""
         uniforms = standard_uniform(key, weights.shape, weights.dtype)
         cumulative = jnp.cumsum(weights)
         return invert_cdf(cumulative, uniforms * cumulative[-1])
 
     def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
-        """See `AbstractScheme`."""
+        """Draw freely, then put the retained particle into its own slot."""
         return _put(self.ancestors(key, weights), retained, retained), retained
 
 
@@ -55,11 +55,11 @@ class Stratified(AbstractScheme):
     r"""$a^k = C^{-1}((k + U_k)/P)$ with independent uniforms $U_k$."""
 
     def ancestors(self, key: Key, weights: Weights) -> Ancestors:
-        """See `AbstractScheme`."""
+        """One uniform for each stratum."""
         return _comb(weights, standard_uniform(key, weights.shape, weights.dtype))
 
     def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
-        """See `AbstractScheme`."""
+        """The slot that a uniform point of the particle's stretch hits; the others freely."""
         key_slot, key_rest = derive_keys(key, 2)
         slot, _ = _hit(key_slot, weights, retained)
         return _put(self.ancestors(key_rest, weights), slot, retained), slot
@@ -69,11 +69,11 @@ class Systematic(AbstractScheme):
     r"""$a^k = C^{-1}((k + U)/P)$ with one uniform $U$ for all slots."""
 
     def ancestors(self, key: Key, weights: Weights) -> Ancestors:
-        """See `AbstractScheme`."""
+        """One uniform for the whole comb."""
         return _comb(weights, standard_uniform(key, (), weights.dtype))
 
     def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
-        """See `AbstractScheme`."""
+        """A uniform point of the particle's stretch fixes the slot and the comb."""
         slot, uniform = _hit(key, weights, retained)
         return _put(_comb(weights, uniform), slot, retained), slot
 
@@ -82,7 +82,7 @@ class Residual(AbstractScheme):
     r"""$\lfloor P W_j \rfloor$ copies of each particle, then multinomial draws from the rest."""
 
     def ancestors(self, key: Key, weights: Weights) -> Ancestors:
-        """See `AbstractScheme`."""
+        """Copies first, in order; then draws by what is left over."""
         num = weights.shape[0]
         copies, rest = _copies(weights)
         ends = jnp.cumsum(copies)
@@ -93,7 +93,7 @@ class Residual(AbstractScheme):
         return jnp.where(slots < ends[-1], invert_cdf(ends, slots), drawn)
 
     def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
-        """See `AbstractScheme`."""
+        """A slot by its chance to hold the particle, a copy or a draw; the rest freely."""
         num = weights.shape[0]
         key_slot, key_rest = derive_keys(key, 2)
         copies, rest = _copies(weights)

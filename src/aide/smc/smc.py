@@ -1,20 +1,46 @@
 """SMC samplers as inference algorithms."""
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from aide._core.algorithm import Draw, Label
-from aide._core.distribution import SampleFrom, check_distribution, log_density_of
+from aide._core.algorithm import Draw, Label, describe
+from aide._core.distribution import (
+    Distribution,
+    SampleFrom,
+    check_distribution,
+    log_density_of,
+)
 from aide._core.numerics import as_log, log_ratio, scaled_exp
 from aide._core.random import derive, derive_keys
 from aide._core.search import draw_index
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_scalar, check_size, raise_if
-from aide.smc.moves import Steps, WeightedMove
+from aide._core.versions import (
+    MOST_STEPS,
+    AbstractAlgorithm,
+    KernelUse,
+    NoSuchVersion,
+    Prefix,
+    Shortened,
+    Version,
+    few_particles,
+)
+from aide.smc.move import WeightedMove
+from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
+from aide.smc.segments import (
+    count_moves,
+    first_moves,
+    kernels_in,
+    move_prefixes,
+    moves_from,
+    no_density,
+    shorten_moves,
+)
 from aide.smc.sweep import (
     Population,
     Retained,
@@ -31,7 +57,7 @@ ALL_ZERO = (
 )
 
 
-class Smc(eqx.Module):
+class Smc(AbstractAlgorithm):
     r"""The SMC sampler of Del Moral, Doucet & Jasra (2006) with one particle drawn as output.
 
     $x_1^i \sim k_1$ with weight $\gamma_1/k_1$; then, for every move, resample and move forward;
@@ -49,7 +75,7 @@ class Smc(eqx.Module):
         label: A name for tables.
     """
 
-    initial: Any
+    initial: Distribution
     moves: tuple[WeightedMove | Steps, ...]
     log_joint: LogDensity
     num_particles: int = eqx.field(static=True)
@@ -116,6 +142,58 @@ class Smc(eqx.Module):
             log_first = self.log_joint
         first = check_scalar("log_first" if self.log_first else "log_joint", log_first(x))
         return log_ratio(first, log_density_of(self.initial, x))
+
+    def shrunk(self) -> dict[str, Version]:
+        """Few particles, and few steps between the same densities; else the first few moves."""
+        num_steps = max(count_moves(self.moves), 1)
+        return few_particles(self, self._shortened(MOST_STEPS), num_steps)
+
+    def with_start(self, start: Distribution, label: str = "") -> "Smc":
+        """The algorithm from another start.
+
+        The output's density stays the same; an annealing path leads there from the new start.
+
+        Args:
+            start: The new start, with `sample(key)` and a normalised `log_prob(x)`.
+            label: A name for tables.
+        """
+        check_distribution("start", start)
+        moves = moves_from(self.moves, start)
+        if moves is None:
+            raise NoSuchVersion(
+                f"with_start cannot tell whether the moves of {describe(self)} depend on its "
+                "start: build the algorithm with another start yourself."
+            )
+        follow = getattr(self.log_first, "with_start", None)
+        log_first = follow(start) if callable(follow) else self.log_first
+        name = label or f"{describe(self)}, other start"
+        return replace(self, initial=start, log_first=log_first, moves=moves, label=name)
+
+    def prefixes(self) -> list[Prefix]:
+        """The algorithm after each of its moves, with one particle."""
+        one = replace(self, num_particles=1, log_joint=no_density)
+        return [
+            (name, lambda moves=moves: replace(one, moves=moves))
+            for name, moves in move_prefixes(self.moves)
+        ]
+
+    def kernels(self) -> list[KernelUse]:
+        """MCMC kernels, each with its density, as long as states are those of `initial`."""
+        return kernels_in(self.moves)
+
+    def determines_trace(self) -> bool:
+        """Whether there is but one particle, and nothing moves it."""
+        return self.num_particles == 1 and not self.moves
+
+    def _shortened(self, most: int) -> Shortened:
+        moves = shorten_moves(self.moves, most)
+        if moves is None:
+            moves = first_moves(self.moves, most)
+            first = replace(self, moves=moves, log_joint=no_density)
+            return Shortened(first, ", first moves", has_density=False)
+        if count_moves(moves) == count_moves(self.moves):
+            return Shortened(self)
+        return Shortened(replace(self, moves=moves), f", {most} steps")
 
 
 def choose(key: Key, population: Population) -> Any:

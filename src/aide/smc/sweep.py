@@ -14,7 +14,8 @@ from jaxtyping import Array, Float, Int
 from aide._core.numerics import as_log, log_mean_exp
 from aide._core.random import derive, derive_keys
 from aide._core.types import Key, Value
-from aide.smc.moves import ForwardMove, Steps, WeightedMove
+from aide.smc.move import ForwardMove, WeightedMove
+from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +14,8 @@ from support.injected import UserSir, ising_filter, sir
 from typer.testing import CliRunner
 
 import aide
-from aide.checking.algorithm.prefixes import prefixes_of
+from aide._core.versions import prefixes_of, small_versions
 from aide.checking.algorithm.region import fit_region
-from aide.checking.algorithm.shrink import variants_of
 from aide.cli import app
 
 KEY = jax.random.key(3)
@@ -122,25 +122,29 @@ def test_bad_arguments():
     with pytest.raises(ValueError, match="false_alarm must lie"):
         aide.check(KEY, sir(), false_alarm=2.0)
     with pytest.raises(TypeError):
-        aide.check(KEY, object())
+        aide.check(KEY, object())  # pyrefly: ignore[bad-argument-type]
+
+
+def small(algorithm) -> list[Any]:
+    return [version.algorithm for version in small_versions(algorithm).values()]
 
 
 def test_shrinking():
-    names = [variant.name for variant in variants_of(ising_filter())]
-    assert names == [
+    assert list(small_versions(ising_filter())) == [
         "1 particle, first 3 observations",
         "2 particles, first 3 observations",
         "3 particles, first 3 observations",
         "as given",
     ]
-    assert [v.algorithm.num_particles for v in variants_of(UserSir(8))] == [1, 2, 3, 8]
-    assert [v.algorithm.num_particles for v in variants_of(UserSir(500))] == [1, 2, 3]
-    assert [v.name for v in variants_of(sir(10))][-1] == "as given"
+    sizes = lambda algorithm: [version.num_particles for version in small(algorithm)]
+    assert sizes(UserSir(8)) == [1, 2, 3, 8]
+    assert sizes(UserSir(500)) == [1, 2, 3]
+    assert list(small_versions(sir(10)))[-1] == "as given"
     long = aide.ais(
         toys.PRIOR, toys.log_joint, kernel=aide.kernels.RandomWalk(0.5), num_temperatures=100
     )
-    (short, *_) = variants_of(long)
-    inputs = short.algorithm.moves[0].inputs
+    (short, *_) = small(long)
+    inputs = short.moves[0].inputs
     assert len(inputs[0]) == 3
     assert (inputs[0][0], inputs[1][-1]) == (0.01, 1.0)
     assert len(prefixes_of(long)) == 99
@@ -234,16 +238,19 @@ class Derived(PlainSir):
 
 def test_plain_python_is_shrunk_inside_its_wrapper():
     for kind in (PlainSir, DataSir):
-        variants = variants_of(aide.PythonAlgorithm(kind(20), label="mine"))
-        assert [v.algorithm.algorithm.num_particles for v in variants] == [1, 2, 3, 20]
-        assert [v.has_one_particle for v in variants] == [True, False, False, False]
-        assert {v.algorithm.label for v in variants} == {"mine"}
-        assert {v.algorithm.log_z for v in variants} == {0.0}
-    assert [v.name for v in variants_of(aide.PythonAlgorithm(Derived(20)))] == ["as given"]
+        wrapped = aide.PythonAlgorithm(kind(20), label="mine")
+        versions = small(wrapped)
+        assert [version.algorithm.num_particles for version in versions] == [1, 2, 3, 20]
+        assert {version.label for version in versions} == {"mine"}
+        assert {version.log_z for version in versions} == {0.0}
+        single = [version.has_one_particle for version in small_versions(wrapped).values()]
+        assert single == [True, False, False, False]
+    assert list(small_versions(aide.PythonAlgorithm(Derived(20)))) == ["as given"]
     with_own = PlainSir(20)
     with_own.shrunk = lambda: {"tiny": PlainSir(2)}  # pyrefly: ignore[missing-attribute]
-    (tiny,) = variants_of(aide.PythonAlgorithm(with_own))
-    assert (tiny.name, tiny.algorithm.algorithm.num_particles) == ("tiny", 2)
+    wrapped = aide.PythonAlgorithm(with_own)
+    assert list(small_versions(wrapped)) == ["tiny"]
+    assert small(wrapped)[0].algorithm.num_particles == 2
 
 
 def test_a_mistake_in_plain_python_is_found_with_one_particle_and_said_so():

@@ -1,7 +1,7 @@
 r"""`aide.check`: do an algorithm's two operations obey the laws?
 
 No knowledge of the output density is needed. The algorithm is shrunk to few particles and short
-horizons (`shrink`), run, and judged:
+horizons (`aide._core.versions`), run, and judged:
 
 | law | what it says | sees |
 |---|---|---|
@@ -19,14 +19,14 @@ Runs are independent by construction; reference draws that a sampler picks from 
 Markov chain use a thinned part.
 """
 
-from typing import Any
-
 import jax
 import numpy as np
 
-from aide._core.algorithm import describe, log_z_of
+from aide._core.algorithm import InferenceAlgorithm, describe, log_z_of
 from aide._core.random import as_key
+from aide._core.types import Key
 from aide._core.validate import check_count
+from aide._core.versions import Version, determines_trace, small_versions
 from aide.checking.algorithm.density import DensityRuns, density_evidence, untested
 from aide.checking.algorithm.evidence import Evidence
 from aide.checking.algorithm.features import Features
@@ -34,9 +34,9 @@ from aide.checking.algorithm.locate import locate, log_ratios, wrong_kernels
 from aide.checking.algorithm.moved_runs import moved_law
 from aide.checking.algorithm.region import fit_region, repeated
 from aide.checking.algorithm.report import CheckReport
-from aide.checking.algorithm.shrink import Variant, determines_trace, variants_of
 from aide.checking.algorithm.swap import ROUNDING, exchange_evidence, self_evidence, swap_evidence
 from aide.draws.draw import draw
+from aide.draws.draws import Draws
 from aide.draws.outputs import check_algorithm
 from aide.running.programs import compile_quickly
 
@@ -47,8 +47,8 @@ SAME = 1e-6
 
 
 def check(
-    key: Any,
-    algorithm: Any,
+    key: Key,
+    algorithm: InferenceAlgorithm,
     *,
     num_runs: int = 18_000,
     false_alarm: float = 1e-4,
@@ -74,32 +74,34 @@ def check(
     check_count("num_runs", num_runs, 600)
     if not 0 < false_alarm < 1:
         raise ValueError(f"false_alarm must lie strictly between 0 and 1, got {false_alarm}.")
-    variants = variants_of(algorithm) if shrink else [Variant("as given", algorithm)]
-    shares = np.array([variant.share for variant in variants])
+    versions = small_versions(algorithm) if shrink else {"as given": Version(algorithm)}
+    shares = np.array([version.share for version in versions.values()])
     numbers = (num_runs * shares / shares.sum()).astype(int)
     evidence: list[Evidence] = []
     with compile_quickly():
-        for index, variant in enumerate(variants):
+        for index, (name, version) in enumerate(versions.items()):
             subkey = jax.random.fold_in(key, index)
-            evidence += _examine(subkey, variant, int(numbers[index]), progress)
-        single = tuple(variant.name for variant in variants if variant.has_one_particle)
+            evidence += _examine(subkey, name, version, int(numbers[index]), progress)
+        single = tuple(name for name, version in versions.items() if version.has_one_particle)
         report = CheckReport(describe(algorithm), tuple(evidence), false_alarm, num_runs, single)
         if find and any(item.law in (2, 3) for item in report.failures):
-            subkey = jax.random.fold_in(key, len(variants))
+            subkey = jax.random.fold_in(key, len(versions))
             kernels = wrong_kernels(subkey, algorithm, KERNEL_RUNS)
             place = locate(subkey, algorithm, min(int(numbers.max()), 6000))
             report = report.with_place(place, kernels)
     return report
 
 
-def _examine(key: Any, variant: Variant, num_runs: int, progress: bool | None) -> list[Evidence]:
+def _examine(
+    key: Key, name: str, version: Version, num_runs: int, progress: bool | None
+) -> list[Evidence]:
     """All tests of one version: pilot runs fit the region and the features, fresh runs judge."""
-    name, algorithm = variant.name, variant.algorithm
+    algorithm = version.algorithm
     key_pilot, key_main, key_moved = jax.random.split(key, 3)
     num_pilot = num_runs // 5
     pilot = _draw(key_pilot, algorithm, algorithm, 1, num_pilot, progress)
     features = Features(pilot.target.values)
-    if variant.has_density:
+    if version.has_density:
         region = fit_region(pilot.target.values)
     else:
         region = "the density is left out here"
@@ -118,7 +120,7 @@ def _examine(key: Any, variant: Variant, num_runs: int, progress: bool | None) -
             at_outputs=features(draws.target.values),
         )
         densities = density_evidence(runs, log_z, name)
-    if variant.has_density:
+    if version.has_density:
         own, values = draws.target.own[:, 0], draws.target.values
         moved = moved_law(key_moved, algorithm, pilot.target.values, values, own, CHUNK, name)
         densities = [*densities, moved]
@@ -139,8 +141,13 @@ def _same_evidence(log_ratio: np.ndarray, name: str) -> Evidence:
 
 
 def _draw(
-    key: Any, gold: Any, target: Any, num_gold: int, num_target: int, progress: bool | None
-) -> Any:
+    key: Key,
+    gold: InferenceAlgorithm,
+    target: InferenceAlgorithm,
+    num_gold: int,
+    num_target: int,
+    progress: bool | None,
+) -> Draws:
     return draw(
         key,
         gold,

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import numpy as np
 
-from aide.checking.algorithm.prefixes import kernels_of, prefixes_of
-from aide.checking.algorithm.shrink import determines_trace
+from aide._core.algorithm import InferenceAlgorithm
+from aide._core.types import Key
+from aide._core.versions import determines_trace, kernels_of, prefixes_of
 from aide.checking.algorithm.swap import ROUNDING, swap_evidence
 from aide.checking.kernel.check import check_kernel
 from aide.draws.draw import draw
@@ -17,7 +17,7 @@ LOCATE_LEVEL = 1e-6
 """Chance, at most, of blaming a move that is right, over all prefixes tried together."""
 
 
-def locate(key: Any, algorithm: Any, num_runs: int) -> str | None:
+def locate(key: Key, algorithm: InferenceAlgorithm, num_runs: int) -> str | None:
     """Name the first move after which law 2 fails with one particle; `None` if none does.
 
     Prefixes are tried at growing lengths, then between the last right and the first wrong one.
@@ -48,7 +48,7 @@ def locate(key: Any, algorithm: Any, num_runs: int) -> str | None:
     return prefixes[wrong][0]
 
 
-def _fails(key: Any, build: Callable[[], Any], num_runs: int, level: float) -> bool:
+def _fails(key: Key, build: Callable[[], InferenceAlgorithm], num_runs: int, level: float) -> bool:
     prefix = build()
     draws = draw(
         key, prefix, prefix, num_gold=1, num_target=num_runs, chunk_size=1000, progress=False
@@ -67,12 +67,14 @@ def log_ratios(own: np.ndarray) -> np.ndarray:
     return own[:, 1] - own[:, 0]
 
 
-def wrong_kernels(key: Any, algorithm: Any, num_runs: int) -> tuple[str, ...]:
+def wrong_kernels(key: Key, algorithm: InferenceAlgorithm, num_runs: int) -> tuple[str, ...]:
     """The algorithm's MCMC kernels that fail `check_kernel`, in words."""
-    found = []
+    found, start = [], getattr(algorithm, "initial", None)
+    if start is None:
+        return ()
     for index, (kernel, log_density) in enumerate(kernels_of(algorithm)[:3]):
         subkey = jax.random.fold_in(key, index)
-        result = check_kernel(subkey, kernel, log_density, algorithm.initial, num_runs=num_runs)
+        result = check_kernel(subkey, kernel, log_density, start, num_runs=num_runs)
         if result.verdict == "rejected":
             found.append(f"the kernel {result.name} is wrong by itself: see aide.check_kernel")
     return tuple(dict.fromkeys(found))

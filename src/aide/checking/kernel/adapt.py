@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 
 from aide._core.types import Key, LogDensity, Value
+from aide.kernels.kernel import AbstractKernel, lacks_reversal
 
 
 class FunctionKernel(eqx.Module):
@@ -58,18 +59,17 @@ def as_kernel(name: str, kernel: Any) -> Any:
 def claimed_reversal(kernel: Any, adapted: Any, reversal: Any) -> Any:
     """The kernel that claims to reverse `adapted`: `adapted` itself if it claims to be reversible.
 
-    `None` if nothing is claimed, which `reversal=False` says.
+    `None` if nothing is claimed: `reversal=False` says so, and an aide kernel without a reversal.
     """
     if reversal is False:
         return None
     if reversal is None:
+        if isinstance(kernel, AbstractKernel) and lacks_reversal(kernel) is not None:
+            return None
         stated = getattr(kernel, "reversal", None)
         if not callable(stated):
             return adapted
-        try:
-            reversal = stated()
-        except ValueError:  # a kernel that says it has none
-            return None
+        reversal = stated()
     if reversal is kernel:
         return adapted
     other = as_kernel("reversal", reversal)

@@ -49,11 +49,11 @@ class AddDatum(eqx.Module):
     frozen: Any
 
     def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
-        """See `WeightedMove`."""
+        r"""Rejuvenate, add the datum; $\log w$ is that of adding it, as sweeps weigh nothing."""
         return self._one_lane(_forward, key, x)
 
     def backward(self, key: Key, y: Value) -> tuple[Value, LogProb]:
-        """See `WeightedMove`."""
+        """Take the datum away, run the sweeps in reverse; the same weight."""
         return self._one_lane(_backward, key, y)
 
     def _one_lane(self, function: Any, key: Key, x: Value) -> tuple[Value, LogProb]:
@@ -73,7 +73,7 @@ class NextDatum(eqx.Module):
     frozen: Any
 
     def __call__(self, num_seen: Any) -> AddDatum:
-        """See `NextDatum`."""
+        """The move that adds datum `num_seen`."""
         return AddDatum(self.data, num_seen, self.num_sweeps, self.optimal, self.frozen)
 
 
