@@ -1,6 +1,5 @@
 """The demonstration: how few particles can a filter of the Nile's flow get away with?"""
 
-import time
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -10,8 +9,7 @@ import jax
 
 from aide._core.files import write_atomically
 from aide.algorithms.particle_filter import ParticleFilter
-from aide.draws.draw import draw
-from aide.draws.draws import Draws
+from aide.draws.draw_many import draw_each
 from aide.estimation.interval import unseen_share
 from aide.estimation.report import show
 from aide.estimation.summary import Estimate, Mean
@@ -44,30 +42,28 @@ class Row(NamedTuple):
     proposal: str
     num_particles: int
     estimate: Estimate
-    seconds: float
 
 
 def measure_filters(seed: int) -> Iterator[Row]:
     """Measure both proposals at every number of particles, sharing the exact posterior's runs."""
     model = nile()
-    gold, states = model.posterior(), model.state_space()
-    key, shared = jax.random.key(seed), None
-    for name, proposal in (("bootstrap", None), ("optimal", model.optimal_proposal())):
+    states, settings, filters = model.state_space(), {}, {}
+    for proposal, given in (("bootstrap", None), ("optimal", model.optimal_proposal())):
         for num in PARTICLES:
-            target = ParticleFilter(states, num, proposal, label=f"{name} filter, {num} particles")
-            begun = time.perf_counter()
-            draws: Draws = draw(
-                key,
-                gold,
-                target,
-                num_gold=NUM_RUNS,
-                num_target=NUM_RUNS,
-                num_meta_target=NUM_META,
-                keep_values=True,
-                share=shared,
-            )
-            shared = draws
-            yield Row(name, num, Estimate(draws), time.perf_counter() - begun)
+            label = f"{proposal} filter, {num} particles"
+            settings[label] = (proposal, num)
+            filters[label] = ParticleFilter(states, num, given, label=label)
+    measured = draw_each(
+        jax.random.key(seed),
+        model.posterior(),
+        filters,
+        num_gold=NUM_RUNS,
+        num_target=NUM_RUNS,
+        num_meta_target=NUM_META,
+        keep_values=True,
+    )
+    for label, draws in measured:
+        yield Row(*settings[label], Estimate(draws))
 
 
 def demo_table(rows: list[Row]) -> Any:
