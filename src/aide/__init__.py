@@ -41,6 +41,7 @@ from aide.estimation.yardsticks import compare_log_evidence, compare_probe
 from aide.learned.learn import learn_reverse
 from aide.learned.refine import refine
 from aide.learned.tighten import tighten
+from aide.running.store import keep_programs
 
 __all__ = [
     "Amortized",
@@ -70,6 +71,7 @@ __all__ = [
     "draws",
     "estimate",
     "estimation",
+    "keep_programs",
     "kernels",
     "learn_reverse",
     "learned",

@@ -60,8 +60,14 @@ def main(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show version.")
     ] = False,
+    cache: Annotated[
+        bool,
+        typer.Option(envvar="AIDE_CACHE", help="Keep compiled programs for the next time."),
+    ] = True,
 ) -> None:
     """How accurate is your probabilistic inference?"""
+    if cache:
+        aide.keep_programs()
 
 
 @app.command()

@@ -7,7 +7,7 @@ from aide._core.algorithm import InferenceAlgorithm
 from aide._core.types import Key
 from aide.comparing.closeness import check_tolerance, judge
 from aide.comparing.comparison import Comparison
-from aide.draws.many import draw_many
+from aide.draws.draw_many import draw_many
 from aide.estimation.summary import Estimate
 
 

@@ -10,7 +10,7 @@ from aide._core.validate import check_size
 from aide.algorithms.mcmc import mcmc
 from aide.convergence.curve import LEVEL, Convergence
 from aide.convergence.diagnostics import Chain, Diagnostics, diagnose, import_arviz, run_chains
-from aide.draws.many import draw_many
+from aide.draws.draw_many import draw_many
 from aide.estimation.sandwich.sandwich import what_is_missing
 from aide.estimation.summary import Estimate
 

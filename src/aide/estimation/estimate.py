@@ -28,7 +28,7 @@ def estimate(
         num_meta_gold: Meta-inference runs of the gold standard per output. More tighten the bound.
         num_meta_target: Meta-inference runs of the target per output. More tighten the bound.
         **options: Everything else `aide.draw` takes: `keep_values`, `share`, `extend`,
-            `checkpoint`, `chunk_size`, `progress`, `looseness`, `first_run`.
+            `checkpoint`, `chunk_size`, `progress`, `looseness`, `first_run`, `executor`.
     """
     draws = draw(
         key,

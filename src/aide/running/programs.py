@@ -19,12 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from aide._core.identity import program_identity_of
+from aide._core.identity import identity_of, is_packaged, program_identity_of
 from aide._core.tracing import check_concrete
 from aide._core.validate import check_memory, deferred_errors
 from aide.running.chunks import Chunk, Footprint
 from aide.running.device import QUICK, Place
+from aide.running.store import Entry, entry_of, folder_of_programs
 from aide.running.structure import split_algorithm
+from aide.running.surroundings import surroundings_of
 
 _LOOPS = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 11) else {}
 """An option that XLA has no more from JAX 0.11 on."""
@@ -39,10 +41,9 @@ MOST_PROGRAMS = 256
 _kept: dict[Any, "Program"] = {}
 
 
-class Traced(NamedTuple):
-    """A program of one run: the function of a chunk, what a run returns, and what it needs."""
+class Facts(NamedTuple):
+    """What is known of a traced program: what one run returns, and how much it needs."""
 
-    chunk: Any
     output: Any
     footprint: Footprint
 
@@ -56,22 +57,25 @@ class Program:
         shapes: tuple[Any, ...],
         place: Place,
         options: dict[str, Any],
+        entry: Entry | None = None,
     ):
         self.place = place
-        self._shapes, self._options = shapes, options
+        self._one_run, self._shapes = one_run, shapes
+        self._options, self._entry = options, entry
         self._compiled: dict[int, Any] = {}
         self._lock = Lock()
-        self._traced = _trace(one_run, *shapes)
-        check_memory("one run", self._traced.footprint.hot)
+        self._chunk: Any = None
+        self._facts = self._find_facts()
+        check_memory("one run", self._facts.footprint.hot)
 
     @property
     def output(self) -> Any:
         """Shapes and dtypes of what one run returns."""
-        return self._traced.output
+        return self._facts.output
 
     def size(self, chunk: Chunk) -> int:
         """Runs per chunk."""
-        most = self._traced.footprint.most_runs(self.place)
+        most = self._facts.footprint.most_runs(self.place)
         return chunk.size(most, self.place.num_threads)
 
     def compiled(self, size: int) -> Callable[..., Any]:
@@ -81,17 +85,37 @@ class Program:
                 self._compiled[size] = self._compile(size)
             return self._compiled[size]
 
+    def _find_facts(self) -> Facts:
+        facts = None if self._entry is None else self._entry.load_facts()
+        if isinstance(facts, Facts):
+            return facts
+        self._chunk, facts = _trace(self._one_run, *self._shapes)
+        if self._entry is not None:
+            self._entry.save_facts(facts)
+        return facts
+
     def _compile(self, size: int) -> Any:
+        if self._entry is not None:
+            stored = self._entry.load_executable(size, self.place.device)
+            if stored is not None:
+                return stored
         arrays, (key, *row) = self._shapes
         rows = jax.tree.map(lambda s: jax.ShapeDtypeStruct((size, *s.shape), s.dtype), tuple(row))
         with self.place.entered():
-            lowered = self._traced.chunk.lower(arrays, key, rows)
-            if self.place.is_cpu:
-                try:
-                    return lowered.compile(compiler_options=self._options)
-                except jax.errors.JaxRuntimeError:  # an XLA that no longer knows one of the options
-                    pass
-            return lowered.compile()
+            if self._chunk is None:
+                self._chunk, _ = _trace(self._one_run, *self._shapes)
+            compiled = self._compile_lowered(self._chunk.lower(arrays, key, rows))
+        if self._entry is not None:
+            self._entry.save_executable(size, compiled)
+        return compiled
+
+    def _compile_lowered(self, lowered: Any) -> Any:
+        if self.place.is_cpu:
+            try:
+                return lowered.compile(compiler_options=self._options)
+            except jax.errors.JaxRuntimeError:  # an XLA that no longer knows one of the options
+                pass
+        return lowered.compile()
 
 
 def get_program(
@@ -116,7 +140,12 @@ def get_program(
         return operation(structure.join(arrays), *arguments)
 
     shapes = jax.tree.unflatten(tree, [jax.ShapeDtypeStruct(*one) for one in types])
-    program = Program(one_run, shapes, place, _options(subject, place))
+    options = _options(subject, place)
+    entry = None
+    if folder_of_programs() is not None and is_packaged((operation, subject)):
+        what = identity_of(operation).digest, identity.digest, str(tree), str(types)
+        entry = entry_of(*what, *sorted(options.items()), *surroundings_of(place))
+    program = Program(one_run, shapes, place, options, entry)
     if not identity.unseen:
         if len(_kept) >= MOST_PROGRAMS:
             _kept.pop(next(iter(_kept)), None)
@@ -140,7 +169,10 @@ def _options(subject: Any, place: Place) -> dict[str, Any]:
     return SPEED_OPTIONS if getattr(subject, "compile_for_speed", False) else CPU_OPTIONS
 
 
-def _trace(one_run: Callable[..., Any], arrays: list[Any], example: tuple[Any, ...]) -> Traced:
+def _trace(
+    one_run: Callable[..., Any], arrays: list[Any], example: tuple[Any, ...]
+) -> tuple[Any, Facts]:
+    """The function of a chunk of runs, and what is known of it."""
     with deferred_errors():
         jaxpr, output = jax.make_jaxpr(one_run, return_shape=True)(arrays, example)
     check_concrete("aide", jaxpr.consts)
@@ -157,7 +189,7 @@ def _trace(one_run: Callable[..., Any], arrays: list[Any], example: tuple[Any, .
 
         return jax.vmap(run)(rows)
 
-    return Traced(jax.jit(run_chunk), output, Footprint.of(jaxpr.jaxpr))
+    return jax.jit(run_chunk), Facts(output, Footprint.of(jaxpr.jaxpr))
 
 
 def _copy(constant: Any) -> Any:

@@ -80,6 +80,17 @@ def program_identity_of(thing: Any) -> Identity:
     return identity
 
 
+def is_packaged(thing: Any) -> bool:
+    """Whether all code of an object belongs to installed packages, and all of it can be seen.
+
+    Then its class names, settings and the versions of the packages say what its code does; a user's
+    code may reach what nobody followed, such as a module that it imports while it runs.
+    """
+    walk = Walk()
+    walk.look("", thing, traced=True)
+    return not walk.has_users_code and not walk.unseen
+
+
 def _identity(thing: Any, walk: Walk, traced: bool) -> Identity:
     digest = walk.look("", thing, traced)
     around = _surroundings()

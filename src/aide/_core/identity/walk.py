@@ -38,12 +38,14 @@ class Walk:
 
     `facts` are the digests of the parts, by name, `unseen` what nobody can look into, and
     `functions` the users' functions on the way with the digests of what they read.
+    `has_users_code` says whether anything on the way was a user's.
     """
 
     def __init__(self) -> None:
         self.facts: dict[str, str] = {}
         self.unseen: list[str] = []
         self.functions: list[tuple[Any, str]] = []
+        self.has_users_code = False
         self._known: dict[tuple[int, bool], str] = {}
         self._inside: dict[int, int] = {}
         self._alive: list[Any] = []
@@ -81,6 +83,7 @@ class Walk:
         digest = walk.look("", thing)
         self.unseen += walk.unseen
         self.functions += walk.functions
+        self.has_users_code |= walk.has_users_code
         return digest
 
     def _array(self, name: str, thing: Any, traced: bool) -> str:
@@ -99,6 +102,7 @@ class Walk:
     def _parts(self, name: str, thing: Any, traced: bool) -> str:
         stated = None if isinstance(thing, type) else getattr(thing, "aide_identity", None)
         if isinstance(stated, str):
+            self.has_users_code |= not is_library(type(thing))
             return self._say(name, qualified_name(type(thing)), stated)
         if isinstance(thing, types.FunctionType):
             return self._function(name, thing)
@@ -138,6 +142,7 @@ class Walk:
         closure = self._all(f"{name} closes over", closed_over(function), False, " ")
         if is_library(function):
             return _hash(self._say(name, qualified_name(function)), closure)
+        self.has_users_code = True
         code = self._say(_join(name, "code"), code_digest(function.__code__))
         read = self._all(f"{name} reads", read_globals(function), False, " ")
         defaults = (function.__defaults__, function.__kwdefaults__, vars(function))
@@ -150,6 +155,7 @@ class Walk:
         named = self._say(name, qualified_name(kind))
         if is_library(kind):
             return named
+        self.has_users_code = True
         bases = self._all(f"{name} base", enumerate(kind.__bases__), False, " ")
         return _hash(named, bases, self._all(name, members_of(kind), False))
 

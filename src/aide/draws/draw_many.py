@@ -1,0 +1,112 @@
+"""Several targets against one gold standard, whose runs they share."""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from aide._core.roles import GOLD, TARGET, Role
+from aide.draws.draws import Draws
+from aide.draws.known import check_first_runs, check_same, known_runs
+from aide.draws.plan import Plan, make_plan
+from aide.draws.request import Algorithm, make_request
+from aide.draws.stage import progress_of, run_plan
+from aide.draws.storage.checkpoint import Checkpoint
+from aide.draws.storage.kept import Kept
+from aide.running.choose import runner_of
+from aide.running.device import current_place
+
+
+def draw_many(
+    key: Any, gold: Algorithm, targets: Mapping[str, Algorithm], **settings: Any
+) -> dict[str, Draws]:
+    """Draws of every target, by name: to the bit those of `aide.draw` with the same key.
+
+    The gold standard runs once, and the programs of all targets are compiled side by side.
+
+    Args:
+        key: A JAX key.
+        gold: The gold standard.
+        targets: The algorithms to measure, by name.
+        **settings: Those of `aide.draw`, for every target; `checkpoint` is a mapping from names to
+            files, and there is no `extend`.
+    """
+    return dict(draw_each(key, gold, targets, **settings))
+
+
+def draw_each(
+    key: Any,
+    gold: Algorithm,
+    targets: Mapping[str, Algorithm],
+    *,
+    num_gold: int = 500,
+    num_target: int = 500,
+    num_meta_gold: int = 1,
+    num_meta_target: int = 1,
+    looseness: bool = True,
+    keep_values: bool = False,
+    share: Draws | None = None,
+    first_run: int = 0,
+    checkpoint: Mapping[str, str | Path] | None = None,
+    chunk_size: int | None = None,
+    progress: bool | None = None,
+    executor: Executor | None = None,
+) -> Iterator[tuple[str, Draws]]:
+    """`draw_many`, target by target: each as soon as its runs are there, in the order given."""
+    if not targets:
+        raise ValueError("targets must hold at least one algorithm, got an empty mapping.")
+    runner = runner_of(gold)
+    plans: dict[str, Plan] = {}
+    compiling: dict[str, list[Future[None]]] = {}
+    with ExitStack() as stack:
+        pool = ThreadPoolExecutor(current_place().num_threads)
+        stack.callback(pool.shutdown, cancel_futures=True)
+        for name, target in targets.items():
+            request = make_request(
+                key,
+                gold,
+                target,
+                num_gold=num_gold,
+                num_target=num_target,
+                num_meta_gold=num_meta_gold,
+                num_meta_target=num_meta_target,
+                looseness=looseness,
+                first_run=first_run,
+                chunk_size=chunk_size,
+                keep_values=keep_values,
+            )
+            plans[name] = make_plan(request, {GOLD: runner})
+            tasks = [] if executor is not None else plans[name].compile_tasks()
+            compiling[name] = [pool.submit(task) for task in tasks]
+        shared: Kept | None = None
+        for name, plan in plans.items():
+            file = None if checkpoint is None else Checkpoint(checkpoint[name])
+            known, is_checked = _known(plan, file, share, shared)
+            with progress_of(plan.request, known, progress) as bar:
+                for future in compiling.pop(name):
+                    future.result()
+                if not is_checked:
+                    check_first_runs(plan, known)
+                draws = run_plan(plan, known, file, executor, bar)
+            shared = Kept.of(draws.gold).without_cross() if shared is None else shared
+            yield name, draws if keep_values else draws.without_values()
+
+
+def _known(
+    plan: Plan, file: Checkpoint | None, share: Draws | None, shared: Kept | None
+) -> tuple[dict[Role, Kept], bool]:
+    """Runs that are there already, and whether nobody can doubt that they are of these algorithms.
+
+    Those of an earlier target's gold standard were made a moment ago.
+    """
+    known = known_runs(plan.request, share if shared is None else None, None)
+    if shared is not None:
+        known[GOLD] = shared
+    if file is None or file.header is None:
+        return known, shared is not None
+    check_same(plan.request, f"the checkpoint {file.path}", file.header, (GOLD, TARGET))
+    stored = {GOLD: file.stored[0], TARGET: file.stored[1]}
+    if stored[GOLD].num_runs:
+        known[GOLD] = stored[GOLD]
+    return known | {TARGET: stored[TARGET]}, False
