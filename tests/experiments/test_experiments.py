@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from aide.cli import app
 from aide.experiments import bimodal, dpmm, hmm, linreg, linreg_algorithms
-from aide.learned.learn import learn_reverse
+from aide.learned.refine import refine
 
 NUM_ROWS = {"linreg": 6, "bimodal": 2, "hmm": 4, "dpmm": 2}
 """Of linreg: prior, posterior, SMC, MH, MH with learned meta-inference, variational."""
@@ -27,8 +27,8 @@ MODEL = {
 def smallest(monkeypatch):
     sizes = {"steps": (1,), "iterations": (1,), "learned_runs": 20, "metas": (1,)}
     monkeypatch.setitem(linreg.SCALES, "smoke", {**linreg.SCALES["smoke"], **sizes})
-    quickly = partial(learn_reverse, num_pilots=60, num_components=1)
-    monkeypatch.setattr(linreg_algorithms, "learn_reverse", quickly)
+    quickly = partial(refine, num_pilots=60, num_components=1)
+    monkeypatch.setattr(linreg_algorithms, "refine", quickly)
     monkeypatch.setattr(linreg, "NUM_REVERSE", 2)
     few = {"sweeps": (1,), "gold": 2}
     monkeypatch.setitem(dpmm.SCALES, "smoke", {**dpmm.SCALES["smoke"], **few})

@@ -14,23 +14,26 @@ from aide._core.numerics import as_parameter
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_positive
 from aide.algorithms.annealed import AnnealingStep, Tempered
+from aide.algorithms.mcmc import MarkovChain
 from aide.smc.moves import Constant, Rejuvenate, Steps
 from aide.smc.smc import Smc
 
 NUM_CENTRE = 1000
 
 
-def with_start(algorithm: Any, start: Any, label: str = "") -> Smc:
+def with_start(algorithm: Any, start: Any, label: str = "") -> Smc | MarkovChain:
     """A `sir`, `tempered_smc`, `ais` or `mcmc` that starts from another distribution.
 
     The output's density stays the same; an annealing path leads there from the new start.
 
     Args:
-        algorithm: The algorithm, an `Smc` built by one of these functions.
+        algorithm: The algorithm, built by one of these functions.
         start: The new start, with `sample(key)` and a normalised `log_prob(x)`.
         label: A name for tables.
     """
     check_distribution("start", start)
+    if isinstance(algorithm, MarkovChain):
+        return algorithm.with_start(start, label)
     if not isinstance(algorithm, Smc):
         raise TypeError(
             f"with_start knows the start of sir, tempered_smc, ais and mcmc, not of "

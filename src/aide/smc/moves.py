@@ -9,7 +9,7 @@ Law of every correct move: $\sum_x \gamma(x)\,k(y; x)\,w(x, y) = \gamma'(y)$.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -156,12 +156,15 @@ class Steps(eqx.Module):
         self.move_at, self.inputs, (self.num_steps,) = move_at, inputs, lengths.pop()
 
 
-class Constant(eqx.Module):
+Move = TypeVar("Move")
+
+
+class Constant(eqx.Module, Generic[Move]):
     """The same move at every step: `Steps(Constant(move), num_steps=10)`."""
 
-    move: WeightedMove
+    move: Move
 
-    def __call__(self, _: Any) -> WeightedMove:
+    def __call__(self, _: Any) -> Move:
         """Return the move."""
         return self.move
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from aide._core.types import LogProb, Value
 from aide.algorithms.annealed import AnnealingStep, Tempered
+from aide.algorithms.mcmc import MarkovChain
 from aide.algorithms.particle_filter import ParticleFilter
 from aide.smc.moves import Composition, Constant, Rejuvenate, Reweight, Steps
 from aide.smc.smc import Smc
@@ -21,6 +22,8 @@ def prefixes_of(algorithm: Any) -> list[tuple[str, Callable[[], Any]]]:
     With one particle $l$ is a difference of log weights in which the densities between the moves
     cancel, so that each prefix is a complete test of its moves.
     """
+    if isinstance(algorithm, MarkovChain):
+        algorithm = algorithm.canonical()
     if isinstance(algorithm, ParticleFilter):
         total = algorithm.model.num_steps
         one = dataclasses.replace(algorithm, num_particles=1)
@@ -50,6 +53,8 @@ def prefixes_of(algorithm: Any) -> list[tuple[str, Callable[[], Any]]]:
 
 def kernels_of(algorithm: Any) -> list[tuple[Any, Any]]:
     """MCMC kernels with the density each is meant for, as long as states are those of the start."""
+    if isinstance(algorithm, MarkovChain):
+        return [(algorithm.kernel, algorithm.log_joint)]
     found: list[tuple[Any, Any]] = []
     for segment in algorithm.moves if isinstance(algorithm, Smc) else ():
         move = segment

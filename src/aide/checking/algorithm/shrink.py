@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aide.algorithms.annealed import AnnealingStep
+from aide.algorithms.mcmc import MarkovChain
 from aide.algorithms.particle_filter import ParticleFilter
 from aide.algorithms.python import PythonAlgorithm
 from aide.algorithms.rejection import RejectionSampler
@@ -58,6 +59,8 @@ def variants_of(algorithm: Any) -> list[Variant]:
     """
     if isinstance(algorithm, PythonAlgorithm):
         return [_wrapped(algorithm, variant) for variant in variants_of(algorithm.algorithm)]
+    if isinstance(algorithm, MarkovChain):
+        algorithm = algorithm.canonical()
     own = getattr(algorithm, "shrunk", None)
     if callable(own):
         shrunk: Any = own()
