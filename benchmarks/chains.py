@@ -39,8 +39,8 @@ class Problem(eqx.Module):
     def learn(self, num_steps: int, **options: Any) -> aide.learned.ReverseFit:
         """Learn the reverse."""
         key = jax.random.key(1)
-        options.update(kernel=self.kernel, num_steps=num_steps)
-        return aide.learn_reverse(key, self.start, self.log_joint, **options)
+        chain = aide.mcmc(self.start, self.log_joint, kernel=self.kernel, num_steps=num_steps)
+        return aide.refine(key, chain, **options).fit
 
     def run(
         self, num_steps: int, num_runs: int, **meta: Any
@@ -52,9 +52,8 @@ class Problem(eqx.Module):
             for name in ("num_meta_target", "num_meta_gold", "share")
             if name in meta
         }
-        chain = aide.mcmc(
-            self.start, self.log_joint, kernel=self.kernel, num_steps=num_steps, **meta
-        )
+        chain = aide.mcmc(self.start, self.log_joint, kernel=self.kernel, num_steps=num_steps)
+        chain = aide.refine(None, chain, **meta) if meta else chain
         result = aide.estimate(
             jax.random.key(2),
             self.posterior,

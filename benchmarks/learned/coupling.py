@@ -38,7 +38,7 @@ def coupling(runs: int = 1000) -> Iterator[Row]:
     fit = problem.learn(max(steps))
     grid = np.linspace(-18.0, 18.0, 20_001)
     for num_steps, (bound, error) in zip(steps, bounds, strict=True):
-        row = problem.measure(num_steps, runs, truths[num_steps], meta=fit, num_reverse=100)
+        row = problem.measure(num_steps, runs, truths[num_steps], fit=fit, num_reverse=100)
         gap = np.exp(truths[num_steps].log_q(grid)) - stats.norm.pdf(grid, 1.0, 0.3)
         yield {
             "T": num_steps,

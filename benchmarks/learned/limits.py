@@ -48,7 +48,7 @@ def walks(runs: int = 1000) -> Iterator[Row]:
         fit = fitted(problem, dimension, steps)
         for num in (100, 1000, 20_000) if dimension == 20 else (100, 1000):
             few = runs // 5 if num > 1000 else runs // 2
-            row = problem.measure(steps, few, truth, meta=fit, num_reverse=num)
+            row = problem.measure(steps, few, truth, fit=fit, num_reverse=num)
             yield {"d": dimension, **row}
 
 
@@ -62,7 +62,7 @@ def gradients(runs: int = 1000) -> Iterator[Row]:
             path = leapfrog_map(size, leapfrogs, 0.3)
             truth = radial_truth([steps], dimension, 3.0, 0.3, 1.0, path)[steps]
             fit = fitted(problem, dimension, steps)
-            row = problem.measure(steps, runs // 2, truth, meta=fit, num_reverse=1000)
+            row = problem.measure(steps, runs // 2, truth, fit=fit, num_reverse=1000)
             yield {"kernel": name, "d": dimension, **row}
 
 
@@ -80,7 +80,7 @@ def length(runs: int = 1000) -> Iterator[Row]:
             truths = radial_truth(lengths, 10, 3.0, 0.3, 1.0, path)
         fit = fitted(problem, dimension, max(lengths))
         for steps in lengths:
-            row = problem.measure(steps, runs // 2, truths[steps], meta=fit, num_reverse=100)
+            row = problem.measure(steps, runs // 2, truths[steps], fit=fit, num_reverse=100)
             yield {"d": dimension, **row}
 
 
@@ -127,7 +127,7 @@ def modes(runs: int = 1000) -> Iterator[Row]:
         truth = walk_truth([200], log_start, log_posterior, 1.5, ends, 0.02)[200]
         fit = problem.learn(200)
         for particles in (100, 1000):
-            row = problem.measure(200, runs // 2, truth, meta=fit, num_reverse=particles)
+            row = problem.measure(200, runs // 2, truth, fit=fit, num_reverse=particles)
             yield {"modes": num, "start": f"N(2, {spread:g}²)", **row}
 
 

@@ -35,7 +35,7 @@ def walk1d(runs: int = 1000) -> Iterator[Row]:
     truths = walk_truth([20, 50, 100, 1000], logs[0], logs[1], 0.5, (-18.0, 18.0))
     for steps, particles in ((20, 100), (50, 100), (50, 1000), (100, 100), (1000, 100)):
         fit = problem.learn(steps)
-        yield problem.measure(steps, runs, truths[steps], meta=fit, num_reverse=particles)
+        yield problem.measure(steps, runs, truths[steps], fit=fit, num_reverse=particles)
     yield problem.measure(50, min(runs, 200), truths[50], num_meta_target=100)
 
 
@@ -45,7 +45,7 @@ def walk5d(runs: int = 1000) -> Iterator[Row]:
     truths = radial_truth([100], 5, 3.0, 0.3, 1.0, (1.0, 0.32))
     fit = problem.learn(100)
     for particles in (100, 500, 1000):
-        yield problem.measure(100, runs, truths[100], meta=fit, num_reverse=particles)
+        yield problem.measure(100, runs, truths[100], fit=fit, num_reverse=particles)
 
 
 def mala10d(runs: int = 1000) -> Iterator[Row]:
@@ -54,7 +54,7 @@ def mala10d(runs: int = 1000) -> Iterator[Row]:
     truths = radial_truth([5, 10, 50], 10, 3.0, 0.3, 1.0, leapfrog_map(0.25, 1, 0.3))
     fit = problem.learn(50)
     for steps, particles in ((5, 500), (10, 500), (50, 100), (50, 500)):
-        yield problem.measure(steps, runs, truths[steps], meta=fit, num_reverse=particles)
+        yield problem.measure(steps, runs, truths[steps], fit=fit, num_reverse=particles)
 
 
 def hmc10d(runs: int = 1000) -> Iterator[Row]:
@@ -63,7 +63,7 @@ def hmc10d(runs: int = 1000) -> Iterator[Row]:
     truths = radial_truth([2, 5, 20], 10, 3.0, 0.3, 1.0, leapfrog_map(0.05, 8, 0.3))
     fit = problem.learn(20)
     for steps, particles in ((2, 500), (5, 100), (5, 500), (20, 100)):
-        yield problem.measure(steps, runs, truths[steps], meta=fit, num_reverse=particles)
+        yield problem.measure(steps, runs, truths[steps], fit=fit, num_reverse=particles)
 
 
 def ula(runs: int = 1000) -> Iterator[Row]:
@@ -73,7 +73,7 @@ def ula(runs: int = 1000) -> Iterator[Row]:
         truths = langevin_truth(lengths, 3, (0.0, 3.0), 1.0, 0.3, step_size)
         fit = problem.learn(max(lengths))
         for steps in lengths:
-            row = problem.measure(steps, runs, truths[steps], meta=fit, num_reverse=100)
+            row = problem.measure(steps, runs, truths[steps], fit=fit, num_reverse=100)
             yield {"step size": step_size, **row}
 
 
@@ -93,7 +93,7 @@ def independence(runs: int = 1000) -> Iterator[Row]:
     truths = independence_truth(steps, log_likelihood, log_prior)
     fit = problem.learn(128)
     for num_steps in steps:
-        yield problem.measure(num_steps, runs, truths[num_steps], meta=fit, num_reverse=300)
+        yield problem.measure(num_steps, runs, truths[num_steps], fit=fit, num_reverse=300)
 
 
 class TwoModes(eqx.Module):
@@ -126,7 +126,7 @@ def bimodal(runs: int = 1000) -> Iterator[Row]:
         log_start = lambda x, m=mean, s=std: stats.norm.logpdf(x, m, s)
         truths = walk_truth([200], log_start, _log_modes, 1.5, (-30.0, 30.0), 0.02)
         fit = problem.learn(200)
-        row = problem.measure(200, runs, truths[200], meta=fit, num_reverse=100)
+        row = problem.measure(200, runs, truths[200], fit=fit, num_reverse=100)
         yield {"start": f"N({mean:g}, {std:g}²)", **row}
 
 

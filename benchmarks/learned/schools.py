@@ -94,7 +94,7 @@ def schools(runs: int = 1000) -> Iterator[Row]:
     for steps in LENGTHS:
         log_q, error, seconds = None, 0.0, 0.0
         for num in PARTICLES:
-            row, result = timed(problem, steps, runs, meta=fit, num_reverse=num)
+            row, result = timed(problem, steps, runs, fit=fit, num_reverse=num)
             if log_q is None:  # the same outputs for every P
                 log_q, error = momentum_log_q(problem, steps, result)
             row["kernel steps"] = (3 * num * steps * runs + 7400 * max(LENGTHS)) / 1e6
@@ -150,7 +150,7 @@ def certificate(runs: int = 1000) -> Iterator[Row]:
         print("certificate:", *fit.cautions, flush=True)
         for steps in LENGTHS:
             row, result = problem.run(
-                steps, runs, meta=fit, num_reverse=2_000, num_meta_target=4, num_meta_gold=4
+                steps, runs, fit=fit, num_reverse=2_000, num_meta_target=4, num_meta_gold=4
             )
             found = result.sandwich(level=0.95)
             loose = result.looseness.gold

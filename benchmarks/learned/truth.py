@@ -28,7 +28,7 @@ POINTS += [0.92, 1.05, 1.19, 1.36, 1.56, 1.80, 2.11, 2.55, 3.24, 4.68]
 BATCHES = np.array(POINTS).reshape(4, 5)
 """Data in order of size: every mini-batch of five pulls elsewhere."""
 NUM_PILOTS = 7_400
-"""What `learn_reverse` runs by default in ten dimensions."""
+"""What `refine` runs by default in ten dimensions."""
 CHAINS, GROUPS = 32_768, 16
 """Forward chains in a group, and groups, of the forward truth."""
 
@@ -49,7 +49,7 @@ def sgld(runs: int = 1000) -> Iterator[Row]:
         whole = langevin_truth(lengths, 1, (0.0, 1.0), mean, std, h)
         fit = problem.learn(max(lengths))
         for steps in lengths:
-            row = problem.measure(steps, runs, truths[steps], meta=fit, num_reverse=100)
+            row = problem.measure(steps, runs, truths[steps], fit=fit, num_reverse=100)
             q = np.exp(truths[steps].log_q(grid)) * 0.005
             middle = float(grid @ q)
             found = [middle, *(float(((grid - middle) ** k) @ q) for k in (2, 3))]
@@ -114,7 +114,7 @@ def isotropic(runs: int = 1000) -> Iterator[Row]:
     log_p = lambda x: stats.norm.logpdf(x, 1.0, 0.3).sum(axis=1)
     for steps in (5, 8, 50):
         row, points, log_q = against_forward(
-            problem, log_p, 0.25, steps, runs, meta=fit, num_reverse=100
+            problem, log_p, 0.25, steps, runs, fit=fit, num_reverse=100
         )
         gap = log_q - exact[steps].log_q(points)
         yield {
@@ -146,7 +146,7 @@ def correlated(runs: int = 1000) -> Iterator[Row]:
     few = min(runs, 100)
     for steps in (10, 30, 100):
         for num in (100, 500):
-            row = timed(problem, log_p, steps, runs, meta=fit, num_reverse=num)
+            row = timed(problem, log_p, steps, runs, fit=fit, num_reverse=num)
             row["kernel steps"] += NUM_PILOTS * 100 / 1e6
             yield {**row, "learning": learning}
         each = (row["seconds"] + learning) / runs

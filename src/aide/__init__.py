@@ -38,7 +38,6 @@ from aide.draws.draw import draw
 from aide.estimation.estimate import estimate
 from aide.estimation.summary import summarise
 from aide.estimation.yardsticks import compare_log_evidence, compare_probe
-from aide.learned.learn import learn_reverse
 from aide.learned.refine import refine
 from aide.learned.tighten import tighten
 from aide.running.store import keep_programs
@@ -73,7 +72,6 @@ __all__ = [
     "estimation",
     "keep_programs",
     "kernels",
-    "learn_reverse",
     "learned",
     "mcmc",
     "measure_convergence",

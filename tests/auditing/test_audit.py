@@ -226,16 +226,14 @@ def test_few_runs_are_undecided_and_print():
 def test_the_budget_of_a_learned_chain_is_its_steps():
     """Reverse particles change nothing about the outputs: a chain always agrees with itself."""
     walk = aide.kernels.RandomWalk(0.5)
-    fit = aide.learn_reverse(
-        KEY, Normal(0.0, 1.0), Normal(1.0, 0.7).log_prob, kernel=walk, num_steps=4, num_pilots=60,
-        num_components=1,
-    )  # fmt: skip
-    chain = aide.mcmc(
-        Normal(0.0, 1.0), Normal(1.0, 0.7).log_prob, kernel=walk, num_steps=4, meta=fit,
-        num_reverse=8,
-    )  # fmt: skip
-    versions, untested = _budgets(chain, None)
+    chain = aide.mcmc(Normal(0.0, 1.0), Normal(1.0, 0.7).log_prob, kernel=walk, num_steps=4)
+    refined = aide.refine(KEY, chain, num_reverse=8, num_pilots=60, num_components=1)
+    versions, untested = _budgets(refined, None)
     found: list[Any] = list(versions.values())
-    assert [len(version.index) for version in found] == [2]
-    assert all(version.num_particles == 8 for version in found)
+    assert [version.chain.num_steps for version in found] == [2]
+    assert all(version.num_reverse == 8 for version in found)
     assert "double the budget" in untested[0]
+    versions, untested = _budgets(chain, None)
+    found = list(versions.values())
+    assert [version.num_steps for version in found] == [2, 8]
+    assert not untested

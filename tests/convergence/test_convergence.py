@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +14,7 @@ from support.made import estimate_with
 import aide
 from aide._core.random import derive, derive_keys
 from aide.convergence.curve import Convergence
-from aide.convergence.diagnostics import Chain, diagnose, import_arviz, run_chains
+from aide.convergence.diagnostics import diagnose, import_arviz, run_chains
 from aide.problems.distributions import Normal
 from aide.running.programs import compile_quickly
 
@@ -21,45 +22,40 @@ START, POSTERIOR, KERNEL = Normal(0.5, 2.0), Normal(0.0, 1.0), aide.kernels.Rand
 PARTS = (START, POSTERIOR.log_prob)
 
 
+CHAIN = aide.mcmc(*PARTS, kernel=KERNEL, num_steps=6)
+
+
 @pytest.fixture(scope="module")
-def fit():
-    options = {"kernel": KERNEL, "num_steps": 6, "num_pilots": 1000, "num_components": 3}
+def refined():
+    options = {"num_pilots": 1000, "num_components": 3, "num_reverse": 30}
     with compile_quickly():
-        return aide.learn_reverse(jax.random.key(1), *PARTS, **options)
+        return aide.refine(jax.random.key(1), CHAIN, **options)
 
 
-def test_tighten_reaches_the_request_or_says_why_not(fit):
-    chain = aide.mcmc(*PARTS, kernel=KERNEL, num_steps=6, meta=fit)
+def test_tighten_reaches_the_request_or_says_why_not(refined):
     with compile_quickly():
-        found = aide.tighten(jax.random.key(2), chain, 0.05, num_runs=100)
-        assert found.chain.with_reverse(1) == chain.with_reverse(1)
+        found = aide.tighten(jax.random.key(2), refined, 0.05, num_runs=100)
+        assert eqx.tree_equal(found.algorithm.with_reverse(30), refined)
+        assert found.algorithm.num_reverse == found.trials[-1].num_reverse
         assert found.trials[-1].looseness + found.trials[-1].std_error <= 0.05
         assert "reverse particles: looseness" in str(found)
         with pytest.raises(ValueError, match="16 reverse particles leave a looseness"):
-            aide.tighten(jax.random.key(2), chain, 1e-9, num_runs=100, most_particles=16)
+            aide.tighten(jax.random.key(2), refined, 1e-9, num_runs=100, most_reverse=16)
     with pytest.raises(TypeError, match="must have learned meta-inference"):
-        aide.tighten(jax.random.key(2), aide.mcmc(*PARTS, kernel=KERNEL, num_steps=6))
+        aide.tighten(jax.random.key(2), CHAIN)  # pyrefly: ignore
 
 
-def measure(fit, steps, log_joint=POSTERIOR.log_prob, **options):
+def measure(chain, steps, **options):
+    gold = aide.Tractable.of(POSTERIOR)
     with compile_quickly():
         return aide.measure_convergence(
-            jax.random.key(3),
-            aide.Tractable.of(POSTERIOR),
-            START,
-            log_joint,
-            kernel=KERNEL,
-            steps=steps,
-            meta=fit,
-            num_reverse=30,
-            num_meta_gold=2,
-            **options,
+            jax.random.key(3), gold, chain, steps=steps, num_meta_gold=2, **options
         )
 
 
 @pytest.fixture(scope="module")
-def curve(fit):
-    return measure(fit, [4, 0], num_gold=300, num_target=300)
+def curve(refined):
+    return measure(refined, [4, 0], num_gold=300, num_target=300)
 
 
 def true_divergence(num_steps):
@@ -93,9 +89,11 @@ def test_convergence_brackets_the_truth(curve):
     np.testing.assert_array_equal(shared[0], shared[1])
 
 
-def test_a_chain_for_another_density_is_found_out(fit):
+def test_a_chain_for_another_density_is_found_out(refined):
     """R-hat cannot see that the chain settles in the wrong place; the lower bound does."""
-    wrong = measure(fit, [4], Normal(1.5, 1.0).log_prob, num_gold=300, num_target=300)
+    other = aide.mcmc(START, Normal(1.5, 1.0).log_prob, kernel=KERNEL, num_steps=4)
+    misled = aide.refine(None, other, fit=refined.fit, num_reverse=30)
+    wrong = measure(misled, [4], num_gold=300, num_target=300)
     assert wrong.steps_beyond(0.5) == 4
     assert wrong.steps_within(0.5) is None
     assert wrong.lower[0] < 1.5**2
@@ -114,22 +112,24 @@ def test_convergence_is_plotted(curve):
     assert curve.plot(alone).axes == [alone]
 
 
-def test_few_runs_have_no_lower_bound_and_say_so(fit):
-    few = measure(fit, [0], num_gold=20, num_target=20, num_chains=0)
+def test_few_runs_have_no_lower_bound_and_say_so():
+    few = measure(CHAIN, [0], num_gold=20, num_target=20, num_chains=0)
     assert np.isnan(few.lower).all()
     assert few.steps_beyond(0.0) is None
     assert "No lower bounds: a lower bound needs at least 50 runs on both sides, got 20" in str(few)
     assert str(few).splitlines()[2].split()[4] == "–"
 
 
-def test_what_cannot_be_done_is_said_at_once(fit, monkeypatch):
+def test_what_cannot_be_done_is_said_at_once(monkeypatch):
     with pytest.raises(ValueError, match="at least one number of steps"):
-        measure(fit, [])
+        measure(CHAIN, [])
+    with pytest.raises(TypeError, match="chain must be a chain, from aide.mcmc or aide.refine"):
+        measure(START, [1])
     with pytest.raises(ValueError, match="num_chains must be 0 or at least 2, got 1"):
-        measure(fit, [1], num_chains=1)
+        measure(CHAIN, [1], num_chains=1)
     monkeypatch.setitem(sys.modules, "arviz", None)
     with pytest.raises(ImportError, match=r"aide-inference\[arviz\]', or pass num_chains=0"):
-        measure(fit, [1])
+        measure(CHAIN, [1])
 
 
 class Start:
@@ -144,7 +144,8 @@ class Start:
 
 def test_rhat_and_ess_are_those_of_arviz():
     """Against a plain loop over the same keys, coordinate by coordinate."""
-    chain, key = Chain(Start(), lambda x: -jnp.sum(x["b"] ** 2) - x["a"] ** 2, KERNEL), 5
+    log_joint, key = lambda x: -jnp.sum(x["b"] ** 2) - x["a"] ** 2, 5
+    chain = aide.mcmc(Start(), log_joint, kernel=KERNEL, num_steps=30)
     with compile_quickly():
         states = run_chains(jax.random.key(key), chain, 30, 4)
     arviz = import_arviz(4)
@@ -153,11 +154,11 @@ def test_rhat_and_ess_are_those_of_arviz():
     assert np.isnan(found.ess[0])
     paths = np.empty((4, 30, 3))
     with jax.enable_x64(True):
-        step = jax.jit(lambda key, x: KERNEL.step(key, chain.log_density, x))
+        step = jax.jit(lambda key, x: KERNEL.step(key, log_joint, x))
         for run in range(4):
             stream = jax.random.fold_in(jax.random.key(key), 2)
             key_start, key_steps = derive_keys(jax.random.fold_in(stream, run), 2)
-            x = chain.initial.sample(key_start)
+            x = Start().sample(key_start)
             for time in range(30):
                 x = step(derive(key_steps, time), x)
                 paths[run, time] = [x["a"], *x["b"]]

@@ -61,12 +61,5 @@ def test_canonical_meta_inference_says_what_its_meter_does_not_see():
 
 @pytest.mark.full
 def test_learned_meta_inference_says_what_its_meter_does_not_see():
-    fit = aide.learn_reverse(
-        KEY, START, Modes().log_prob, kernel=WALK, num_steps=NUM_STEPS, num_pilots=200,
-        num_components=1,
-    )  # fmt: skip
-    judge(
-        aide.mcmc(
-            START, Modes().log_prob, kernel=WALK, num_steps=NUM_STEPS, meta=fit, num_reverse=16
-        )
-    )
+    chain = aide.mcmc(START, Modes().log_prob, kernel=WALK, num_steps=NUM_STEPS)
+    judge(aide.refine(KEY, chain, num_reverse=16, num_pilots=200, num_components=1))

@@ -12,7 +12,7 @@ from aide.experiments import bimodal, dpmm
 from aide.experiments.hmm import experiment as hmm
 from aide.experiments.linreg import algorithms as linreg_algorithms
 from aide.experiments.linreg import experiment as linreg
-from aide.learned.learn import learn_reverse
+from aide.learned.refine import refine
 
 NUM_ROWS = {"linreg": 6, "bimodal": 2, "hmm": 4, "dpmm": 2}
 """Of linreg: prior, posterior, SMC, MH, MH with learned meta-inference, variational."""
@@ -30,8 +30,8 @@ MODEL = {
 def smallest(monkeypatch):
     sizes = {"steps": (1,), "iterations": (1,), "learned_runs": 20, "metas": (1,)}
     monkeypatch.setitem(linreg.SCALES, "smoke", {**linreg.SCALES["smoke"], **sizes})
-    quickly = partial(learn_reverse, num_pilots=60, num_components=1)
-    monkeypatch.setattr(linreg_algorithms, "learn_reverse", quickly)
+    quickly = partial(refine, num_pilots=60, num_components=1)
+    monkeypatch.setattr(linreg_algorithms, "refine", quickly)
     monkeypatch.setattr(linreg, "NUM_REVERSE", 2)
     few = {"sweeps": (1,), "gold": 2}
     monkeypatch.setitem(dpmm.SCALES, "smoke", {**dpmm.SCALES["smoke"], **few})

@@ -109,7 +109,9 @@ class OnlyStep:
     "build",
     [
         lambda kernel: aide.smc.Rejuvenate(kernel, log_density),
-        lambda kernel: aide.mcmc(Normal(0.0, 1.0), log_density, kernel=kernel, num_steps=2),
+        lambda kernel: aide.mcmc(
+            Normal(0.0, 1.0), log_density, kernel=kernel, num_steps=2
+        ).canonical(),
         lambda kernel: aide.ais(Normal(0.0, 1.0), log_density, kernel=kernel, num_temperatures=2),
         lambda kernel: aide.kernels.Cycle(kernel).reversal(),
         lambda kernel: aide.kernels.Repeat(kernel, 2).reversal(),

@@ -133,8 +133,9 @@ def test_noise_that_is_not_listed_leaves_no_record():
     branch, noise = jax.jit(jax.vmap(both))(keys)
     np.testing.assert_array_equal(branch == NO_RECORD, abs(noise) == 2)
     start = aide.Tractable(lambda key: jnp.asarray(2), lambda x: jnp.where(x == 2, 0.0, -jnp.inf))
+    chain = aide.mcmc(start, log_integer, kernel=incomplete, num_steps=3)
     with pytest.raises(ValueError, match="not among the noises of FiniteNoise"):
-        aide.learn_reverse(KEY, start, log_integer, kernel=incomplete, num_steps=3, num_pilots=50)
+        aide.refine(KEY, chain, num_pilots=50)
 
 
 @pytest.mark.usefixtures("x64")

@@ -61,8 +61,8 @@ def test_two_sweeps_against_the_closed_form():
     options: Any = {"kernel": KERNEL, "num_steps": 2}
     few: Any = {"num_components": 2, "num_pilots": 1000}
     with compile_quickly():
-        fit = aide.learn_reverse(jax.random.key(1), START, log_joint, **few, **options)
-    chain = aide.mcmc(START, log_joint, meta=fit, num_reverse=20, **options)
+        algorithm = aide.mcmc(START, log_joint, **options)
+        chain = aide.refine(jax.random.key(1), algorithm, num_reverse=20, **few)
     mean, covariance = np.array([1.5, -1.0]), np.diag([1.0, 0.64])
     for block in (0, 1, 0, 1):
         keep = np.zeros((2, 2))

@@ -1,5 +1,6 @@
 """`aide.check` on learned meta-inference: every kernel passes, wrong densities fail."""
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -42,9 +43,8 @@ def test_learned_chains(name):
     few: Any = {"num_pilots": 500, "num_components": 2}
     start = (toys.PRIOR, toys.log_joint)
     with compile_quickly():
-        fit = aide.learn_reverse(jax.random.key(1), *start, **few, **parts)
-    chain = aide.mcmc(*start, meta=fit, num_reverse=3, **parts)
-    assert_told_apart(chain, raised(chain, lambda algorithm: algorithm.models[0].log_scale_v))
+        chain = aide.refine(jax.random.key(1), aide.mcmc(*start, **parts), num_reverse=3, **few)
+    assert_told_apart(chain, raised(chain, lambda algorithm: algorithm.fit.models[0].log_scale_v))
 
 
 @pytest.mark.full
@@ -66,10 +66,10 @@ def test_tables(name):
 
 def test_versions_are_small():
     chain = learned_chain("walk", 50)
-    long = eqx.tree_at(lambda c: c.index, chain, np.zeros(100, np.int32))
-    versions = long.shrunk()
+    fit = eqx.tree_at(lambda fit: fit.index, chain.fit, np.zeros(100, np.int32))
+    versions = dataclasses.replace(chain, fit=fit).with_steps(100).shrunk()
     assert list(versions) == ["1 reverse, 3 steps", "2 reverse, 3 steps", "3 reverse, 3 steps"]
-    assert all(len(version.index) == 3 for version in versions.values())
+    assert all(version.chain.num_steps == 3 for version in versions.values())
     smc = refined(tempered("walk", 2), 50, 25)
     names = [f"{p} particles, {r} reverse, {r} islands" for p, r in ((1, 1), (2, 2), (2, 3))]
     assert list(smc.shrunk()) == names

@@ -22,8 +22,8 @@ def test_learning_with_double_precision_switched_on():
     """`jax.random.bits` is a 64-bit number then, which SciPy takes for no seed."""
     start = Normal(0.0, 1.0)
     learn = {"num_pilots": 60, "num_components": 1}
-    fit = aide.learn_reverse(KEY, start, log_joint, kernel=WALK, num_steps=2, **learn)
-    assert fit.num_steps == 2
+    chain = aide.mcmc(start, log_joint, kernel=WALK, num_steps=2)
+    assert aide.refine(KEY, chain, **learn).fit.num_steps == 2
     smc = aide.ais(start, log_joint, kernel=WALK, num_temperatures=3)
     assert aide.refine(KEY, smc, num_reverse=4, **learn).num_reverse == 4
 
@@ -55,8 +55,8 @@ def test_bare_numpyro_distributions_as_starts(name):
 def test_numpyro_start_of_a_learned_chain():
     learn = {"num_pilots": 60, "num_components": 1}
     start = dist.Normal(0.0, 1.0)
-    fit = aide.learn_reverse(KEY, start, log_joint, kernel=WALK, num_steps=2, **learn)
-    chain = aide.mcmc(start, log_joint, kernel=WALK, num_steps=2, meta=fit, num_reverse=4)
+    chain = aide.mcmc(start, log_joint, kernel=WALK, num_steps=2)
+    chain = aide.refine(KEY, chain, num_reverse=4, **learn)
     result = aide.estimate(KEY, aide.Tractable.of(start), chain, num_gold=10, num_target=10)
     assert jnp.isfinite(result.value)
 

@@ -27,9 +27,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "num_particles"), CASES)
-def test_laws(name, num_particles):
-    found = scores(learned_chain(name, num_particles))
+@pytest.mark.parametrize(("name", "num_reverse"), CASES)
+def test_laws(name, num_reverse):
+    found = scores(learned_chain(name, num_reverse))
     broken = {law: z for law, z in found.items() if not abs(z) < Z_MAX}
     assert not broken
 
@@ -50,11 +50,11 @@ def assert_rejected(wrong):
 def test_a_wrong_reverse_density_is_rejected():
     """The density of the proposed noise lacks its constant; one particle has the most power."""
     right = learned_chain("walk", 1)
-    where = lambda algorithm: algorithm.models[0].log_scale_v
+    where = lambda algorithm: algorithm.fit.models[0].log_scale_v
     assert_rejected(eqx.tree_at(where, right, np.zeros_like(where(right))))
 
 
 @pytest.mark.full
 def test_an_unnormalised_noise_density_is_rejected():
-    where = lambda algorithm: algorithm.kernel
+    where = lambda algorithm: algorithm.chain.kernel
     assert_rejected(eqx.tree_at(where, learned_chain("walk", 1), WrongWalk(0.8)))

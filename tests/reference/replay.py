@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide.algorithms.particle_filter import _trace_back
 from aide.algorithms.state_space import Extend, FirstState
+from aide.smc.genealogy import slots_of_path, take_path
 from aide.smc.smc import log_xi_of
 from aide.smc.sweep import Retained, run_segment, start
 from reference.hmm import OBSERVATIONS, Traces
@@ -26,12 +26,13 @@ def free_run(model: Any, proposal: Any, policy: Any, states: Any, ancestors: Any
     for t in (1, 2):
         move = ScriptedExtend(Extend(model, proposal, OBSERVATIONS[t], t), states[t])
         resampler = policy(ScriptedScheme(ancestors[t - 1]))
-        population, (_, row) = run_segment(key, move, resampler, population, None, record=True)
+        population, (_, row) = run_segment(key, move, resampler, population, None, lambda _: None)
         rows.append(row)
     genealogy = None if rows[0] is None else jnp.stack(rows)
 
     def log_xi(chosen: Any) -> Any:
-        return log_xi_of(model.log_joint(_trace_back(states, genealogy, chosen)), population)
+        path = take_path(states, slots_of_path(genealogy, chosen, len(states)))
+        return log_xi_of(model.log_joint(path), population)
 
     return jax.vmap(log_xi)(jnp.arange(num))
 

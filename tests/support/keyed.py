@@ -31,10 +31,10 @@ def learned_by_pilots():
     """A chain with a fit of its own."""
     start = Normal(np.zeros(2), 1.5)
     chain: dict[str, Any] = {"kernel": aide.kernels.RandomWalk(0.8), "num_steps": 6}
-    fit = aide.learn_reverse(
-        KEY, start, log_bend, num_pilots=200, num_components=2, progress=False, **chain
+    algorithm = aide.mcmc(start, log_bend, **chain)
+    return aide.refine(
+        KEY, algorithm, num_reverse=5, num_pilots=200, num_components=2, progress=False
     )
-    return aide.mcmc(start, log_bend, meta=fit, num_reverse=5, **chain)
 
 
 def refined_by_pilots():

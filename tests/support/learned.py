@@ -9,12 +9,12 @@ from reference.annealing import GAMMA, PRIOR, STATES, gibbs_sweep, metropolis
 
 import aide
 from aide.kernels.retrace import parts_of
-from aide.learned.chain import LearnedChain
-from aide.learned.fit import ReverseFit
-from aide.learned.mixture import JointMixture
-from aide.learned.refined import RefinedSmc
-from aide.learned.survival import MeanWeights
-from aide.learned.table import JointTable
+from aide.learned.fitting.reverse_fit import ReverseFit
+from aide.learned.models.mean_weights import MeanWeights
+from aide.learned.models.mixture import JointMixture
+from aide.learned.models.table import JointTable
+from aide.learned.refined_chain import RefinedChain
+from aide.learned.refined_smc import RefinedSmc
 from aide.problems.distributions import Normal
 from support import toys
 
@@ -57,14 +57,21 @@ def wide_model(kernel, seed):
     return JointMixture.from_moments(weights, *moments, branch, 1, 0.4)
 
 
-def learned_chain(name, num_particles, num_steps=3):
+def learned_chain(name, num_reverse, num_steps=3):
     kernel = CHAIN_KERNELS[name]
     parts = kernel.parts if isinstance(kernel, aide.kernels.Cycle) else (kernel,)
     models = tuple(
         stack(wide_model(part, 2 * i), wide_model(part, 2 * i + 1)) for i, part in enumerate(parts)
     )
     index = np.array([0, 1, 0])[:num_steps].astype(np.int32)
-    return LearnedChain(toys.PRIOR, toys.log_joint, kernel, models, index, num_particles)
+    chain = aide.mcmc(toys.PRIOR, toys.log_joint, kernel=kernel, num_steps=num_steps)
+    return RefinedChain(chain, made_up_fit(models, index), num_reverse)
+
+
+def made_up_fit(models, index):
+    """A fit of models made up by hand, for a chain."""
+    blank = np.zeros(2)
+    return ReverseFit(models, index, blank, blank, blank)
 
 
 LOW, HIGH = np.zeros(2), np.full(2, 2.0)
@@ -127,16 +134,18 @@ def with_wrong_table(chain):
     """The same chain, all tables wrong."""
     fields = list(JointTable.__dataclass_fields__)
     wrong = lambda model: WrongTable(*(getattr(model, name) for name in fields))
-    return dataclasses.replace(chain, models=tuple(wrong(model) for model in chain.models))
+    models = tuple(wrong(model) for model in chain.fit.models)
+    return dataclasses.replace(chain, fit=dataclasses.replace(chain.fit, models=models))
 
 
-def table_chain(name, num_particles, num_steps=2):
+def table_chain(name, num_reverse, num_steps=2):
     kernel, _ = TABLE_CHAINS[name]
     rng = np.random.default_rng(3)
     branches = [3, 3, 3] if name == "sweep" else [4]
     models = tuple(stack(made_up_table(rng, b), made_up_table(rng, b)) for b in branches)
     index = np.arange(num_steps, dtype=np.int32)
-    return LearnedChain(start_on_nine(), log_nine, kernel, models, index, num_particles)
+    chain = aide.mcmc(start_on_nine(), log_nine, kernel=kernel, num_steps=num_steps)
+    return RefinedChain(chain, made_up_fit(models, index), num_reverse)
 
 
 TEMPERATURES = np.array([0.2, 0.5, 1.0])

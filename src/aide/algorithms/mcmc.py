@@ -1,58 +1,140 @@
-"""MCMC runs as inference algorithms, with canonical or learned meta-inference."""
+"""Markov chains as inference algorithms."""
 
-from typing import Any
+import dataclasses
 
-from aide._core.types import LogDensity
+import equinox as eqx
+
+from aide._core.algorithm import Draw, Label, describe
+from aide._core.distribution import Distribution, check_distribution
+from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_size
-from aide.kernels.kernel import AbstractKernel, as_invariant
+from aide._core.versions import AbstractAlgorithm, KernelUse, Prefix, Version
+from aide.kernels.kernel import (
+    AbstractKernel,
+    AnyKernel,
+    as_invariant,
+    check_instance,
+    lacks_reversal,
+)
 from aide.smc.moves import Constant, Rejuvenate, Steps
 from aide.smc.smc import Smc
 
-NUM_REVERSE = 100
-"""Reverse particles of learned meta-inference unless stated."""
 
-
-def mcmc(
-    initial: Any,
-    log_joint: LogDensity,
-    *,
-    kernel: AbstractKernel,
-    num_steps: int,
-    meta: Any = "canonical",
-    num_reverse: int | None = None,
-    label: str = "",
-) -> Any:
+class MarkovChain(AbstractAlgorithm):
     r"""Start at $x_0 \sim k_1$, make `num_steps` transitions, output the last state.
 
     With canonical meta-inference this is formally AIS with a single jump in temperature:
     $\xi = \gamma(x_T)\,k_1(x_0)/\gamma(x_0)$, and `regenerate` runs the reversed kernel from $x_T$,
     as if the chain were in equilibrium. The bound then never falls below the divergence of the
-    *start* (Cusumano-Towner & Mansinghka 2017, Figure 2). Learned meta-inference
-    (`aide.learn_reverse`) makes it tight.
+    *start* (Cusumano-Towner & Mansinghka 2017, Figure 2). A kernel without a reversal has no
+    canonical meta-inference. `aide.refine(key, chain)` learns a better one for either.
 
     Args:
         initial: $k_1$, with `sample(key)` and `log_density(x)`.
         log_joint: $\log\gamma$, which the kernel leaves invariant (unless it is unadjusted).
-        kernel: The transition; canonical meta-inference needs its reversal.
+        kernel: The transition.
         num_steps: Number of transitions; 0 returns the start.
-        meta: "canonical", or what `aide.learn_reverse` returned for this chain or a longer one.
-        num_reverse: Reverse particles of learned meta-inference (100 unless stated). More tighten
-            the bound: looseness falls about as their inverse.
+        label: A name for tables.
+    """
+
+    initial: Distribution
+    log_joint: LogDensity
+    kernel: AnyKernel
+    num_steps: int = eqx.field(static=True)
+    label: str = eqx.field(converter=Label, default="")
+
+    def __check_init__(self) -> None:
+        check_size("num_steps", self.num_steps, 0)
+        check_distribution("initial", self.initial)
+        check_instance(self.kernel)
+
+    @property
+    def log_z(self) -> float:
+        r"""$\log Z = 0$: $\xi$ is an unbiased estimate of $q(x)$ itself."""
+        return 0.0
+
+    @property
+    def compile_for_speed(self) -> bool:
+        """Transitions in a loop are worth a longer compilation."""
+        return True
+
+    def canonical(self) -> Smc:
+        """The chain with canonical meta-inference: SMC with one particle that moves and no weights.
+
+        An error says so if the kernel has no reversal.
+        """
+        lacking = lacks_reversal(self.kernel)
+        if isinstance(lacking, AbstractKernel):
+            raise ValueError(
+                f"{type(lacking).__name__} has no reversal, so that {describe(self)} has no "
+                "canonical meta-inference. Learn one: aide.refine(key, chain)."
+            )
+        move = Rejuvenate(as_invariant(self.kernel), self.log_joint)
+        steps = Steps(Constant(move), num_steps=self.num_steps)
+        return Smc(self.initial, (steps,), self.log_joint, 1, self.log_joint, label=self.label)
+
+    def simulate(self, key: Key) -> Draw:
+        r"""Run the chain; return its last state and $\log\gamma(x_T)\,k_1(x_0)/\gamma(x_0)$."""
+        return self.canonical().simulate(key)
+
+    def regenerate(self, key: Key, value: Value) -> LogProb:
+        r"""Run the reversed kernel from $x_T$ to $x_0$; $\log\gamma(x_T)\,k_1(x_0)/\gamma(x_0)$."""
+        return self.canonical().regenerate(key, value)
+
+    def with_steps(self, num_steps: int, label: str = "") -> "MarkovChain":
+        """The same chain with another number of steps."""
+        is_plain = self.label in ("", plain_label(self.num_steps))
+        other = plain_label(num_steps) if is_plain else f"{self.label}, {num_steps} steps"
+        return dataclasses.replace(self, num_steps=num_steps, label=label or other)
+
+    def with_budget(self, factor: float) -> "MarkovChain | None":
+        """The chain with that multiple of its steps, for `aide.audit`; `None` for less than one."""
+        num_steps = int(self.num_steps * factor)
+        return self.with_steps(num_steps) if num_steps else None
+
+    def shrunk(self) -> dict[str, Version]:
+        """Few steps, with canonical meta-inference."""
+        return self.canonical().shrunk()
+
+    def prefixes(self) -> list[Prefix]:
+        """The chain after each of its steps."""
+        return self.canonical().prefixes()
+
+    def kernels(self) -> list[KernelUse]:
+        """The kernel, with the density it is meant for."""
+        return [(self.kernel, self.log_joint)]
+
+    def with_start(self, start: Distribution, label: str = "") -> "MarkovChain":
+        """The same chain from another start, with `sample(key)` and a normalised `log_prob(x)`."""
+        name = label or f"{describe(self)}, other start"
+        return dataclasses.replace(self, initial=start, label=name)
+
+
+def plain_label(num_steps: int) -> str:
+    """The name of a chain that was given none."""
+    return f"MCMC, {num_steps} steps"
+
+
+def mcmc(
+    initial: Distribution,
+    log_joint: LogDensity,
+    *,
+    kernel: AnyKernel,
+    num_steps: int,
+    label: str = "",
+) -> MarkovChain:
+    r"""Start at $x_0 \sim k_1$, make `num_steps` transitions, output the last state.
+
+    Canonical meta-inference, which this chain comes with, is loose: the bound never falls below the
+    divergence of the start. `aide.refine(key, chain)` makes it tight, and is needed for kernels
+    without a reversal (`Ula`, `Sgld`).
+
+    Args:
+        initial: $k_1$, with `sample(key)` and `log_density(x)`.
+        log_joint: $\log\gamma$, which the kernel leaves invariant (unless it is unadjusted).
+        kernel: The transition.
+        num_steps: Number of transitions; 0 returns the start.
         label: A name for tables.
     """
     check_size("num_steps", num_steps, 0)
-    name = label or f"MCMC, {num_steps} steps"
-    if meta is None or (isinstance(meta, str) and meta == "canonical"):
-        if num_reverse is not None:
-            raise ValueError(
-                f"num_reverse = {num_reverse} belongs to learned meta-inference. Pass "
-                "meta=aide.learn_reverse(...), or leave num_reverse out and raise num_meta_target."
-            )
-        moves = (Steps(Constant(Rejuvenate(as_invariant(kernel), log_joint)), num_steps=num_steps),)
-        return Smc(initial, moves, log_joint, 1, log_joint, label=name)
-    if not callable(getattr(meta, "attach", None)):
-        raise TypeError(
-            f"meta must be 'canonical' or the result of aide.learn_reverse, got {meta!r}."
-        )
-    num_reverse = NUM_REVERSE if num_reverse is None else num_reverse
-    return meta.attach(initial, log_joint, kernel, num_steps, num_reverse, name)
+    return MarkovChain(initial, log_joint, kernel, num_steps, label or plain_label(num_steps))

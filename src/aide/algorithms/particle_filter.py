@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array
 
 from aide._core.algorithm import Draw, Label
 from aide._core.random import derive_keys
@@ -21,10 +21,11 @@ from aide._core.versions import (
     few_particles,
 )
 from aide.algorithms.state_space import Extend, FirstState, Proposal, StateSpaceModel
+from aide.smc.genealogy import slots_of_path, take_path
 from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
-from aide.smc.smc import choose, log_xi_of, refuse_zero
-from aide.smc.sweep import Retained, run_segment, start
+from aide.smc.smc import choose_output, log_xi_of, refuse_zero
+from aide.smc.sweep import Population, Retained, run_segment, start
 
 
 class ParticleFilter(AbstractAlgorithm):
@@ -66,14 +67,14 @@ class ParticleFilter(AbstractAlgorithm):
         first = FirstState(self.model, self.proposal)
         population = start(key_start, first.sample, first.log_weight, self.num_particles, None)
         states = jax.tree.map(lambda a: a[None], population.particles)
-        chosen, ancestors = None, None
+        ancestors = None
         if self.model.num_steps > 1:
             population, (later, ancestors) = run_segment(
-                key_steps, self._steps(), self.resampler, population, None, record=True
+                key_steps, self._steps(), self.resampler, population, None, _particles
             )
             states = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), states, later)
-        chosen = choose(key_output, population)
-        path = _trace_back(states, ancestors, chosen)
+        chosen = choose_output(key_output, population)
+        path = take_path(states, slots_of_path(ancestors, chosen, self.model.num_steps))
         return Draw(
             path, refuse_zero(log_xi_of(self.model.log_joint(path), population), population)
         )
@@ -134,18 +135,5 @@ class _ExtendAt(eqx.Module):
         return Extend(self.model, self.proposal, *inputs)
 
 
-def _trace_back(states: Value, ancestors: Int[Array, "steps num"] | None, chosen: Any) -> Value:
-    r"""The path that ends in particle `chosen`: $b_{t-1} = a_t^{b_t}$."""
-    num_steps = jax.tree.leaves(states)[0].shape[0]
-    if ancestors is None:
-        lineage = jnp.full((num_steps,), chosen)
-    else:
-
-        def parent(index: Array, row: Array) -> tuple[Array, Array]:
-            before = row[index]
-            return before, before
-
-        chosen = jnp.asarray(chosen, ancestors.dtype)
-        _, earlier = jax.lax.scan(parent, chosen, ancestors, reverse=True)
-        lineage = jnp.concatenate([earlier, chosen[None]])
-    return jax.tree.map(lambda a: jax.vmap(lambda row, i: row[i])(a, lineage), states)
+def _particles(population: Population) -> Value:
+    return population.particles

@@ -5,26 +5,23 @@ from typing import Any
 
 import numpy as np
 
-from aide._core.types import LogDensity
+from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.validate import check_size
-from aide.algorithms.mcmc import mcmc
+from aide.algorithms.mcmc import MarkovChain
 from aide.convergence.curve import LEVEL, Convergence
-from aide.convergence.diagnostics import Chain, Diagnostics, diagnose, import_arviz, run_chains
+from aide.convergence.diagnostics import Diagnostics, diagnose, import_arviz, run_chains
 from aide.draws.draw_many import draw_many
 from aide.estimation.sandwich.sandwich import what_is_missing
 from aide.estimation.summary import Estimate
+from aide.learned.refined_chain import RefinedChain
 
 
 def measure_convergence(
     key: Any,
-    gold: Any,
-    initial: Any,
-    log_joint: LogDensity,
+    gold: InferenceAlgorithm,
+    chain: MarkovChain | RefinedChain,
     *,
-    kernel: Any,
     steps: Sequence[int],
-    meta: Any,
-    num_reverse: int | None = None,
     num_gold: int = 200,
     num_target: int = 200,
     num_meta_target: int = 2,
@@ -39,12 +36,9 @@ def measure_convergence(
     Args:
         key: A JAX key.
         gold: The gold standard.
-        initial: The start distribution.
-        log_joint: The log density the chain is meant for, up to a constant.
-        kernel: The transition.
+        chain: What `aide.refine` returned for the longest of them, or a chain with canonical
+            meta-inference; its own number of steps does not matter otherwise.
         steps: Numbers of steps.
-        meta: What `aide.learn_reverse` returned for the longest of them, or "canonical".
-        num_reverse: Reverse particles.
         num_gold: Runs of the gold standard; a lower bound takes 50.
         num_target: Runs of the chain, per number of steps; a lower bound takes 50.
         num_meta_target: Meta-inference runs per output. Two make the lower bound far sharper than
@@ -56,19 +50,22 @@ def measure_convergence(
         raise ValueError("steps must name at least one number of steps, got none.")
     for number in steps:
         check_size("steps", number, 0)
+    if not isinstance(chain, MarkovChain | RefinedChain):
+        raise TypeError(
+            f"chain must be a chain, from aide.mcmc or aide.refine, got {describe(chain)}."
+        )
     arviz = import_arviz(num_chains)
     numbers = tuple(sorted(set(steps)))
-    parts = {"kernel": kernel, "meta": meta, "num_reverse": num_reverse}
-    chains = [mcmc(initial, log_joint, num_steps=number, **parts) for number in numbers]
+    chains = [chain.with_steps(number) for number in numbers]
+    ordinary = chain.chain if isinstance(chain, RefinedChain) else chain
     found = Diagnostics((np.nan,) * len(numbers), (np.nan,) * len(numbers))
     if num_chains:
-        ordinary = Chain(initial, log_joint, kernel)
         found = diagnose(arviz, run_chains(key, ordinary, numbers[-1], num_chains), numbers)
     options = {"keep_values": True, "num_meta_target": num_meta_target, **options}
     options |= {"num_gold": num_gold, "num_target": num_target}
-    named = {str(number): chain for number, chain in zip(numbers, chains, strict=True)}
+    named = {str(number): shorter for number, shorter in zip(numbers, chains, strict=True)}
     estimates = [Estimate(one) for one in draw_many(key, gold, named, **options).values()]
     note = what_is_missing(estimates[-1].draws)
     lower = [np.nan if note else one.sandwich(LEVEL).lower for one in estimates]
-    cautions = tuple(getattr(meta, "cautions", ()))
+    cautions = chain.fit.cautions if isinstance(chain, RefinedChain) else ()
     return Convergence(numbers, tuple(estimates), tuple(lower), *found, num_chains, note, cautions)

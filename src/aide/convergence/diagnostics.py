@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,20 +17,13 @@ from aide._core.distribution import sample_from
 from aide._core.random import as_key, derive, derive_keys
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_count
+from aide.algorithms.mcmc import MarkovChain
 from aide.running.map_runs import map_runs
 
 CHAINS = 2
 """The stream of keys for these chains; the runs of an estimate use 0 and 1."""
 FEWEST_DRAWS = 4
 """Split chains need two draws in each half."""
-
-
-class Chain(eqx.Module):
-    """An ordinary chain."""
-
-    initial: Any
-    log_density: LogDensity
-    kernel: Any
 
 
 class Diagnostics(NamedTuple):
@@ -87,7 +79,7 @@ def diagnose(arviz: Any, states: np.ndarray, steps: Sequence[int]) -> Diagnostic
     return Diagnostics(tuple(rhat), tuple(ess))
 
 
-def run_chains(key: Any, chain: Chain, num_steps: int, num_chains: int) -> np.ndarray:
+def run_chains(key: Any, chain: MarkovChain, num_steps: int, num_chains: int) -> np.ndarray:
     """States 1 to `num_steps` of ordinary chains: shape (chains, steps, coordinates)."""
     stream = jax.random.fold_in(as_key(key), CHAINS)
     rows = (np.arange(num_chains, dtype=np.uint32),)
@@ -110,12 +102,12 @@ class _Path:
     def __hash__(self) -> int:
         return hash((_Path, self.num_steps))
 
-    def __call__(self, chain: Chain, stream: Key, run: Any) -> Value:
+    def __call__(self, chain: MarkovChain, stream: Key, run: Any) -> Value:
         key_start, key_steps = derive_keys(jax.random.fold_in(stream, run), 2)
         first = jax.tree.map(_in_double, sample_from(chain.initial, key_start))
 
         def transition(x: Value, step: Any) -> tuple[Value, Value]:
-            y = _step(chain.kernel, derive(key_steps, step), chain.log_density, x)
+            y = _step(chain.kernel, derive(key_steps, step), chain.log_joint, x)
             return y, y
 
         steps = jnp.arange(self.num_steps, dtype=jnp.uint32)

@@ -1,10 +1,11 @@
 """Learned meta-inference, for bounds that are tight."""
 
-from aide.learned.fit import ReverseFit
-from aide.learned.refined import RefinedSmc
-from aide.learned.storage import load_reverse
+from aide.learned.fitting.reverse_fit import ReverseFit, load_reverse
+from aide.learned.refined_chain import RefinedChain
+from aide.learned.refined_smc import RefinedSmc
 
 __all__ = [
+    "RefinedChain",
     "RefinedSmc",
     "ReverseFit",
     "load_reverse",

@@ -1,30 +1,41 @@
-"""Learning tighter meta-inference for AIS and SMC samplers."""
+"""Learning tighter meta-inference for Markov chains, AIS and SMC samplers."""
 
-from typing import Any
+from typing import Any, overload
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-
+from aide._core.algorithm import describe
 from aide._core.random import as_key
+from aide._core.types import Key
 from aide._core.validate import check_size
+from aide.algorithms.mcmc import MarkovChain
 from aide.kernels.retrace import parts_of
-from aide.learned.fit import ReverseFit, example_state, state_size
-from aide.learned.learn import check_pilots, count_pilots, learning_bars
-from aide.learned.models import learn_mixtures, learn_tables
-from aide.learned.pilots import nearest, run_pilots, time_grid
-from aide.learned.refined import RefinedSmc
-from aide.learned.selected import SmcRun
-from aide.learned.survival import MeanWeights
+from aide.learned.fitting.learn import learn_reverse
+from aide.learned.fitting.reverse_fit import ReverseFit
+from aide.learned.records.recorders import ChainRecorder, SmcRecorder
+from aide.learned.records.transitions import Transitions
+from aide.learned.refined_chain import RefinedChain, refined_label, transitions_of
+from aide.learned.refined_smc import RefinedSmc
 from aide.smc.moves import KernelMove, Steps
-from aide.smc.smc import ALL_ZERO, Smc
-
-NUM_LAGGING = 3
-"""Lagging components of every model: along an annealing path the state is behind or ahead."""
+from aide.smc.smc import Smc
 
 
+@overload
 def refine(
-    key: Any,
+    key: Key | None,
+    algorithm: MarkovChain,
+    *,
+    num_reverse: int = 100,
+    num_pilots: int | None = None,
+    num_components: int | None = None,
+    log_z: float | None = None,
+    fit: ReverseFit | None = None,
+    label: str = "",
+    progress: bool | None = None,
+) -> RefinedChain: ...
+
+
+@overload
+def refine(
+    key: Key | None,
     algorithm: Smc,
     *,
     num_reverse: int = 100,
@@ -34,102 +45,102 @@ def refine(
     fit: ReverseFit | None = None,
     label: str = "",
     progress: bool | None = None,
-) -> RefinedSmc:
+) -> RefinedSmc: ...
+
+
+def refine(
+    key: Key | None,
+    algorithm: MarkovChain | Smc,
+    *,
+    num_reverse: int = 100,
+    num_islands: int | None = None,
+    num_pilots: int | None = None,
+    num_components: int | None = None,
+    log_z: float | None = None,
+    fit: ReverseFit | None = None,
+    label: str = "",
+    progress: bool | None = None,
+) -> RefinedChain | RefinedSmc:
     r"""The same algorithm with learned meta-inference, where the canonical one is loose.
 
-    For `aide.ais`, `aide.tempered_smc` and other `Smc` whose moves are kernels followed by a weight
-    (one `Steps`). Canonical meta-inference walks back as if every kernel had reached its
-    density; with coarse schedules or few particles that is far from what happened. Outputs are
-    those of `algorithm` for the same key, and any fit gives a valid bound. See
-    `aide.learned.refined` for the construction, `result.looseness` for whether it is needed.
+    For `aide.mcmc`, `aide.ais`, `aide.tempered_smc` and other `Smc` whose moves are kernels
+    followed by a weight (one `Steps`). Canonical meta-inference walks back as if every kernel had
+    reached its density; that is far from what happened in a chain on its way, or with coarse
+    schedules or few particles. Here pilot runs are made, and along a grid of times the joint law of
+    state and record is fitted: a mixture of the kernel in equilibrium and Gaussians, or a table
+    where states are integers. Outputs have the same law (for AIS and SMC they are the same, key by
+    key), and any fit gives a valid bound; `result.looseness` says whether it is tight.
 
     Args:
         key: A JAX key for pilot runs; use another one for the estimate itself.
-        algorithm: What to refine.
+        algorithm: What to refine. Its kernel is a Metropolis kernel, `Ula`, `Sgld`, or a `Cycle` or
+            `Repeat` of them; for discrete states `GibbsSites` or `FiniteNoise`.
         num_reverse: Reverse particles, for the path that led to the output. Looseness falls about
             as their inverse.
-        num_islands: Populations, for the other particles: unless stated, as many as make up
-            `num_reverse` particles.
+        num_islands: For SMC, populations, for the other particles: unless stated, as many as make
+            up `num_reverse` particles.
         num_pilots: Pilot runs: by default 2,000 for one dimension up to 8,000 for ten.
-        num_components: Gaussians for accepted steps; chosen by held-out likelihood unless stated.
+        num_components: Gaussians for accepted steps (half as many for rejected ones); by default
+            chosen by the likelihood of held-out pilots.
+        log_z: For a chain, $\log\int\gamma$ if you know it; estimated otherwise. Affects looseness
+            only.
         fit: Something learned before, `refined.fit` or from `aide.learned.load_reverse`; no
-            pilots are run.
+            pilots are run, and `key` may be `None`.
         label: A name for tables.
         progress: Show a progress bar; by default if it takes long and a person watches.
     """
-    segment, move = _check(algorithm)
-    label = label or f"{algorithm.label}, refined"
+    effort: dict[str, Any] = {"num_pilots": num_pilots, "num_components": num_components}
+    effort |= {"log_z": log_z, "progress": progress}
+    label = label or refined_label(algorithm)
+    if isinstance(algorithm, MarkovChain):
+        _refuse("num_islands", num_islands, "a chain has no other particles")
+        transitions = transitions_of(algorithm)
+        parts_of(transitions.first().kernel)
+        if fit is None:
+            check_size("num_steps", transitions.num_steps)
+            fit = learn_reverse(as_key(key), ChainRecorder(transitions), **effort)
+        refined = RefinedChain(algorithm, fit, num_reverse, label=label)
+        _check_serves(fit, transitions)
+        return refined
+    _refuse("log_z", log_z, "SMC estimates it")
+    transitions = _check_smc(algorithm)
     if fit is None:
-        counts = (num_pilots, num_components)
-        fit = _learn(as_key(key), algorithm, segment, move, *counts, progress)
-    elif (
-        fit.num_steps != segment.num_steps or len(fit.mean_weights.log_own) != segment.num_steps + 1
-    ):
+        fit = learn_reverse(as_key(key), SmcRecorder(algorithm), **effort)
+    num_steps, num_weights = transitions.num_steps, len(fit.mean_weights.log_own)
+    if fit.num_steps != num_steps or num_weights != num_steps + 1:
         raise ValueError(
-            f"this fit is for {fit.num_steps} moves of an SMC algorithm, got one with "
-            f"{segment.num_steps} moves. Leave fit out to learn one."
+            f"this fit is for {fit.num_steps} moves of "
+            f"{'an SMC algorithm' if num_weights else 'a chain'}, got an SMC algorithm with "
+            f"{num_steps} moves. Leave fit out to learn one."
         )
-    fit.check_serves(algorithm.initial, move.log_density, move.kernel)
+    _check_serves(fit, transitions)
     if num_islands is None:
         num_islands = max(1, num_reverse // algorithm.num_particles)
     return RefinedSmc(algorithm, fit, num_reverse, num_islands, label=label)
 
 
-def _check(algorithm: Any) -> tuple[Steps, KernelMove]:
+def _refuse(name: str, value: Any, reason: str) -> None:
+    if value is not None:
+        raise ValueError(f"{name} = {value} is not for this algorithm: {reason}. Leave it out.")
+
+
+def _check_serves(fit: ReverseFit, transitions: Transitions) -> None:
+    first = transitions.first()
+    fit.check_serves(transitions.initial, first.log_density, first.kernel)
+
+
+def _check_smc(algorithm: Any) -> Transitions:
+    """The transitions of an SMC algorithm, if it is one that can be refined."""
     moves = algorithm.moves if isinstance(algorithm, Smc) else ()
     if len(moves) == 1 and isinstance(moves[0], Steps) and moves[0].num_steps:
-        segment = moves[0]
-        move = segment.move_at(jax.tree.map(lambda a: np.asarray(a)[0], segment.inputs))
+        transitions = Transitions.of(algorithm.initial, moves[0])
+        move = transitions.first()
         if isinstance(move, KernelMove):
             parts_of(move.kernel)
-            return segment, move
-    name = getattr(algorithm, "label", "") or type(algorithm).__name__
+            return transitions
     raise TypeError(
-        "refine needs an algorithm built by aide.ais or aide.tempered_smc with at least two "
-        "temperatures, or an aide.smc.Smc with one aide.smc.Steps of moves that are kernels "
-        f"followed by a weight (aide.smc.KernelMove), got {name}. Raise num_meta_target instead."
+        "refine needs a chain built by aide.mcmc, an algorithm built by aide.ais or "
+        "aide.tempered_smc with at least two temperatures, or an aide.smc.Smc with one "
+        "aide.smc.Steps of moves that are kernels followed by a weight (aide.smc.KernelMove), got "
+        f"{describe(algorithm)}. Raise num_meta_target instead."
     )
-
-
-def _learn(
-    key: Any,
-    algorithm: Smc,
-    segment: Steps,
-    move: KernelMove,
-    num_pilots: int | None,
-    num_components: int | None,
-    progress: bool | None,
-) -> ReverseFit:
-    num_pilots = count_pilots(num_pilots, state_size(algorithm.initial))
-    if num_components is not None:
-        check_size("num_components", num_components)
-    _, discrete = example_state(algorithm.initial)
-    seed = int(jax.random.bits(jax.random.fold_in(key, 1), dtype=jnp.uint32))
-    branches = [part.num_branches for part in parts_of(move.kernel)]
-    grid, tried, run = time_grid(segment.num_steps), {}, SmcRun(algorithm)
-    with learning_bars(num_pilots, len(branches), num_components, progress) as bars:
-        pilots = run_pilots(jax.random.fold_in(key, 0), run, num_pilots, bars.reporter(0))
-        check_pilots(pilots)
-        _check_alive(pilots.log_evidence[:, -1])
-        constants = _log_mean(pilots.log_evidence)[grid]
-        if discrete:
-            models = learn_tables(pilots.parts, branches, constants)
-        else:
-            counts = (num_components, bars.reporter(1), NUM_LAGGING)
-            models, tried = learn_mixtures(seed, pilots.parts, branches, constants, *counts)
-    means = np.diff(pilots.log_evidence, prepend=0.0)
-    mean_weights = MeanWeights.learn(pilots.log_weights, means)
-    index = nearest(grid, segment.num_steps)
-    return ReverseFit(
-        models, index, constants, pilots.log_density, pilots.moves, tried, mean_weights
-    )
-
-
-def _check_alive(log_evidence: np.ndarray) -> None:
-    dead = log_evidence == -np.inf
-    if dead.any():
-        raise ValueError(f"in {dead.sum()} of {dead.size} pilot runs {ALL_ZERO}")
-
-
-def _log_mean(logs: np.ndarray) -> np.ndarray:
-    return np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))

@@ -1,4 +1,4 @@
-"""How many reverse particles does a chain need? Doubling until the bound is tight enough."""
+"""How many reverse particles are needed? Doubling until the bound is tight enough."""
 
 from typing import Any, NamedTuple
 
@@ -8,8 +8,8 @@ import numpy as np
 from aide._core.random import as_key
 from aide._core.roles import TARGET
 from aide._core.validate import check_positive, check_size
-from aide.learned.chain import LearnedChain
-from aide.learned.refined import RefinedSmc
+from aide.learned.refined_chain import RefinedChain
+from aide.learned.refined_smc import RefinedSmc
 from aide.running.choose import runner_of
 from aide.running.chunks import Chunk
 from aide.running.map_runs import ignore
@@ -18,19 +18,19 @@ FEWEST = 16
 """Reverse particles to begin with."""
 
 
-class Trial(NamedTuple):
+class TighteningTrial(NamedTuple):
     """Looseness with some number of reverse particles, and its standard error."""
 
-    num_particles: int
+    num_reverse: int
     looseness: float
     std_error: float
 
 
 class Tightened(NamedTuple):
-    """A chain with enough reverse particles, and what was tried on the way."""
+    """An algorithm with enough reverse particles, and what was tried on the way."""
 
-    chain: LearnedChain | RefinedSmc
-    trials: tuple[Trial, ...]
+    algorithm: RefinedChain | RefinedSmc
+    trials: tuple[TighteningTrial, ...]
 
     def __str__(self) -> str:
         lines = [f"{p} reverse particles: looseness {v:.3f} ± {e:.3f}" for p, v, e in self.trials]
@@ -39,62 +39,60 @@ class Tightened(NamedTuple):
 
 def tighten(
     key: Any,
-    chain: LearnedChain | RefinedSmc,
+    algorithm: RefinedChain | RefinedSmc,
     looseness: float = 0.05,
     *,
     num_runs: int = 200,
-    most_particles: int = 10_000,
+    most_reverse: int = 10_000,
 ) -> Tightened:
     r"""Choose the number of reverse particles for a requested looseness, in nats.
 
-    Looseness is the average gap, at the chain's own outputs, between $\log\xi$ of its real trace
-    and of a regenerated one; it bounds what meta-inference adds to the target's side of AIDE. It
-    falls like $1/P$ once it is below a nat, so the next try is extrapolated from the last one, two
-    standard errors on the safe side, and at least doubled. The search ends at the first number
+    Looseness is the average gap, at the algorithm's own outputs, between $\log\xi$ of its real
+    trace and of a regenerated one; it bounds what meta-inference adds to the target's side of AIDE.
+    It falls like $1/P$ once it is below a nat, so the next try is extrapolated from the last one,
+    two standard errors on the safe side, and at least doubled. The search ends at the first number
     whose looseness plus its standard error is below the request.
 
     Args:
         key: A JAX key; use another one for the estimate itself.
-        chain: From `aide.mcmc(..., meta=fit)` or `aide.refine`; its own number of reverse particles
-            does not matter.
+        algorithm: From `aide.refine`; its own number of reverse particles does not matter.
         looseness: The request.
         num_runs: Runs per try.
-        most_particles: Raise an error rather than use more.
+        most_reverse: Raise an error rather than use more.
     """
-    if not isinstance(chain, LearnedChain | RefinedSmc):
+    if not isinstance(algorithm, RefinedChain | RefinedSmc):
         raise TypeError(
-            f"chain must have learned meta-inference, got {type(chain).__name__}. Build it with "
-            "aide.mcmc(..., meta=aide.learn_reverse(...)) or aide.refine(...); elsewhere raise "
-            "num_meta_target."
+            f"algorithm must have learned meta-inference, got {type(algorithm).__name__}. Build it "
+            "with aide.refine(key, algorithm); elsewhere raise num_meta_target."
         )
     check_positive("looseness", looseness)
     check_size("num_runs", num_runs, 2)
-    check_size("most_particles", most_particles, FEWEST)
-    key, trials, num = as_key(key), list[Trial](), FEWEST
+    check_size("most_reverse", most_reverse, FEWEST)
+    key, trials, num = as_key(key), list[TighteningTrial](), FEWEST
     while True:
-        candidate = chain.with_reverse(num)
+        candidate = algorithm.with_reverse(num)
         trials.append(_try(jax.random.fold_in(key, num), candidate, num, num_runs))
         _, gap, error = trials[-1]
         if gap + error <= looseness:
             return Tightened(candidate, tuple(trials))
-        if num >= most_particles:
+        if num >= most_reverse:
             raise ValueError(
                 f"{num} reverse particles leave a looseness of {gap:.3g} ± {error:.2g}, above "
                 f"{looseness}. Learn a better reverse (more pilots, more components), ask for "
-                "less, or raise most_particles."
+                "less, or raise most_reverse."
             )
         growth = np.clip((gap + 2 * error) / looseness, 2.0, 8.0) if np.isfinite(gap) else 8.0
-        num = min(int(2 ** np.ceil(np.log2(num * growth))), most_particles)
+        num = min(int(2 ** np.ceil(np.log2(num * growth))), most_reverse)
 
 
-def _try(key: Any, chain: Any, num: int, num_runs: int) -> Trial:
+def _try(key: Any, algorithm: Any, num: int, num_runs: int) -> TighteningTrial:
     runs, metas, chunk = np.arange(num_runs), np.arange(1, 2), Chunk(num_runs)
-    runner = runner_of(chain)
+    runner = runner_of(algorithm)
     values, own = runner.simulate(key, TARGET, runs, chunk, ignore)
     fresh = runner.regenerate(key, TARGET, values, runs, metas, chunk, ignore, own=True)
     gap = own - fresh[:, 0]
     if np.isnan(gap).any():
         raise ValueError("log_xi is NaN in some runs: is the log density NaN somewhere?")
     if not np.isfinite(gap).all():
-        return Trial(num, np.inf, np.inf)
-    return Trial(num, float(gap.mean()), float(gap.std(ddof=1) / num_runs**0.5))
+        return TighteningTrial(num, np.inf, np.inf)
+    return TighteningTrial(num, float(gap.mean()), float(gap.std(ddof=1) / num_runs**0.5))

@@ -2,7 +2,7 @@ r"""The moves: reweight, rejuvenate by a kernel, one after another, many of one 
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -198,12 +198,15 @@ class Steps(eqx.Module):
         return ask(AbstractMoveAt, self.move_at, "kernels", self.inputs)
 
 
-class Constant(AbstractMoveAt):
+Move = TypeVar("Move")
+
+
+class Constant(AbstractMoveAt, Generic[Move]):
     """The same move at every step: `Steps(Constant(move), num_steps=10)`."""
 
-    move: WeightedMove
+    move: Move
 
-    def __call__(self, inputs: Any) -> WeightedMove:
+    def __call__(self, inputs: Any) -> Move:
         """Return the move."""
         return self.move
 

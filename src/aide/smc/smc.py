@@ -1,5 +1,6 @@
 """SMC samplers as inference algorithms."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +30,7 @@ from aide._core.versions import (
     Version,
     few_particles,
 )
+from aide.smc.genealogy import RecordedRun, record_path
 from aide.smc.move import WeightedMove
 from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
@@ -105,16 +107,32 @@ class Smc(AbstractAlgorithm):
 
     def simulate(self, key: Key) -> Draw:
         r"""Run SMC; return a particle drawn by weight and $\log\gamma_T(x) - \log\hat p$."""
-        key_start, key_moves, key_output = derive_keys(key, 3)
-        initial = SampleFrom(self.initial)
-        population = start(key_start, initial, self.log_first_weight, self.num_particles, None)
-        for index, segment in enumerate(self.moves):
-            subkey = derive(key_moves, index)
-            population, _ = run_segment(subkey, segment, self.resampler, population, None)
-        chosen = choose(key_output, population)
+        _, population, chosen, _ = self._forward(key, None)
         x = jax.tree.map(lambda a: a[chosen], population.particles)
         log_joint = check_scalar("log_joint", self.log_joint(x))
         return Draw(x, refuse_zero(log_xi_of(log_joint, population), population))
+
+    def record(self, key: Key) -> RecordedRun:
+        """The run that `simulate` makes with the same key, with all populations and the path.
+
+        All moves must be `Steps` on states of one structure and shape.
+        """
+        first, _, chosen, segments = self._forward(key, lambda population: population)
+        return record_path(first, segments, chosen)
+
+    def _forward(
+        self, key: Key, keep: Callable[[Population], Any] | None
+    ) -> tuple[Population, Population, Any, list[Any]]:
+        """The first and last population, the slot of the output, what was kept per segment."""
+        key_start, key_moves, key_output = derive_keys(key, 3)
+        initial = SampleFrom(self.initial)
+        first = start(key_start, initial, self.log_first_weight, self.num_particles, None)
+        population, segments = first, []
+        for index, segment in enumerate(self.moves):
+            subkey = derive(key_moves, index)
+            population, kept = run_segment(subkey, segment, self.resampler, population, None, keep)
+            segments.append(kept)
+        return first, population, choose_output(key_output, population), segments
 
     def regenerate(self, key: Key, value: Value) -> LogProb:
         r"""Walk backward from $x$, rerun SMC around that path; $\log\gamma_T(x) - \log\hat p$.
@@ -196,7 +214,7 @@ class Smc(AbstractAlgorithm):
         return Shortened(replace(self, moves=moves), f", {most} steps")
 
 
-def choose(key: Key, population: Population) -> Any:
+def choose_output(key: Key, population: Population) -> Any:
     """Index of one particle, drawn by weight."""
     if population.log_weights.shape[0] == 1:
         return 0

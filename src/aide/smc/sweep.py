@@ -5,6 +5,7 @@ trajectory and runs the pass around it. This is generalised conditional SMC, the
 meta-inference of SMC (Cusumano-Towner & Mansinghka 2017, Algorithm 1).
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -103,19 +104,22 @@ def run_segment(
     resampler: AbstractResampler,
     population: Population,
     retained: Retained | None,
-    record: bool = False,
+    keep: Callable[[Population], Any] | None = None,
 ) -> tuple[Population, Any]:
-    """Run one move or a scan of moves; `record` returns (particles, ancestors) per step too."""
+    """Run one move or a scan of moves.
+
+    With `keep`, also return per step what it keeps of the population, and the ancestors.
+    """
     if not isinstance(segment, Steps):
         population, ancestors = advance(key, segment, resampler, population, retained)
-        return population, (population.particles, ancestors) if record else None
+        return population, None if keep is None else (keep(population), ancestors)
 
     def body(population: Population, step: Any) -> tuple[Population, Any]:
         index, inputs, kept = step
         subkey = derive(key, index)
         after, ancestors = advance(subkey, segment.move_at(inputs), resampler, population, kept)
         after = _same_types(after, population)
-        return after, (after.particles, ancestors) if record else None
+        return after, None if keep is None else (keep(after), ancestors)
 
     steps = (jnp.arange(segment.num_steps, dtype=jnp.uint32), segment.inputs, retained)
     return jax.lax.scan(body, population, steps, length=segment.num_steps)

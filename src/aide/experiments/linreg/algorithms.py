@@ -11,12 +11,12 @@ import numpy as np
 from jaxtyping import Array
 
 from aide._core.random import derive_keys
-from aide.algorithms.mcmc import mcmc
+from aide.algorithms.mcmc import MarkovChain, mcmc
 from aide.algorithms.tractable import Tractable
 from aide.kernels.kernel import Repeat
 from aide.kernels.metropolis import Independence
-from aide.learned.fit import ReverseFit
-from aide.learned.learn import learn_reverse
+from aide.learned.refine import refine
+from aide.learned.refined_chain import RefinedChain
 from aide.problems.distributions import Normal
 from aide.problems.linear_regression import LinearRegression
 from aide.smc.moves import Composition, Rejuvenate, Reweight
@@ -124,24 +124,15 @@ def regression_smc(model: LinearRegression, num_particles: int) -> Smc:
     return Smc(prior, moves, densities[-1], num_particles, densities[0], label=label)
 
 
-def regression_mh(model: LinearRegression, num_steps: int) -> Smc:
+def regression_mh(model: LinearRegression, num_steps: int) -> MarkovChain:
     """Independence MH with the prior as proposal and start, canonical meta-inference."""
     prior = line_prior(model)
     return mcmc(prior, all_data(model), kernel=Independence(prior), num_steps=num_steps)
 
 
-def learn_regression_mh(key: Any, model: LinearRegression, num_steps: int) -> ReverseFit:
-    """Learned meta-inference for chains of up to `num_steps` steps."""
-    prior = line_prior(model)
-    kernel = Independence(prior)
-    return learn_reverse(key, prior, all_data(model), kernel=kernel, num_steps=num_steps)
-
-
-def learned_mh(model: LinearRegression, num_steps: int, fit: Any, num_reverse: int) -> Any:
-    """The chain of `regression_mh` with learned meta-inference; `fit()` is learned once."""
-    prior = line_prior(model)
-    options: dict[str, Any] = {"kernel": Independence(prior), "num_steps": num_steps}
-    return mcmc(prior, all_data(model), meta=fit(), num_reverse=num_reverse, **options)
+def refined_mh(key: Any, model: LinearRegression, num_steps: int, num_reverse: int) -> RefinedChain:
+    """The chain of `regression_mh` with learned meta-inference; `with_steps` shortens it."""
+    return refine(key, regression_mh(model, num_steps), num_reverse=num_reverse)
 
 
 def fit_variational(

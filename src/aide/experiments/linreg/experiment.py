@@ -11,10 +11,9 @@ from aide.experiments.figures import new_figure, plot_curve, select
 from aide.experiments.gold import GoldStandard, estimates_for
 from aide.experiments.linreg.algorithms import (
     fit_variational,
-    learn_regression_mh,
-    learned_mh,
     line_posterior,
     line_prior,
+    refined_mh,
     regression_mh,
     regression_smc,
 )
@@ -77,11 +76,11 @@ def linreg(options: Options) -> Experiment:
         jobs.append(job(per_meta(row), make, 1 + 1e-7 * num * metas[-1] * (1 + steps)))
     few = min(num, scale["learned_runs"])
     learned_gold = GoldStandard(line_posterior(model), options.seed, few)
-    fit = cache(partial(learn_regression_mh, fit_key, model, max(scale["steps"])))
+    refined = cache(partial(refined_mh, fit_key, model, max(scale["steps"]), NUM_REVERSE))
     for steps in scale["steps"]:
         row = replace(base, algorithm="mh", proposal="prior", num_steps=steps, meta="learned")
         row = replace(row, num_gold=few, num_target=few)
-        make = partial(learned_mh, model, steps, fit, NUM_REVERSE)
+        make = lambda steps=steps: refined().with_steps(steps)
         weight = 5 + 1e-6 * few * NUM_REVERSE * (1 + steps)
         jobs.append(Job((row,), partial(_measure, learned_gold, [row], make), weight))
     for steps in scale["iterations"]:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from aide.learned.joint import Stored
+from aide.learned.models.joint import Stored
 
 EDGES = (0.0, 0.01, 0.03, 0.08, 0.2, 0.4, 0.6, 0.8, 0.92, 0.97, 0.99, 1.0)
 """Pilots are binned by quantiles of their weights; tails matter most."""
@@ -43,6 +43,11 @@ class MeanWeights(eqx.Module):
         slope = jnp.where(beyond < 0.0, slopes[0], slopes[1])
         beyond = jnp.where(slope == 0.0, 0.0, beyond)  # 0 times infinity is 0 here
         return jnp.interp(inside, knots, jnp.asarray(self.log_mean)) + slope * beyond
+
+    @staticmethod
+    def none() -> "MeanWeights":
+        """No function at all, for a run without weights."""
+        return MeanWeights(*[np.zeros((0, 0))] * 3)
 
     @staticmethod
     def learn(log_own: np.ndarray, log_mean: np.ndarray) -> "MeanWeights":

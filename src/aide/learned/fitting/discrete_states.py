@@ -1,23 +1,78 @@
-r"""Fitting tables to pilots with discrete states (NumPy).
+r"""States of integers: tables fitted to pilots (NumPy).
 
 The table is the pilots' relative frequencies, drawn towards the table of the time before; the
 weights of the three components are those that best predict pilots the table has not seen.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import ClassVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from aide.learned.em import FEWEST
-from aide.learned.pilots import PartRecords
-from aide.learned.table import JointTable, states_of, strides_of
+from aide._core.types import Value
+from aide.learned.fitting.em import FEWEST
+from aide.learned.models.table import JointTable, states_of, strides_of
+from aide.learned.records.pilots import PartRecords, Pilots
 
 LARGEST = 200_000
 """States times branches; larger tables are not learned from thousands of pilots."""
 PRIOR_COUNTS = 20.0
 """Counts of the table of the time before (at first: of equal chances)."""
 ITERATIONS = 200
+
+
+class DiscreteStates:
+    """The family of states that are integers: tables over the box that pilots visited."""
+
+    words: ClassVar[str] = "integers"
+    model: ClassVar[type[JointTable]] = JointTable
+
+    def serves(self, example: Value) -> bool:
+        """Whether a state has no real numbers."""
+        kinds = {jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in jax.tree.leaves(example)}
+        return kinds == {False}
+
+    def tail_size(self, models: tuple[JointTable, ...]) -> int | None:
+        """Nothing is known about tails."""
+        return None
+
+    def num_fits(self, num_parts: int, num_components: int | None) -> int:
+        """One per part of the kernel."""
+        return num_parts
+
+    def estimate_log_z(
+        self,
+        seed: int,
+        pilots: Pilots,
+        num_branches: list[int],
+        evaluate: Callable[[np.ndarray], np.ndarray],
+    ) -> float:
+        r"""$\log\sum_y\gamma(y)$ over the box."""
+        values = evaluate(states_of(*box_of(pilots.parts, max(num_branches))))
+        return float(np.logaddexp.reduce(values))
+
+    def learn(
+        self,
+        seed: int,
+        parts: tuple[PartRecords, ...],
+        num_branches: list[int],
+        log_z: np.ndarray,
+        num_components: int | None,
+        num_lagging: int,
+        report: Callable[[int], None],
+    ) -> tuple[tuple[JointTable, ...], dict[str, float]]:
+        r"""A table per part of the kernel, with one lagging component whatever is asked for.
+
+        `log_z` holds $\log\hat Z$ per grid time; `report` counts fits.
+        """
+        low, high = box_of(parts, max(num_branches))
+        models = []
+        for part, number in zip(parts, num_branches, strict=True):
+            models.append(fit_tables(part, number, low, high, log_z))
+            report(1)
+        return tuple(models), {}
 
 
 def box_of(parts: tuple[PartRecords, ...], num_branches: int) -> tuple[np.ndarray, np.ndarray]:
@@ -29,7 +84,7 @@ def box_of(parts: tuple[PartRecords, ...], num_branches: int) -> tuple[np.ndarra
         raise ValueError(
             f"a table over these discrete states would have {entries:.3g} entries "
             f"({len(low)} variables, {num_branches} branches); at most {LARGEST} can be learned. "
-            "Use canonical meta-inference (meta='canonical') and raise num_meta_target."
+            "Use canonical meta-inference, the algorithm as it is, and raise num_meta_target."
         )
     return low, high
 
@@ -64,12 +119,6 @@ def fit_tables(
         table = tables[2].reshape(size, num_branches)
         models.append(JointTable.from_table(weights, table, low, high, float(log_z[t])))
     return jax.tree.map(lambda *leaves: np.stack(leaves), *models)
-
-
-def log_sum(log_density: Any, low: np.ndarray, high: np.ndarray) -> float:
-    r"""$\log\sum_y\gamma(y)$ over the box."""
-    values = log_density(states_of(low, high))
-    return float(np.logaddexp.reduce(values))
 
 
 def _best_weights(log_terms: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -22,12 +22,12 @@ from aide._core.numerics import log_mean_exp, log_ratio
 from aide._core.random import derive_keys
 from aide._core.types import Key
 from aide.kernels.retrace import NO_RECORD
-from aide.learned.joint import Scores, States, redirect
-from aide.learned.transitions import Kept
+from aide.learned.models.joint import Scores, States, redirect
+from aide.learned.records.transitions import StepRecord
 from aide.smc.policy import AbstractResampler
 
 
-class Population(NamedTuple):
+class ReverseParticles(NamedTuple):
     r"""Particles at one time of the walk back.
 
     `scores` are those of the model for the step that led here. The estimate so far is
@@ -42,17 +42,21 @@ class Population(NamedTuple):
     log_evidence: Float[Array, ""]
     retained: Int[Array, ""] | None
 
+    def log_estimate(self) -> Float[Array, ""]:
+        r"""The log of the estimate: that of $q(x)$ at the end of the walk."""
+        return self.log_evidence + log_mean_exp(self.log_weights)
+
 
 def begin(
     key: Key, x: Float[Array, " d"], log_density: Any, model: Any, num: int, retain: bool
-) -> Population:
+) -> ReverseParticles:
     r"""All particles at $x$, with $\hat q_T(x)$ paid in; the true trace takes a random slot."""
     states = jnp.broadcast_to(x[:, None], (x.size, num))
     density = jnp.broadcast_to(log_density, (num,))
     scores, log_q = model.score(states, density)
     slot = jax.random.randint(key, (), 0, num, jnp.int32) if retain else None
     weights = jnp.zeros(num, scores.dtype)
-    return Population(states, density, scores, weights, log_q[0], slot)
+    return ReverseParticles(states, density, scores, weights, log_q[0], slot)
 
 
 def step_back(
@@ -61,53 +65,48 @@ def step_back(
     model: Any,
     score_before: Callable[[States, Array], tuple[Scores, Array, Array]],
     resampler: AbstractResampler,
-    population: Population,
-    kept: Kept | None,
-) -> tuple[Population, Int[Array, " P"] | None]:
+    particles: ReverseParticles,
+    record: StepRecord | None,
+) -> tuple[ReverseParticles, Int[Array, " P"] | None]:
     r"""Resample, propose records, undo the step, weigh. Also returns ancestors.
 
     `score_before(states, log_density)` returns the scores of the model of the step before,
-    $\log\hat q_{t-1}$, and the log density that held there. With `kept`, the retained particle
-    follows the true trace.
+    $\log\hat q_{t-1}$, and the log density that held there. With `record`, the retained particle
+    follows the true run.
     """
     key_resample, key_block, key_own = derive_keys(key, 3)
-    population, ancestors = _resample(key_resample, resampler, population)
-    y, here, scores = population.states, population.log_density, population.scores
+    particles, ancestors = _resample(key_resample, resampler, particles)
+    y, here, scores = particles.states, particles.log_density, particles.scores
     # One block of random numbers for everything: small draws cost more, to compile and to run.
     block = jax.random.uniform(key_block, (2 + kernel.noise_size, here.shape[0]), y.dtype)
     white = normal_quantile(block[2:] + 0.5 * jnp.finfo(block.dtype).eps)
     guess = model.propose(block[0], white, scores, y)
     own = kernel.reverse_noise(key_own, white, y)
     noise = jnp.where(guess.own, own, guess.noise)
-    if kept is not None:
-        noise = _place(noise, population.retained, kept.noise)
+    if record is not None:
+        noise = _place(noise, particles.retained, record.noise)
     states, density, log_forward, log_own = kernel.retrace(y, here, noise)
     possible = log_forward != -jnp.inf
     branch = redirect(guess.branch, possible)
     branch = jnp.where(guess.own, _own_branch(block[1], log_own), branch)
-    if kept is not None:
-        branch = _place(branch, population.retained, kept.branch)
+    if record is not None:
+        branch = _place(branch, particles.retained, record.branch)
     taken = jnp.arange(log_own.shape[0])[:, None] == branch
     x = jnp.sum(jnp.where(taken[:, None], states, 0.0), axis=0)
     density, log_forward, log_own = (
         jnp.sum(jnp.where(taken, part, 0.0), axis=0) for part in (density, log_forward, log_own)
     )
     log_forward = jnp.where(branch == NO_RECORD, jnp.nan, log_forward)
-    if kept is not None:
-        x = _place(x, population.retained, kept.before)
-        density = _place(density, population.retained, kept.log_density)
+    if record is not None:
+        x = _place(x, particles.retained, record.before)
+        density = _place(density, particles.retained, record.log_density)
     log_joint = model.log_joint(scores, y, noise, branch, possible, log_own)
     scores, log_before, density = score_before(x, density)
     # A record of density 0 under the chain has weight 0, even where its proposal underflowed too.
     log_w = log_ratio(log_before + log_forward, log_joint)
-    log_weights = population.log_weights + log_w
-    evidence, retained = population.log_evidence, population.retained
-    return Population(x, density, scores, log_weights, evidence, retained), ancestors
-
-
-def log_estimate(population: Population) -> Float[Array, ""]:
-    r"""The log of the estimate of $q(x)$ at the end of the walk."""
-    return population.log_evidence + log_mean_exp(population.log_weights)
+    log_weights = particles.log_weights + log_w
+    evidence, retained = particles.log_evidence, particles.retained
+    return ReverseParticles(x, density, scores, log_weights, evidence, retained), ancestors
 
 
 def _own_branch(uniform: Float[Array, " P"], log_own: Float[Array, "B P"]) -> Int[Array, " P"]:
@@ -122,17 +121,19 @@ def _own_branch(uniform: Float[Array, " P"], log_own: Float[Array, "B P"]) -> In
 
 
 def _resample(
-    key: Key, resampler: AbstractResampler, population: Population
-) -> tuple[Population, Int[Array, " P"] | None]:
-    done = resampler(key, population.log_weights, population.retained)
-    states, density, scores = population[:3]
+    key: Key, resampler: AbstractResampler, particles: ReverseParticles
+) -> tuple[ReverseParticles, Int[Array, " P"] | None]:
+    done = resampler(key, particles.log_weights, particles.retained)
+    states, density, scores = particles[:3]
     if done.ancestors is not None:
         index = done.ancestors
         states, density, scores = (
             part.at[..., index].get(mode="promise_in_bounds") for part in (states, density, scores)
         )
-    log_evidence = population.log_evidence + done.log_evidence
-    resampled = Population(states, density, scores, done.log_weights, log_evidence, done.retained)
+    log_evidence = particles.log_evidence + done.log_evidence
+    resampled = ReverseParticles(
+        states, density, scores, done.log_weights, log_evidence, done.retained
+    )
     return resampled, done.ancestors
 
 

@@ -5,7 +5,12 @@ It only balances the kernel's component against the Gaussians: any value leaves 
 
 from collections.abc import Callable
 
+import jax
 import numpy as np
+
+from aide._core.numerics import as_log
+from aide._core.types import LogDensity, Value
+from aide.learned.records.flat_states import FlatLayout
 
 TRIMMED = 0.02
 """The pilots with the lowest log densities, which may be stuck, do not count."""
@@ -67,3 +72,17 @@ def _bridge(at_draws: np.ndarray, at_states: np.ndarray) -> float:
     finite = np.concatenate([at_draws[np.isfinite(at_draws)], at_states])
     found = optimize.root_scalar(excess, bracket=(finite.min() - 50.0, finite.max() + 50.0))
     return float(found.root)
+
+
+def evaluate_log_density(log_density: LogDensity, example: Value, states: np.ndarray) -> np.ndarray:
+    """The log density of many flat states; NaN is an error."""
+    with jax.enable_x64(True):
+        layout = FlatLayout(example)
+        evaluate = lambda x: as_log(log_density(layout.unravel(x)))
+        values = np.asarray(jax.jit(jax.vmap(evaluate))(states))
+    if np.isnan(values).any():
+        worst = states[np.isnan(values)][0]
+        raise ValueError(
+            f"log_density is NaN at {worst}. It must be a number, or -inf where there is no mass."
+        )
+    return values

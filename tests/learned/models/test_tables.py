@@ -21,8 +21,8 @@ from support.learned import (
 )
 
 import aide
-from aide.learned.joint import redirect
-from aide.learned.table import states_of, strides_of
+from aide.learned.models.joint import redirect
+from aide.learned.models.table import states_of, strides_of
 from aide.running.programs import QUICK_OPTIONS as QUICK
 from aide.running.programs import compile_quickly
 
@@ -74,10 +74,10 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "num_particles"), CASES)
-def test_xi_averages_to_the_output_density(name, num_particles, x64):
+@pytest.mark.parametrize(("name", "num_reverse"), CASES)
+def test_xi_averages_to_the_output_density(name, num_reverse, x64):
     """Also around true runs: E[1/xi; x] = 1 for every state."""
-    algorithm = table_chain(name, num_particles)
+    algorithm = table_chain(name, num_reverse)
     _, matrix = TABLE_CHAINS[name]
     q = PRIOR @ matrix @ matrix
     runs = jnp.arange(NUM_RUNS)
@@ -123,9 +123,10 @@ def test_learned_tables_are_tight():
     divergence = np.sum((q - gold) * np.log(q / gold))
     key = jax.random.key(1)
     with compile_quickly():
-        fit = aide.learn_reverse(key, start_on_nine(), log_nine, num_pilots=500, **options)
-        learned = aide.mcmc(start_on_nine(), log_nine, meta=fit, num_reverse=30, **options)
+        chain = aide.mcmc(start_on_nine(), log_nine, **options)
+        learned = aide.refine(key, chain, num_pilots=500, num_reverse=30)
         result = aide.estimate(jax.random.key(2), exact, learned, num_gold=500, num_target=500)
+    fit = learned.fit
     assert abs(fit.log_z[0] - np.log(np.sum(GAMMA))) < 1e-9
     assert abs(result.value - divergence) < Z_MAX * result.std_error + 0.02
     loose = result.looseness.target
@@ -138,6 +139,7 @@ def test_a_table_that_is_too_large_is_refused():
     large = aide.Tractable(
         lambda key: jax.random.randint(key, (20,), 0, 2, jnp.int32), lambda x: -20 * np.log(2)
     )
-    options = {"kernel": aide.kernels.GibbsSites([0], 2), "num_steps": 1, "num_pilots": 60}
+    options = {"kernel": aide.kernels.GibbsSites([0], 2), "num_steps": 1}
+    chain = aide.mcmc(large, lambda x: 0.0 * jnp.sum(x), **options)
     with pytest.raises(ValueError, match=r"would have 2.1e\+06 entries"):
-        aide.learn_reverse(jax.random.key(0), large, lambda x: 0.0 * jnp.sum(x), **options)
+        aide.refine(jax.random.key(0), chain, num_pilots=60)

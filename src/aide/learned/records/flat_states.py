@@ -13,7 +13,7 @@ from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_scalar
 
 
-class Layout:
+class FlatLayout:
     """How a state of real numbers or integers becomes a vector of floats, and back.
 
     Args:
@@ -59,7 +59,7 @@ class FlatKernel:
         layout: That of its states.
     """
 
-    def __init__(self, kernel: Any, log_density: LogDensity, layout: Layout):
+    def __init__(self, kernel: Any, log_density: LogDensity, layout: FlatLayout):
         self.kernel, self._log_density = kernel, log_density
         self.unravel, self.dtype = layout.unravel, layout.flat.dtype
         noise = jax.eval_shape(

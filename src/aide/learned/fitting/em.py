@@ -7,7 +7,7 @@ wide Gaussian per branch, the moments of the first step, stays in the mixture fo
 
 import numpy as np
 
-from aide.learned.gaussians import Moments, Records, log_terms
+from aide.learned.fitting.moments import Moments, Records, log_terms
 
 PENALTY = 1.0
 """Counts taken from every Gaussian and not from the kernel, which Gaussians would mimic else."""

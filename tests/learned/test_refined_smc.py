@@ -16,6 +16,7 @@ from reference.resampling import LAWS, TWINS
 from support import Z_MAX, laws, toys, z_score
 from support.learned import (
     ANNEALED_KERNELS,
+    learned_chain,
     made_up_means,
     refined,
     smc_on_nine,
@@ -25,10 +26,10 @@ from support.learned import (
 from support.registry import LINE, Entry
 
 import aide
-from aide.learned.fit import ReverseFit
-from aide.learned.refined import RefinedSmc
-from aide.learned.survival import MeanWeights
-from aide.learned.table import JointTable
+from aide.learned.fitting.reverse_fit import ReverseFit
+from aide.learned.models.mean_weights import MeanWeights
+from aide.learned.models.table import JointTable
+from aide.learned.refined_smc import RefinedSmc
 from aide.problems.distributions import Normal
 from aide.running.programs import QUICK_OPTIONS as QUICK
 from aide.running.programs import compile_quickly
@@ -87,14 +88,14 @@ def test_laws_with_other_resamplers(resampler):
 class ForgetsTheRun(RefinedSmc):
     """The mistake: no island holds the run that really took place."""
 
-    def _log_others(self, key, run, layout, states, true):
-        return super()._log_others(key, run, layout, states, None)
+    def _log_others(self, key, recorder, layout, states, true):
+        return super()._log_others(key, recorder, layout, states, None)
 
 
 class LeavesOutTheOthers(RefinedSmc):
     r"""The mistake: $f$ is taken for the law of the surviving path."""
 
-    def _log_others(self, key, run, layout, states, true):
+    def _log_others(self, key, recorder, layout, states, true):
         return jnp.zeros(())
 
 
@@ -196,7 +197,7 @@ def test_fits_are_stored(tmp_path):
 def test_messages():
     key = jax.random.key(0)
     smc = tempered("walk", 2)
-    with pytest.raises(TypeError, match="refine needs an algorithm built by aide.ais"):
+    with pytest.raises(TypeError, match="refine needs a chain built by aide.mcmc, an alg"):
         aide.refine(key, aide.sir(toys.PRIOR, toys.log_joint, num_particles=3))
     opaque = aide.kernels.Kernel(aide.kernels.RandomWalk(0.3).step, reversible=True)
     parts = {"num_particles": 2, "num_temperatures": 3}
@@ -210,9 +211,14 @@ def test_messages():
         num_particles=2,
         num_temperatures=4,
     )
-    with pytest.raises(ValueError, match="this fit is for 2 moves of an SMC algorithm, got one w"):
+    with pytest.raises(ValueError, match="this fit is for 2 moves of an SMC algorithm, got an S"):
         aide.refine(key, four, fit=fit)
     with pytest.raises(ValueError, match="models for 1 kernels"):
         aide.refine(key, tempered("cycle", 2), fit=fit)
     with pytest.raises(ValueError, match="num_reverse"):
         aide.refine(key, smc, fit=fit, num_reverse=0)
+    with pytest.raises(ValueError, match="log_z = 0.5 is not for this algorithm: SMC estimates it"):
+        aide.refine(key, smc, fit=fit, log_z=0.5)  # pyrefly: ignore
+    alone = learned_chain("walk", 1).fit
+    with pytest.raises(ValueError, match="moves of a chain, got an SMC algorithm with 2 moves"):
+        aide.refine(key, smc, fit=alone)

@@ -3,49 +3,19 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from aide._core.numerics import as_log
-from aide._core.random import derive_keys
 from aide._core.types import Key
-from aide.learned.flat import Layout
-from aide.learned.joint import Stored
-from aide.learned.transitions import Kept, Transitions, run_chain
+from aide.kernels.retrace import NO_RECORD
+from aide.learned.models.joint import Stored
+from aide.learned.records.recorders import Recorder
 from aide.running.map_runs import map_runs
 
 SPACING = 0.1
 """Grid times lie this far apart, relative to their size; so wide is the window around each."""
-
-
-class Traced(NamedTuple):
-    """A run and its records: of every part of the kernel, stacked over steps.
-
-    `log_evidence` is the log evidence before every step and in the end, [T + 1]; empty for a chain.
-    `log_weights` are those of the path at the same times; `populations` are those of SMC.
-    """
-
-    layout: Layout
-    last: Any
-    trace: tuple[Kept, ...]
-    log_evidence: Any
-    log_weights: Any
-    populations: Any = None
-
-
-class ChainRun(eqx.Module):
-    """A Markov chain as pilot."""
-
-    transitions: Transitions
-
-    def traced(self, key: Key) -> Traced:
-        """Run once."""
-        key_start, key_steps = derive_keys(key, 2)
-        layout, last, trace = run_chain(key_start, key_steps, self.transitions)
-        return Traced(layout, last, trace, jnp.zeros(0), jnp.zeros(0))
 
 
 class PartRecords(NamedTuple):
@@ -66,8 +36,8 @@ class Pilots(NamedTuple):
         last: Last states, [n, d].
         log_density: Log density of the last states, [n].
         moves: Share of the last half of the transitions in which the state changed, [n].
-        log_evidence: See `Traced`; [n, T + 1] or [n, 0].
-        log_weights: The same.
+        log_evidence: Log evidence before every step and in the end, [n, T + 1]; [n, 0] for chains.
+        log_weights: Log weights of the path at the same times.
     """
 
     parts: tuple[PartRecords, ...]
@@ -76,6 +46,11 @@ class Pilots(NamedTuple):
     moves: Stored
     log_evidence: Stored
     log_weights: Stored
+
+    @property
+    def have_weights(self) -> bool:
+        """Whether they are those of an SMC algorithm."""
+        return self.log_weights.shape[1] > 0
 
 
 def time_grid(num_steps: int) -> np.ndarray:
@@ -91,12 +66,14 @@ def nearest(grid: np.ndarray, num_steps: int) -> np.ndarray:
     return np.abs(np.arange(num_steps)[:, None] - grid).argmin(axis=1).astype(np.int32)
 
 
-def run_pilots(key: Any, runner: Any, num_pilots: int, report: Callable[[int], None]) -> Pilots:
+def run_pilots(
+    key: Key, recorder: Recorder, num_pilots: int, report: Callable[[int], None]
+) -> Pilots:
     """Run all pilots; each contributes to a grid time one step from the window around it.
 
-    `runner` has `transitions` and `traced(key)`; `report` counts finished pilots.
+    `report` counts finished pilots.
     """
-    num_steps = runner.transitions.num_steps
+    num_steps = recorder.transitions.num_steps
     grid = time_grid(num_steps)
     seed = int(jax.random.bits(jax.random.fold_in(key, 0), dtype=jnp.uint32))
     width = np.floor(SPACING * grid).astype(int)
@@ -105,13 +82,13 @@ def run_pilots(key: Any, runner: Any, num_pilots: int, report: Callable[[int], N
     stream = jax.random.fold_in(key, 1)
     rows = (np.arange(num_pilots, dtype=np.uint32), times)
     what = "the algorithm of the pilot runs"
-    return map_runs(_pilot, runner, stream, rows, what=what, report=report)
+    return map_runs(_pilot, recorder, stream, rows, what=what, report=report)
 
 
-def _pilot(runner: Any, stream: Any, run: Any, times: Int[Array, " G"]) -> Pilots:
+def _pilot(recorder: Recorder, stream: Key, run: Any, times: Int[Array, " G"]) -> Pilots:
     """One pilot as an operation of the engine."""
-    transitions = runner.transitions
-    layout, last, trace, *logs, _ = runner.traced(jax.random.fold_in(stream, run))
+    transitions = recorder.transitions
+    layout, last, trace, *logs, _ = recorder.record(jax.random.fold_in(stream, run))
     before = trace[0].before
     after = jnp.concatenate([before[1:], last[None]])
 
@@ -132,15 +109,28 @@ def _pilot(runner: Any, stream: Any, run: Any, times: Int[Array, " G"]) -> Pilot
     return Pilots(jax.vmap(records_at)(times), last, end, moves, *logs)
 
 
-def evaluate_log_density(log_density: Any, example: Any, states: np.ndarray) -> np.ndarray:
-    """The log density of many flat states; NaN is an error."""
-    with jax.enable_x64(True):
-        layout = Layout(example)
-        evaluate = lambda x: as_log(log_density(layout.unravel(x)))
-        values = np.asarray(jax.jit(jax.vmap(evaluate))(states))
-    if np.isnan(values).any():
-        worst = states[np.isnan(values)][0]
-        raise ValueError(
-            f"log_density is NaN at {worst}. It must be a number, or -inf where there is no mass."
-        )
-    return values
+def check_pilots(pilots: Pilots) -> None:
+    """Raise an error if a state or density of a pilot is no number, or a step left no record."""
+    num = len(pilots.last)
+    for part in pilots.parts:
+        lost = (part.branch == NO_RECORD).any(axis=1)
+        if lost.any():
+            raise ValueError(
+                f"the kernel drew a noise that is not among the noises of FiniteNoise, in "
+                f"{lost.sum()} of {num} pilot chains. List every value the kernel can draw and its "
+                "involution can return, exactly (type and rounding included)."
+            )
+        overflowed = ~np.isfinite(part.state).all(axis=(1, 2))
+        if overflowed.any():
+            raise ValueError(
+                f"the state overflowed in {overflowed.sum()} of {num} pilot chains: the kernel, "
+                "which has no accept step, diverges. Give it a smaller step size."
+            )
+        wrong = np.isnan(part.log_density)
+        if wrong.any():
+            x = np.array2string(part.state[tuple(np.argwhere(wrong)[0])], threshold=8)
+            raise ValueError(
+                f"log_density is NaN in {wrong.any(axis=1).sum()} of {num} pilot chains, first at "
+                f"x = {x}. It must be a number, or -inf where there is no mass; common causes: "
+                "inf - inf or 0 * inf far from the posterior, the log of a negative number."
+            )

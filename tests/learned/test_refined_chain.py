@@ -1,20 +1,20 @@
 """Chains with learned meta-inference as algorithms: chunks, structures, messages, storage."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.learned import made_up_fit
 
 import aide
-from aide.learned.chain import LearnedChain
-from aide.learned.mixture import JointMixture
+from aide._core.distribution import log_density_of
+from aide.learned.models.mixture import JointMixture
+from aide.learned.refined_chain import RefinedChain, transitions_of
 from aide.problems.distributions import Normal
 from aide.running.chunks import Chunk
 from aide.running.map_runs import PreparedRuns
-from aide.running.programs import QUICK_OPTIONS
+from aide.running.programs import QUICK_OPTIONS, compile_quickly
 
 
 def stated(size, noise_size, num_times=2, seed=0):
@@ -29,12 +29,11 @@ def stated(size, noise_size, num_times=2, seed=0):
     return jax.tree.map(lambda *leaves: np.stack(leaves), *models)
 
 
-def chain_of(size, kernel, num_particles):
-    normal = Normal(np.zeros(size), 1.3)
-    index = np.array([0, 1, 1], np.int32)
+def chain_of(size, kernel, num_reverse):
     posterior = Normal(np.full(size, 0.4), 0.8)
-    models = (stated(size, size),)
-    return LearnedChain(normal, posterior.log_prob, kernel, models, index, num_particles)
+    chain = aide.mcmc(Normal(np.zeros(size), 1.3), posterior.log_prob, kernel=kernel, num_steps=3)
+    fit = made_up_fit((stated(size, size),), np.array([0, 1, 1], np.int32))
+    return RefinedChain(chain, fit, num_reverse)
 
 
 def regenerate(chain, stream, run, x):
@@ -69,16 +68,15 @@ def quickly(operation):
 
 def test_states_are_any_pytree(x64):
     start = Named()
-    models = (stated(3, 3),)
-    index = np.zeros(2, np.int32)
-    kernel = aide.kernels.RandomWalk(0.5)
-    named = LearnedChain(start, start.log_density, kernel, models, index, 5)
+    fit = made_up_fit((stated(3, 3),), np.zeros(2, np.int32))
+    options = {"kernel": aide.kernels.RandomWalk(0.5), "num_steps": 2}
+    named = RefinedChain(aide.mcmc(start, start.log_density, **options), fit, 5)
     draw = quickly(named.simulate)(jax.random.key(1))
     assert set(draw.value) == {"a", "b"}
     assert draw.value["b"].shape == (2,)
     flat_density = lambda x: start.log_density({"a": x[0], "b": x[1:]})
     flat_start = aide.Tractable(lambda key: jnp.zeros(3), flat_density)
-    flat = LearnedChain(flat_start, flat_density, kernel, models, index, 5)
+    flat = RefinedChain(aide.mcmc(flat_start, flat_density, **options), fit, 5)
     x = jnp.concatenate([draw.value["a"][None], draw.value["b"]])
     key = jax.random.key(2)
     found = quickly(flat.regenerate)(key, x), quickly(named.regenerate)(key, draw.value)
@@ -86,36 +84,37 @@ def test_states_are_any_pytree(x64):
 
 
 def test_no_steps_is_the_start(x64):
-    chain = eqx.tree_at(
-        lambda c: c.index, chain_of(2, aide.kernels.Mala(0.4), 3), np.zeros(0, np.int32)
-    )
-    draw = quickly(chain.simulate)(jax.random.key(0))
-    assert abs(draw.log_xi - chain.initial.log_prob(draw.value)) < 1e-12
+    refined = chain_of(2, aide.kernels.Mala(0.4), 3).with_steps(0)
+    draw = quickly(refined.simulate)(jax.random.key(0))
+    assert abs(draw.log_xi - log_density_of(refined.chain.initial, draw.value)) < 1e-12
 
 
-def quick_fit(num_steps=4, **options):
-    options: Any = {"num_pilots": 60, "num_components": 2, **options}
-    return aide.learn_reverse(
-        jax.random.key(1),
-        Normal(0.0, 2.0),
-        Normal(0.5, 0.7).log_prob,
-        kernel=aide.kernels.RandomWalk(0.8),
-        num_steps=num_steps,
-        **options,
-    )
+START, LOG_JOINT = Normal(0.0, 2.0), Normal(0.5, 0.7).log_prob
+WALK = aide.kernels.RandomWalk(0.8)
 
 
-def test_a_fit_is_saved_reused_and_serves_shorter_chains(tmp_path):
-    fit = quick_fit()
-    fit.save(tmp_path / "fit.eqx")
+def chain(num_steps, kernel=WALK, initial=START, log_joint=LOG_JOINT):
+    return aide.mcmc(initial, log_joint, kernel=kernel, num_steps=num_steps)
+
+
+@pytest.fixture(scope="module")
+def refined():
+    with compile_quickly():
+        return aide.refine(jax.random.key(1), chain(4), num_pilots=60, num_components=2)
+
+
+def test_a_fit_is_saved_reused_and_serves_shorter_chains(tmp_path, refined):
+    assert refined.num_reverse == 100
+    assert refined.label == "MCMC, 4 steps, refined"
+    refined.fit.save(tmp_path / "fit.eqx")
     again = aide.learned.load_reverse(tmp_path / "fit.eqx")
-    for one, two in zip(jax.tree.leaves(fit), jax.tree.leaves(again), strict=True):
+    for one, two in zip(jax.tree.leaves(refined.fit), jax.tree.leaves(again), strict=True):
         np.testing.assert_array_equal(one, two)
-    parts = (Normal(0.0, 2.0), Normal(0.5, 0.7).log_prob)
-    for meta in (fit, again):
-        chain = aide.mcmc(*parts, kernel=aide.kernels.RandomWalk(0.8), num_steps=3, meta=meta)
-        assert chain.index.shape == (3,)
-        assert chain.num_particles == 100
+    shorter = refined.with_steps(3)
+    assert shorter.chain == chain(3)
+    assert shorter.label == "MCMC, 3 steps, refined"
+    assert shorter.fit is refined.fit
+    assert eqx.tree_equal(shorter, aide.refine(None, chain(3), fit=again))
     (tmp_path / "other").write_text("no fit\n")
     with pytest.raises(ValueError, match="does not hold a fit"):
         aide.learned.load_reverse(tmp_path / "other")
@@ -128,43 +127,45 @@ class Halves(aide.kernels.Independence):
         return jnp.stack([super().noise(key, x)] * 2)
 
 
-def test_messages():
-    fit = quick_fit()
-    parts = (Normal(0.0, 2.0), Normal(0.5, 0.7).log_prob)
-    walk = aide.kernels.RandomWalk(0.8)
+def test_a_fit_serves_what_it_was_learned_for(refined):
+    serve = lambda algorithm: aide.refine(None, algorithm, fit=refined.fit)
     with pytest.raises(ValueError, match="up to 4 steps, got num_steps = 5"):
-        aide.mcmc(*parts, kernel=walk, num_steps=5, meta=fit)
+        serve(chain(5))
+    with pytest.raises(ValueError, match="up to 4 steps, got num_steps = 5"):
+        refined.with_steps(5)
     with pytest.raises(ValueError, match="states of 1 numbers, but those of initial have 2"):
-        aide.mcmc(Normal(np.zeros(2), 1.0), parts[1], kernel=walk, num_steps=2, meta=fit)
+        serve(chain(2, initial=Normal(np.zeros(2), 1.0)))
     with pytest.raises(ValueError, match="models for 1 kernels"):
-        aide.mcmc(*parts, kernel=aide.kernels.Cycle(walk, walk), num_steps=2, meta=fit)
+        serve(chain(2, aide.kernels.Cycle(WALK, WALK)))
     discrete = aide.Tractable(lambda key: jnp.zeros((), jnp.int32), lambda x: 0.0)
     with pytest.raises(ValueError, match="initial draws integers, but this fit is for states of r"):
-        aide.mcmc(discrete, parts[1], kernel=walk, num_steps=2, meta=fit)
+        serve(chain(2, initial=discrete))
     mixed = aide.Tractable(lambda key: (jnp.zeros((), jnp.int32), 0.0), lambda x: 0.0)
     with pytest.raises(TypeError, match="initial draws float64 and int32"):
-        aide.mcmc(mixed, parts[1], kernel=walk, num_steps=2, meta=fit)
-    other = Halves(Normal(0.0, 1.0))
+        serve(chain(2, initial=mixed))
     with pytest.raises(ValueError, match=r"noise of this kernel has sizes \[2\]"):
-        aide.mcmc(*parts, kernel=other, num_steps=2, meta=fit)
-    with pytest.raises(ValueError, match="num_reverse = 10 belongs to learned"):
-        aide.mcmc(*parts, kernel=walk, num_steps=2, num_reverse=10)
-    with pytest.raises(TypeError, match="meta must be 'canonical' or the result"):
-        aide.mcmc(*parts, kernel=walk, num_steps=2, meta="learned")
-    with pytest.raises(ValueError, match="no canonical meta-inference"):
-        aide.mcmc(*parts, kernel=aide.kernels.Ula(0.1), num_steps=2)
-    opaque = aide.kernels.Kernel(walk.step, reversible=True)
+        serve(chain(2, Halves(Normal(0.0, 1.0))))
+
+
+def test_messages():
+    key = jax.random.key(0)
+    with pytest.raises(ValueError, match="num_islands = 3 is not for this algorithm"):
+        aide.refine(key, chain(2), num_islands=3)  # pyrefly: ignore
+    with pytest.raises(ValueError, match="num_steps must be an integer of at least 1"):
+        aide.refine(key, chain(0))
+    opaque = aide.kernels.Kernel(WALK.step, reversible=True)
     with pytest.raises(TypeError, match="keeps no record of its steps"):
-        aide.learn_reverse(jax.random.key(0), *parts, kernel=opaque, num_steps=2)
+        aide.refine(key, chain(2, opaque))
     nowhere = lambda x: jnp.where(x > 0, jnp.nan, 0.0) * x
     with pytest.raises(ValueError, match="log_density is NaN"):
-        aide.learn_reverse(
-            jax.random.key(0), parts[0], nowhere, kernel=walk, num_steps=2, num_pilots=60
-        )
+        aide.refine(key, chain(2, log_joint=nowhere), num_pilots=60)
 
 
-def test_repeat_is_more_steps():
-    kernel = aide.kernels.Repeat(aide.kernels.RandomWalk(0.8), 2)
-    parts = (Normal(0.0, 2.0), Normal(0.5, 0.7).log_prob)
-    chain = aide.mcmc(*parts, kernel=kernel, num_steps=2, meta=quick_fit())
-    assert chain.index.shape == (4,)
+def test_repeat_is_more_steps(refined):
+    """Two steps of a kernel repeated twice are four steps of it."""
+    kernel = aide.kernels.Repeat(WALK, 2)
+    repeated = aide.refine(None, chain(2, kernel), fit=refined.fit)
+    assert transitions_of(repeated.chain).num_steps == 4
+    assert repeated.with_steps(1).chain == chain(1, kernel)
+    with pytest.raises(ValueError, match="up to 4 steps, got num_steps = 6"):
+        repeated.with_steps(3)

@@ -1,15 +1,15 @@
 r"""SMC and AIS with learned meta-inference.
 
 The path $x_{0:T}$ that led to the output $x$ is hidden, and so are the other particles.
-Meta-inference guesses the path by SMC backwards in time (`aide.learned.backward`) for
+Meta-inference guesses the path by SMC backwards in time (`aide.learned.walk_back.backward`) for
 
 $$f(x_{0:T}) = q_0(x_0)\,c_0(x_0) \prod_t k_t(x_t \mid x_{t-1})\,c_t(x_t), \qquad
 c_t(x) = \frac{w_t(x)}{m_t(w_t(x))},$$
 
-which is nearly the law of the path that survives (`aide.learned.survival`; with $P = 1$, $m = w$
-and it is exactly that of the chain), and then the other particles by SMC over whole populations
-(`aide.learned.islands`). With $\hat Z$ the estimate of $\int f$ given $x$ and $\hat C$ that of
-$E[1/\hat p]$ around the path,
+which is nearly the law of the path that survives (`aide.learned.models.mean_weights`; with
+$P = 1$, $m = w$ and it is exactly that of the chain), and then the other particles by SMC over
+whole populations (`aide.learned.walk_back.islands`). With $\hat Z$ the estimate of $\int f$ given
+$x$ and $\hat C$ that of $E[1/\hat p]$ around the path,
 
 $$\xi = \hat Z\,\hat C \prod_t m_t(w_t(x_t)), \qquad E_r[\xi] = q(x).$$
 
@@ -28,13 +28,13 @@ from aide._core.algorithm import Draw, Label
 from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_size, raise_if
-from aide.learned.backward import Backward, choose_path
-from aide.learned.fit import ReverseFit
-from aide.learned.flat import Layout
-from aide.learned.islands import Path, log_inverse_evidence
-from aide.learned.selected import SmcRun
-from aide.learned.survival import MeanWeights
-from aide.learned.sweep import log_estimate
+from aide.learned.fitting.reverse_fit import ReverseFit
+from aide.learned.models.mean_weights import MeanWeights
+from aide.learned.records.flat_states import FlatLayout
+from aide.learned.records.recorders import SmcRecorder
+from aide.learned.walk_back.backward import Backward, choose_path
+from aide.learned.walk_back.islands import Path, log_inverse_evidence
+from aide.learned.walk_back.reverse_particles import ReverseParticles
 from aide.smc.policy import AbstractResampler, EssBelow, as_resampler
 from aide.smc.resampling import Systematic
 from aide.smc.smc import ALL_ZERO, Smc
@@ -95,44 +95,46 @@ class RefinedSmc(eqx.Module):
 
     def simulate(self, key: Key) -> Draw:
         r"""Run SMC, then walk back around the path of its output."""
-        run = SmcRun(self.smc)
-        layout, x, trace, totals, _, populations = run.traced(key)
+        recorder = SmcRecorder(self.smc)
+        layout, x, trace, totals, _, populations = recorder.record(key)
         # Keys 0 to 2 are those of the run.
         key_back, key_islands = derive(key, 3), derive(key, 4)
-        population, _ = self._walk_back(key_back, run, layout, x, trace)
-        log_xi = log_estimate(population)
+        particles, _ = self._walk_back(key_back, recorder, layout, x, trace)
+        log_xi = particles.log_estimate()
         if self.smc.num_particles > 1:
             states = jnp.concatenate([trace[0].before, x[None]])
-            log_xi = log_xi + self._log_others(key_islands, run, layout, states, populations)
+            log_xi = log_xi + self._log_others(key_islands, recorder, layout, states, populations)
         return Draw(layout.unravel(x), raise_if(log_xi, totals[-1] == -jnp.inf, ALL_ZERO))
 
     def regenerate(self, key: Key, value: Value) -> LogProb:
         r"""Walk back from $x$, choose a path, guess the other particles."""
         key_back, key_path, key_islands = derive_keys(key, 3)
-        run, layout = SmcRun(self.smc), Layout(value)
+        recorder, layout = SmcRecorder(self.smc), FlatLayout(value)
         x = layout.flat
-        population, history = self._walk_back(key_back, run, layout, x, None)
-        log_xi = log_estimate(population)
+        particles, history = self._walk_back(key_back, recorder, layout, x, None)
+        log_xi = particles.log_estimate()
         if self.smc.num_particles == 1:
             return log_xi
-        states = jnp.concatenate([choose_path(key_path, population, history), x[None]])
-        log_others = self._log_others(key_islands, run, layout, states, None)
+        states = jnp.concatenate([choose_path(key_path, particles, history), x[None]])
+        log_others = self._log_others(key_islands, recorder, layout, states, None)
         return jnp.where(log_xi == -jnp.inf, -jnp.inf, log_xi + log_others)
 
     def _log_others(
-        self, key: Key, run: SmcRun, layout: Layout, states: Array, true: Any
+        self, key: Key, recorder: SmcRecorder, layout: FlatLayout, states: Array, true: Any
     ) -> LogProb:
         r"""$\log\hat C \prod_t m_t(w_t)$."""
-        transitions = run.transitions
-        log_w = run.log_weights(layout, states)
+        transitions = recorder.transitions
+        log_w = recorder.log_weights(layout, states)
         path = Path(states, log_w)
         options = (self.num_islands, self.resampler, true)
         log_c = log_inverse_evidence(key, self.smc, transitions, layout, path, *options)
         log_means = jax.vmap(lambda mean, w: mean(w))(self.fit.mean_weights, log_w)
         return jnp.where(jnp.any(log_w == -jnp.inf), -jnp.inf, log_c + jnp.sum(log_means))
 
-    def _walk_back(self, key: Key, run: SmcRun, layout: Layout, x: Array, trace: Any) -> Any:
-        transitions, means = run.transitions, self.fit.mean_weights
+    def _walk_back(
+        self, key: Key, recorder: SmcRecorder, layout: FlatLayout, x: Array, trace: Any
+    ) -> tuple[ReverseParticles, Any]:
+        transitions, means = recorder.transitions, self.fit.mean_weights
         backward = Backward(self.fit.models, self.fit.index, self.num_reverse, self.resampler)
         # A step's inputs travel with the mean weights after it.
         pick = lambda part: jax.tree.map(lambda a: jnp.asarray(a)[part], means)

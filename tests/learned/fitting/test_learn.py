@@ -9,11 +9,11 @@ from scipy import stats
 from support import Z_MAX
 
 import aide
-from aide.learned.constant import estimate_log_z
-from aide.learned.em import fit_times, gaussian_slots, improve
-from aide.learned.gaussians import Records, mean_log_joint
-from aide.learned.pilots import nearest, time_grid
-from aide.learned.stragglers import describe_stragglers
+from aide.learned.fitting.em import fit_times, gaussian_slots, improve
+from aide.learned.fitting.log_constant import estimate_log_z
+from aide.learned.fitting.moments import Records, mean_log_joint
+from aide.learned.fitting.stragglers import describe_stragglers
+from aide.learned.records.pilots import nearest, time_grid
 from aide.problems.distributions import Normal
 from aide.running.programs import compile_quickly
 
@@ -46,11 +46,11 @@ def test_the_bound_is_tight():
     truth, log_q = walk_law(NUM_STEPS)
     against = (jax.random.key(2), aide.Tractable.of(POSTERIOR))
     with compile_quickly():
-        fit = aide.learn_reverse(jax.random.key(1), START, log_joint, num_pilots=1000, **parts)
-        chain = aide.mcmc(START, log_joint, meta=fit, **parts)
-        result = aide.estimate(*against, chain, num_gold=400, num_target=400, keep_values=True)
         canonical = aide.mcmc(START, log_joint, **parts)
+        chain = aide.refine(jax.random.key(1), canonical, num_pilots=1000)
+        result = aide.estimate(*against, chain, num_gold=400, num_target=400, keep_values=True)
         loose = aide.estimate(*against, canonical, num_gold=100, num_target=100)
+    fit = chain.fit
     assert np.all(np.abs(fit.log_z - SHIFT) < 0.1)
     assert np.all(np.diff(fit.kernel_weights[::3]) > 0)
     draws = result.draws

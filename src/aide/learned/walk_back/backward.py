@@ -19,10 +19,10 @@ from aide._core.numerics import scaled_exp
 from aide._core.random import derive, derive_keys
 from aide._core.search import draw_index
 from aide._core.types import Key
-from aide.learned.flat import Layout
-from aide.learned.joint import Stored
-from aide.learned.sweep import Population, begin, log_estimate, step_back
-from aide.learned.transitions import Kept, Transitions
+from aide.learned.models.joint import Stored
+from aide.learned.records.flat_states import FlatLayout
+from aide.learned.records.transitions import StepRecord, Transitions
+from aide.learned.walk_back.reverse_particles import ReverseParticles, begin, step_back
 from aide.smc.policy import AbstractResampler, EssBelow, as_resampler
 from aide.smc.resampling import Systematic
 
@@ -35,42 +35,42 @@ class Backward(eqx.Module):
     Args:
         models: For every part of the kernel, the models $J$ stacked over a grid of times.
         index: For every step, which of the stacked models to use.
-        num_particles: $P$, reverse particles.
+        num_reverse: $P$, reverse particles.
         resampler: When and how the walk back resamples.
     """
 
     models: tuple[Any, ...]
     index: Stored
-    num_particles: int = eqx.field(static=True)
+    num_reverse: int = eqx.field(static=True)
     resampler: AbstractResampler = eqx.field(
         converter=as_resampler, default=EssBelow(0.8, Systematic())
     )
 
-    def log_estimate(
+    def estimate_log_density(
         self,
         key: Key,
         transitions: Transitions,
-        layout: Layout,
+        layout: FlatLayout,
         x: Float[Array, " d"],
-        trace: tuple[Kept, ...] | None,
+        trace: tuple[StepRecord, ...] | None,
     ) -> Float[Array, ""]:
         r"""$\log\hat q(x)$ of a free run, or of one around the true trace."""
         if not transitions.num_steps:
             return transitions.log_start(layout, x[:, None])[0]
         start = lambda states: transitions.log_start(layout, states)
-        population, _ = self.run(key, transitions, layout, x, trace, start, None)
-        return log_estimate(population)
+        particles, _ = self.run(key, transitions, layout, x, trace, start, None)
+        return particles.log_estimate()
 
     def run(
         self,
         key: Key,
         transitions: Transitions,
-        layout: Layout,
+        layout: FlatLayout,
         x: Float[Array, " d"],
-        trace: tuple[Kept, ...] | None,
+        trace: tuple[StepRecord, ...] | None,
         log_start: Callable[[Array], Array],
         log_factor: LogFactor | None,
-    ) -> tuple[Population, Any]:
+    ) -> tuple[ReverseParticles, Any]:
         r"""Walk back; return the particles at the start and, per step, (states, parents).
 
         `log_start` is $\log q_0$ (with factors of the start), `log_factor(inputs, states)` is
@@ -80,18 +80,18 @@ class Backward(eqx.Module):
         index = jnp.asarray(self.index)[: transitions.num_steps]
         last = transitions.kernels(transitions.last_inputs(), layout)[-1]
         model = _slice(self.models[-1], index[-1])
-        population = begin(
-            key_slot, x, last.log_density(x), model, self.num_particles, trace is not None
+        particles = begin(
+            key_slot, x, last.log_density(x), model, self.num_reverse, trace is not None
         )
 
-        def transition(population: Population, step: Any) -> tuple[Population, Any]:
+        def transition(particles: ReverseParticles, step: Any) -> tuple[ReverseParticles, Any]:
             time, inputs, inputs_before, now, before, kept = step
             kernels = transitions.kernels(inputs, layout)
             if log_factor is not None:
-                factor = log_factor(inputs, population.states)
-                population = population._replace(log_weights=population.log_weights + factor)
+                factor = log_factor(inputs, particles.states)
+                particles = particles._replace(log_weights=particles.log_weights + factor)
             subkeys = derive_keys(derive(key_steps, time), len(kernels))
-            parents = jnp.arange(self.num_particles, dtype=jnp.int32)
+            parents = jnp.arange(self.num_reverse, dtype=jnp.int32)
             for part in reversed(range(len(kernels))):
 
                 def score_before(states: Array, density: Array, part: int = part) -> Any:
@@ -104,29 +104,29 @@ class Backward(eqx.Module):
                         log_q = jnp.where(time == 0, log_start(states), log_q)
                     return scores, log_q, density
 
-                population, ancestors = step_back(
+                particles, ancestors = step_back(
                     subkeys[part],
                     kernels[part],
                     _slice(self.models[part], now),
                     score_before,
                     self.resampler,
-                    population,
+                    particles,
                     None if kept is None else kept[part],
                 )
                 if ancestors is not None:
                     parents = parents[ancestors]
-            return population, (population.states, parents)
+            return particles, (particles.states, parents)
 
         times = jnp.arange(transitions.num_steps, dtype=jnp.uint32)
         shift = lambda a: jnp.concatenate([jnp.asarray(a)[:1], jnp.asarray(a)[:-1]])
         inputs = transitions.inputs
         steps = (times, inputs, jax.tree.map(shift, inputs), index, shift(index), trace)
-        return jax.lax.scan(transition, population, steps, reverse=True)
+        return jax.lax.scan(transition, particles, steps, reverse=True)
 
 
-def choose_path(key: Key, population: Population, history: Any) -> Float[Array, "T d"]:
+def choose_path(key: Key, particles: ReverseParticles, history: Any) -> Float[Array, "T d"]:
     """Draw one particle at the start by weight; return its states before every step."""
-    weights, _ = scaled_exp(population.log_weights)
+    weights, _ = scaled_exp(particles.log_weights)
     chosen = draw_index(key, weights)
 
     def follow(slot: Array, step: Any) -> tuple[Array, Array]:

@@ -28,10 +28,10 @@ from reference.resampling import LAWS, ancestor_vectors
 from reference.scripted import ScriptedScheme
 
 import aide
-from aide.learned.flat import FlatKernel, Layout
-from aide.learned.joint import Proposed, log_sum_exp, redirect
-from aide.learned.sweep import begin, log_estimate, step_back
-from aide.learned.transitions import Kept
+from aide.learned.models.joint import Proposed, log_sum_exp, redirect
+from aide.learned.records.flat_states import FlatKernel, FlatLayout
+from aide.learned.records.transitions import StepRecord
+from aide.learned.walk_back.reverse_particles import begin, step_back
 from aide.running.programs import QUICK_OPTIONS as QUICK
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -91,7 +91,7 @@ class Table(eqx.Module):
 def estimate(x, tables, policy, trace, slots=None, kept=None):
     """The shipped log xi of one scripted trace; free, or around the path in `slots`."""
     first, ancestors, second = trace
-    kernel = FlatKernel(Hop(), log_posterior, Layout(jnp.zeros(1)))
+    kernel = FlatKernel(Hop(), log_posterior, FlatLayout(jnp.zeros(1)))
     models = [Table(m.kernel, m.table, s) for m, s in zip(tables, (second, first), strict=True)]
     key, y = jax.random.key(0), jnp.full(1, x, float)
     population = begin(key, y, log_posterior(y), models[1], len(ancestors), kept is not None)
@@ -109,7 +109,7 @@ def estimate(x, tables, policy, trace, slots=None, kept=None):
     for t, before, rule in ((1, middle, aide.smc.Never()), (0, start, resampler)):
         now = None if kept is None else jax.tree.map(lambda a, t=t: a[t], kept)
         population, _ = step_back(key, kernel, models[t], before, rule, population, now)
-    return log_estimate(population)
+    return population.log_estimate()
 
 
 def every_step(law):
@@ -126,7 +126,7 @@ def by_ess(law):
 
 
 def paths(x, traces):
-    """The path that ends in every slot, as `Kept` [N, P, step 1 and 2], and its chance q(u, x)."""
+    """The path that ends in every slot [N, P, step 1 and 2], and its chance q(u, x)."""
     lineage = traces.lineage()
     rows = np.arange(len(lineage))[:, None]
     records = [traces.second, traces.first]  # of step 1 and of step 2
@@ -137,7 +137,7 @@ def paths(x, traces):
     records = np.stack(chosen, axis=2)
     with np.errstate(divide="ignore"):
         density = np.log(POSTERIOR[position(before)])
-    kept = Kept(before[..., None] * 1.0, density, 2.0 * records[..., :1] - 1, records[..., 1])
+    kept = StepRecord(before[..., None] * 1.0, density, 2.0 * records[..., :1] - 1, records[..., 1])
     return kept, START[position(first)] * early * late
 
 
@@ -192,7 +192,7 @@ def test_retained_runs_give_the_same_xi(quality):
         lineage, (kept, chances) = traces.lineage(), paths(x, traces)
         rows = np.arange(len(lineage))
         for last in range(2):
-            path = Kept(*(part[:, last] for part in kept))
+            path = StepRecord(*(part[:, last] for part in kept))
             slots = lineage[:, last]
             wrong = [traces.first.copy(), traces.second.copy()]
             for t in range(2):

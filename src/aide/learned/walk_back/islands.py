@@ -18,8 +18,8 @@ from aide._core.distribution import sample_from
 from aide._core.numerics import log_mean_exp
 from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogProb
-from aide.learned.flat import Layout
-from aide.learned.transitions import Transitions
+from aide.learned.records.flat_states import FlatLayout
+from aide.learned.records.transitions import Transitions
 from aide.smc.policy import AbstractResampler
 from aide.smc.smc import Smc
 from aide.smc.sweep import Population, Retained, advance, place, start, total_log_evidence
@@ -28,7 +28,7 @@ from aide.smc.sweep import Population, Retained, advance, place, start, total_lo
 class FlatMove:
     """One step of an SMC algorithm on flat states."""
 
-    def __init__(self, transitions: Transitions, inputs: Any, layout: Layout):
+    def __init__(self, transitions: Transitions, inputs: Any, layout: FlatLayout):
         self.move, self.layout = transitions.move_at(inputs), layout
 
     def forward(self, key: Key, x: Array) -> tuple[Array, LogProb]:
@@ -48,7 +48,7 @@ def log_inverse_evidence(
     key: Key,
     smc: Smc,
     transitions: Transitions,
-    layout: Layout,
+    layout: FlatLayout,
     path: Path,
     num_islands: int,
     resampler: AbstractResampler,

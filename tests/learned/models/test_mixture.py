@@ -13,8 +13,8 @@ from scipy import stats
 from support import toys
 
 import aide
-from aide.learned.flat import FlatKernel, Layout
-from aide.learned.mixture import JointMixture
+from aide.learned.models.mixture import JointMixture
+from aide.learned.records.flat_states import FlatKernel, FlatLayout
 from aide.problems.distributions import Normal
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -43,7 +43,7 @@ def model_of(kernel):
 
 def retraced(kernel, y):
     """States before, log forward and log own densities [B, V] at one y, over the noise grid."""
-    flat = FlatKernel(kernel, toys.log_joint, Layout(jnp.zeros(())))
+    flat = FlatKernel(kernel, toys.log_joint, FlatLayout(jnp.zeros(())))
     here = jnp.full(NOISE.size, flat.log_density(jnp.full(1, y)))
     states, _, forward, own = flat.retrace(
         jnp.full((1, NOISE.size), y), here, jnp.asarray(NOISE)[None]

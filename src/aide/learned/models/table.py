@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from aide.learned.joint import Proposed, Scores, States, Stored, log_sum_exp, redirect
+from aide.learned.models.joint import Proposed, Scores, States, Stored, log_sum_exp, redirect
 
 NUM_OWN = 2
 """Components whose branch is the kernel's own guess."""

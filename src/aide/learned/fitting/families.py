@@ -1,0 +1,99 @@
+"""Which models serve which states: the one place that knows the kinds of states."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
+
+import jax
+import numpy as np
+
+from aide._core.distribution import sample_from
+from aide._core.types import Value
+from aide.learned.fitting.discrete_states import DiscreteStates
+from aide.learned.fitting.real_states import RealStates
+from aide.learned.models.joint import JointModel
+from aide.learned.records.pilots import PartRecords, Pilots
+
+
+class StateFamily(Protocol):
+    """How states of one kind are modelled.
+
+    A new kind of state is a `JointModel`, a family that fits it to pilots, and an entry in
+    `FAMILIES`.
+    """
+
+    words: ClassVar[str]
+    """What its states are, in words."""
+    model: ClassVar[type]
+    """The class of its models, for files."""
+
+    def serves(self, example: Value) -> bool:
+        """Whether it serves states like this one."""
+        ...
+
+    def tail_size(self, models: Any) -> int | None:
+        """The dimension by which tails of the posterior are judged; `None` if they are not."""
+        ...
+
+    def num_fits(self, num_parts: int, num_components: int | None) -> int:
+        """How many fits `learn` reports at most."""
+        ...
+
+    def estimate_log_z(
+        self,
+        seed: int,
+        pilots: Pilots,
+        num_branches: list[int],
+        evaluate: Callable[[np.ndarray], np.ndarray],
+    ) -> float:
+        r"""A rough $\log\hat Z$ from the pilots of a chain."""
+        ...
+
+    def learn(
+        self,
+        seed: int,
+        parts: tuple[PartRecords, ...],
+        num_branches: list[int],
+        log_z: np.ndarray,
+        num_components: int | None,
+        num_lagging: int,
+        report: Callable[[int], None],
+    ) -> tuple[tuple[JointModel, ...], dict[str, float]]:
+        r"""A model per part of the kernel, stacked over grid times, and scores of what was tried.
+
+        `log_z` holds $\log\hat Z$ per grid time.
+        """
+        ...
+
+
+FAMILIES: tuple[StateFamily, ...] = (RealStates(), DiscreteStates())
+
+
+def family_for(initial: Any) -> StateFamily:
+    """The family of the states that a start distribution draws."""
+    example = example_state(initial)
+    for family in FAMILIES:
+        if family.serves(example):
+            return family
+    types = sorted({str(leaf.dtype) for leaf in jax.tree.leaves(example)})
+    handled = " or ".join(f"states of {family.words}" for family in FAMILIES)
+    raise TypeError(
+        f"learned meta-inference handles {handled}, but initial draws "
+        f"{' and '.join(types) or 'nothing'}. Use canonical meta-inference, the algorithm as it is."
+    )
+
+
+def family_of(models: tuple[JointModel, ...]) -> StateFamily:
+    """The family that models belong to."""
+    return next(family for family in FAMILIES if isinstance(models[0], family.model))
+
+
+def example_state(initial: Any) -> Value:
+    """A state of the right structure: zeros."""
+    with jax.enable_x64(True):
+        shapes = jax.eval_shape(lambda: sample_from(initial, jax.random.key(0)))
+    return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+
+
+def state_size(initial: Any) -> int:
+    """How many numbers a state has."""
+    return sum(np.size(leaf) for leaf in jax.tree.leaves(example_state(initial)))

@@ -1,0 +1,1 @@
+"""Laws that are learned: of a state and the record of a step, and of weights that survive."""

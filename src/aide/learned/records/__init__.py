@@ -1,0 +1,1 @@
+"""Runs forwards with the record of every step, and what pilot runs leave behind."""

@@ -1,0 +1,1 @@
+"""The one reverse engine: SMC backwards in time, and the other particles of an SMC run."""
