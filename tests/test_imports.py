@@ -11,7 +11,7 @@ import sys
 
 import aide
 
-SLOW = ("numpyro", "matplotlib", "xarray", "rich", "typer", "pandas", "scipy.stats", "zarr", "h5py")
+SLOW = ("numpyro", "matplotlib", "xarray", "rich", "typer", "pandas", "scipy", "zarr", "h5py")
 
 
 def _python(script, **environment):

@@ -1,8 +1,8 @@
 r"""Every sentence with a rate is false no more often than it says, on laws whose truth is known.
 
-`benchmarks/sentences.py` prints the whole study; here are reduced versions, and the full ones for
-`make test-full`. Controls: the sentences as they would be if nothing were left out, and five
-standard errors as a proof of contradiction, are false far too often.
+`benchmarks/coverage/sentences.py` prints the whole study; here are reduced versions, and the full
+ones for `make test-full`. Controls: the sentences as they would be if nothing were left out, and
+five standard errors as a proof of contradiction, are false far too often.
 """
 
 import numpy as np

@@ -7,7 +7,8 @@ a sum of independent variables with two known values each. Nothing about it has 
 """
 
 import numpy as np
-from scipy import special
+
+from aide._core.lazy import special
 
 NEWTON_STEPS = 12
 

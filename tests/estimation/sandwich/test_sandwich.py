@@ -1,7 +1,7 @@
 r"""lower ≤ D ≤ upper as often as stated, on pairs whose divergence is known.
 
 Misses in replications are counted and compared with the 5% allowed, 5 standard errors given. The
-whole study is `benchmarks/sandwich.py`; here are reduced versions.
+whole study is `benchmarks/coverage/sandwich.py`; here are reduced versions.
 """
 
 import math

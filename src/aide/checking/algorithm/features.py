@@ -4,7 +4,8 @@ from typing import Any
 
 import jax
 import numpy as np
-from scipy import special
+
+from aide._core.lazy import special
 
 NUM_FEATURES = 3
 

@@ -11,8 +11,8 @@ p-values hold at every sample size and every tail of $l$ (see `orders`).
 from collections.abc import Iterator
 
 import numpy as np
-from scipy import special
 
+from aide._core.lazy import special
 from aide.checking.algorithm.evidence import Evidence
 from aide.checking.orders import order_p_values, sign_p_value
 

@@ -26,8 +26,8 @@ were then too low in 6 to 10% instead of 2.5% of the replications.
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 
+from aide._core.lazy import special
 from aide._core.roles import GOLD
 from aide.draws.draws import Draws
 from aide.estimation.interval import FALSE_ALARM, confidence_limit

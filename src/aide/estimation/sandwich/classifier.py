@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize, special
+
+from aide._core.lazy import optimize, special
 
 
 class Logit(NamedTuple):

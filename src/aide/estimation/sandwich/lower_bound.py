@@ -5,8 +5,8 @@ choices between recipes for one fold come from the other folds. Given those, the
 (`legendre`) are independent and their means add up to at most $D$; so does the average over folds.
 Its error is the average of the folds' errors, which are centred given their training runs, and
 uncorrelated up to the influence of single runs on $f$, which vanishes as their number grows
-(Chernozhukov et al., 2018, Econometrics Journal 21:C1-C68). `benchmarks/sandwich.py` measures how
-well this holds.
+(Chernozhukov et al., 2018, Econometrics Journal 21:C1-C68). How well this
+holds is measured by `benchmarks/coverage/sandwich.py`.
 """
 
 import itertools
