@@ -1,12 +1,11 @@
 """Particle filters that output a whole path."""
 
 from dataclasses import replace
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, ArrayLike, Int
 
 from aide._core.algorithm import Draw, Label
 from aide._core.random import derive_keys
@@ -130,11 +129,13 @@ class _ExtendAt(eqx.Module):
     model: StateSpaceModel
     proposal: Proposal | None
 
-    def __call__(self, inputs: tuple[Any, Array]) -> Extend:
+    def __call__(self, inputs: tuple[Value, Array]) -> Extend:
         return Extend(self.model, self.proposal, *inputs)
 
 
-def _trace_back(states: Value, ancestors: Int[Array, "steps num"] | None, chosen: Any) -> Value:
+def _trace_back(
+    states: Value, ancestors: Int[Array, "steps num"] | None, chosen: ArrayLike
+) -> Value:
     r"""The path that ends in particle `chosen`: $b_{t-1} = a_t^{b_t}$."""
     num_steps = jax.tree.leaves(states)[0].shape[0]
     if ancestors is None:
