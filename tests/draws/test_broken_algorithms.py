@@ -87,7 +87,7 @@ def test_wrapped_code_that_regenerates_the_wrong_thing(name):
 
 def test_wrapping_what_has_no_methods():
     with pytest.raises(TypeError, match=r"float has no method simulate.*simulate\(rng\)"):
-        aide.PythonAlgorithm(3.0)
+        aide.PythonAlgorithm(3.0)  # pyrefly: ignore[bad-argument-type]
 
 
 @pytest.mark.parametrize("part", ["simulate", "regenerate"])

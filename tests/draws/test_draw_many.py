@@ -16,7 +16,7 @@ TARGETS = {"near": NoisyGaussian(0.3, 0.8, 0.5), "far": NoisyGaussian(2.0, 0.1, 
 def _same_bits(one, other):
     for a, b in zip(arrays(one), arrays(other), strict=True):
         assert a.tobytes() == b.tobytes()
-    assert one.names == other.names
+    assert [side.name for side in one.sides] == [side.name for side in other.sides]
 
 
 @pytest.mark.parametrize("keep_values", [False, True])
@@ -30,7 +30,7 @@ def test_each_is_what_it_would_be_alone(keep_values):
     assert arrays(found["near"])[1].tobytes() != arrays(found["far"])[1].tobytes()
 
 
-def _python(mean, stop_after=10**6):
+def _python(mean, stop_after=10**6) -> Any:
     return aide.PythonAlgorithm(NumpyGaussian(mean, 1.0, stop_after))
 
 

@@ -5,6 +5,7 @@ support check when a distribution passes through a JAX transformation.
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,7 @@ def some(names, quick):
 
 
 COVARIANCE = np.array([[2.0, 0.3], [0.3, 1.0]])
-CASES = {
+CASES: dict[str, tuple[Any, Any]] = {
     "scalar": (dist.Normal(0.25, 1.5), lambda x: stats.norm.logpdf(x, 0.25, 1.5)),
     "integers": (dist.Normal(0, 2), lambda x: stats.norm.logpdf(x, 0, 2)),
     "batch": (dist.Normal(jnp.zeros(3), 1.0), lambda x: stats.norm.logpdf(x).sum()),
@@ -65,7 +66,7 @@ def test_density_is_that_of_scipy(name):
     assert result.value == pytest.approx(0.0, abs=1e-12)
 
 
-WIDE = {
+WIDE: dict[str, tuple[Any, Any]] = {
     "uniform": (dist.Uniform(-1.0, 1.5), gaussian(0.2, 1.0)),
     "exponential": (dist.Exponential(1.0), gaussian(0.2, 1.0)),
     "lognormal": (dist.LogNormal(0.0, 1.0), gaussian(0.2, 1.0)),

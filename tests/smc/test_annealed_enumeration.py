@@ -15,6 +15,7 @@ from reference.resampling import LAWS, TWINS, twin
 from reference.scripted import ScriptedInitial, ScriptedKernel, ScriptedScheme, Table, key_per_slot
 
 import aide
+from aide._core.distribution import SampleFrom
 from aide.smc.smc import log_xi_of
 from aide.smc.sweep import run_segment, start, walk_back
 
@@ -58,7 +59,7 @@ def free_run(first, ancestors, last):
     key = jax.random.key(0)
     script = ScriptedKernel(SCHEDULE[:1], last[None])
     smc = tempered_smc(first, script, SCHEDULE, ScriptedScheme(ancestors))
-    population = start(key, smc.initial.sample, smc.log_first_weight, 2, None)
+    population = start(key, SampleFrom(smc.initial), smc.log_first_weight, 2, None)
     population, _ = run_segment(key, smc.moves[0], smc.resampler, population, None)
     return jax.vmap(lambda x: log_xi_of(smc.log_joint(x), population))(last)
 
@@ -74,7 +75,7 @@ def retained_run(keys, first, ancestors, last, slot):
     starts = first.at[before].set(other(first[before]))
     smc = tempered_smc(starts, script, SCHEDULE, ScriptedScheme(ancestors, slot))
     kept, path = walk_back(keys[0], smc.moves[0], x)
-    population = start(keys[before], smc.initial.sample, smc.log_first_weight, 2, kept)
+    population = start(keys[before], SampleFrom(smc.initial), smc.log_first_weight, 2, kept)
     population, _ = run_segment(keys[0], smc.moves[0], smc.resampler, population, path)
     return log_xi_of(smc.log_joint(x), population)
 

@@ -86,7 +86,7 @@ jax.tree_util.register_pytree_node(
 )
 
 
-def log_z_of(algorithm: Any) -> float | None:
+def log_z_of(algorithm: object) -> float | None:
     r"""The algorithm's claim about $\log Z$, or `None` if it makes none."""
     log_z = getattr(algorithm, "log_z", None)
     if log_z is None:
@@ -104,7 +104,7 @@ def log_z_of(algorithm: Any) -> float | None:
     return number
 
 
-def describe(algorithm: Any) -> str:
+def describe(algorithm: object) -> str:
     """A short name for tables and messages: the algorithm's `label`, or its class and sizes."""
     label = getattr(algorithm, "label", None)
     if isinstance(label, str) and str(label):

@@ -92,14 +92,14 @@ def log_density_of(distribution: Any, x: Value) -> LogProb:
     return jnp.sum(log_prob)
 
 
-def is_distribution(thing: Any) -> bool:
+def is_distribution(thing: object) -> bool:
     """Whether it is an instance with `sample` and a log density."""
     density = getattr(thing, "log_density", None) or getattr(thing, "log_prob", None)
     methods = (getattr(thing, "sample", None), density)
     return not isinstance(thing, type) and all(callable(method) for method in methods)
 
 
-def check_distribution(name: str, thing: Any) -> None:
+def check_distribution(name: str, thing: object) -> None:
     """Raise unless `thing` can be sampled and its normalised density evaluated."""
     if not is_distribution(thing):
         raise TypeError(
@@ -110,7 +110,7 @@ def check_distribution(name: str, thing: Any) -> None:
     _check_normalised(name, thing)
 
 
-def _check_normalised(name: str, thing: Any) -> None:
+def _check_normalised(name: str, thing: object) -> None:
     """Raise if it says itself that its constant is unknown; saying nothing means normalised."""
     if hasattr(thing, "log_density") and getattr(thing, "log_z", 0.0) is None:
         raise ValueError(

@@ -1,11 +1,11 @@
 r"""Log-space arithmetic in which $-\infty$ is an answer and NaN survives."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
+
+from aide._core.types import Numbers, Parameter
 
 
 def scaled_exp(
@@ -26,7 +26,7 @@ def log_mean_exp(log_weights: Float[Array, " num"]) -> Float[Array, ""]:
     return shift + jnp.log(jnp.sum(weights) / log_weights.shape[0])
 
 
-def as_log(log_value: Any) -> Array:
+def as_log(log_value: ArrayLike) -> Array:
     r"""A log density, weight or $\log\xi$ as real floating-point numbers.
 
     A complex one is an error: its imaginary part would be lost without a word.
@@ -41,7 +41,7 @@ def as_log(log_value: Any) -> Array:
     return array.astype(float)
 
 
-def log_ratio(log_numerator: Any, log_denominator: Any) -> Array:
+def log_ratio(log_numerator: ArrayLike, log_denominator: ArrayLike) -> Array:
     r"""$\log (a/b)$, and $-\infty$ where $a = 0$, whatever $b$ is.
 
     A particle that leaves the support has weight zero even where the density it comes from
@@ -68,7 +68,7 @@ def row_log_mean_exp(log_values: np.ndarray) -> np.ndarray:
         return np.log(np.exp(log_values - shift).mean(axis=1)) + shift[:, 0]
 
 
-def as_parameter(value: Any) -> Any:
+def as_parameter(value: Numbers) -> Parameter:
     """Store numbers so that they keep double precision and a new value never recompiles.
 
     Numbers become Python floats and lists become float64 NumPy arrays, neither of which is

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, ArrayLike
 
 from aide._core.forked import check_not_forked
 from aide._core.tracing import check_concrete
@@ -44,7 +44,7 @@ def stream_key(key: Key, role: int, purpose: int) -> Key:
     return jax.random.fold_in(jax.random.fold_in(key, role), purpose)
 
 
-def run_key(stream: Key, run: Any, meta: Any) -> Key:
+def run_key(stream: Key, run: ArrayLike, meta: ArrayLike) -> Key:
     """The key of one run or meta-run: a function of (key, role, purpose, run, meta) alone.
 
     Batch size, order, device and the other algorithm cannot change it, so that runs can be
@@ -53,7 +53,7 @@ def run_key(stream: Key, run: Any, meta: Any) -> Key:
     return jax.random.fold_in(jax.random.fold_in(stream, run), meta)
 
 
-def derive(key: Key, index: Any) -> Key:
+def derive(key: Key, index: ArrayLike) -> Key:
     """A new key for each index, like `jax.random.fold_in` at a tenth of its cost.
 
     Threefry is a keyed permutation, so keys need to be different, not random: hashing a key with

@@ -1,7 +1,5 @@
 """Errors while JAX traces a user's code: is the code not traceable, or just wrong?"""
 
-from typing import Any
-
 import jax
 
 _REFUSALS = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
@@ -23,7 +21,7 @@ def is_refusal(error: BaseException) -> bool:
     return isinstance(error, TypeError) and not fits and any(n in first_line for n in _NAMES)
 
 
-def check_concrete(what: str, *trees: Any) -> None:
+def check_concrete(what: str, *trees: object) -> None:
     """Raise if anything in the trees is traced: the call stands inside `jax.jit`, `grad`, `vmap`.
 
     Every value computed inside of `jit` is traced, so that a constant shows it too.

@@ -1,9 +1,16 @@
 """Names for the types that appear in signatures."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, PyTree
+
+Numbers = ArrayLike | Sequence[Any]
+"""A number, or an array or a list of numbers, as a caller writes them."""
+
+Parameter = float | np.ndarray | Array
+"""A number or an array of them, as an object keeps them (`aide._core.numerics.as_parameter`)."""
 
 Key = PRNGKeyArray
 """A JAX random key: `jax.random.key(seed)`."""

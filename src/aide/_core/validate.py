@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, ArrayLike
 
 from aide._core.numerics import as_log
 
@@ -18,13 +19,13 @@ MOST = 2**31 - 1
 _deferred = ContextVar("deferred", default=False)
 
 
-def check_count(name: str, count: Any, minimum: int = 1) -> None:
+def check_count(name: str, count: int, minimum: int = 1) -> None:
     """Raise unless `count` is an integer of at least `minimum`."""
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < minimum:
         raise ValueError(f"{name} must be an integer of at least {minimum}, got {count!r}.")
 
 
-def check_size(name: str, count: Any, minimum: int = 1) -> None:
+def check_size(name: str, count: int, minimum: int = 1) -> None:
     """Raise unless `count` is an integer of at least `minimum` that JAX can number."""
     check_count(name, count, minimum)
     if count > MOST:
@@ -62,7 +63,7 @@ def _memory() -> int | None:
         return None
 
 
-def check_scalar(name: str, log_density: Any) -> Any:
+def check_scalar(name: str, log_density: Any) -> Array:
     """The value of a log density; raise unless it is one real number."""
     if log_density is None or np.shape(log_density) != ():
         raise ValueError(
@@ -73,7 +74,7 @@ def check_scalar(name: str, log_density: Any) -> Any:
     return as_log(log_density)
 
 
-def check_positive(name: str, value: Any) -> None:
+def check_positive(name: str, value: ArrayLike) -> None:
     """Raise unless every entry of a concrete `value` is positive and finite."""
     if isinstance(value, jax.core.Tracer):
         return
@@ -82,13 +83,13 @@ def check_positive(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be positive and finite, got {value}.")
 
 
-def check_finite(name: str, value: Any) -> None:
+def check_finite(name: str, value: ArrayLike) -> None:
     """Raise unless every entry of a concrete `value` is a finite number."""
     if not isinstance(value, jax.core.Tracer) and not np.all(np.isfinite(np.asarray(value))):
         raise ValueError(f"{name} must be finite, got {value}.")
 
 
-def raise_if(log_xi: Any, predicate: Any, message: str) -> Any:
+def raise_if(log_xi: Array, predicate: ArrayLike, message: str) -> Array:
     """Return `log_xi`, or raise a `ValueError` where the predicate holds.
 
     Under `jax.jit` the error comes from the compiled code (`equinox.error_if`). The engine defers

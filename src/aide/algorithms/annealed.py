@@ -5,7 +5,6 @@ invariant for $\gamma_{\beta_{t-1}}$ and then reweights to $\gamma_{\beta_t}$.
 """
 
 from dataclasses import replace
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,7 +14,7 @@ from jaxtyping import Array
 
 from aide._core.distribution import Distribution, LogDensityOf, check_distribution
 from aide._core.numerics import as_log, as_parameter, log_ratio
-from aide._core.types import Key, LogDensity, LogProb, Value
+from aide._core.types import Key, LogDensity, LogProb, Numbers, Parameter, Value
 from aide._core.validate import check_scalar, check_size
 from aide._core.versions import KernelUse
 from aide.kernels.kernel import InvariantKernel
@@ -30,7 +29,7 @@ class Tempered(eqx.Module):
 
     log_start: LogDensity
     log_end: LogDensity
-    temperature: Array = eqx.field(converter=as_parameter)
+    temperature: Parameter = eqx.field(converter=as_parameter)
 
     def __call__(self, x: Value) -> LogProb:
         """Evaluate the tempered log density."""
@@ -116,7 +115,7 @@ def tempered_smc(
     kernel: InvariantKernel,
     num_particles: int,
     num_temperatures: int | None = None,
-    temperatures: Any = None,
+    temperatures: Numbers | None = None,
     resampler: AbstractResampler | str | None = None,
     label: str = "",
 ) -> Smc:
@@ -154,7 +153,7 @@ def ais(
     *,
     kernel: InvariantKernel,
     num_temperatures: int | None = None,
-    temperatures: Any = None,
+    temperatures: Numbers | None = None,
     label: str = "",
 ) -> Smc:
     r"""Annealed importance sampling (Neal 2001): tempered SMC with one particle.
@@ -173,7 +172,7 @@ def ais(
     )
 
 
-def _schedule(num_temperatures: int | None, temperatures: Any) -> Any:
+def _schedule(num_temperatures: int | None, temperatures: Numbers | None) -> np.ndarray | Array:
     if (num_temperatures is None) == (temperatures is None):
         raise ValueError(
             "give either num_temperatures or temperatures, got "

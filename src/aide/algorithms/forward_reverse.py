@@ -1,10 +1,10 @@
 """Existing AIS or SMC code with a forward and a reverse run, as an inference algorithm."""
 
 from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+from jaxtyping import ArrayLike
 
 from aide._core.algorithm import Draw, Label
 from aide._core.numerics import as_log
@@ -24,8 +24,8 @@ class ForwardReverse(AbstractAlgorithm):
         label: A name for tables.
     """
 
-    forward: Callable[[Key], tuple[Value, Any]]
-    reverse: Callable[[Key, Value], Any]
+    forward: Callable[[Key], tuple[Value, ArrayLike]]
+    reverse: Callable[[Key, Value], ArrayLike]
     log_joint: LogDensity
     label: str = eqx.field(converter=Label, default="")
 
@@ -43,7 +43,7 @@ class ForwardReverse(AbstractAlgorithm):
         """Run in reverse from the given output."""
         return self._log_xi(value, self.reverse(key, value))
 
-    def _log_xi(self, x: Value, log_evidence: Any) -> LogProb:
+    def _log_xi(self, x: Value, log_evidence: ArrayLike) -> LogProb:
         log_joint = as_log(self.log_joint(x))
         log_xi = log_joint - as_log(log_evidence)
         return jnp.where(log_joint == -jnp.inf, -jnp.inf, log_xi)

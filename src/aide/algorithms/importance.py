@@ -1,12 +1,13 @@
 """Importance sampling with resampling (SIR)."""
 
-from typing import Any
-
+from aide._core.distribution import Distribution
 from aide._core.types import LogDensity
 from aide.smc.smc import Smc
 
 
-def sir(proposal: Any, log_joint: LogDensity, *, num_particles: int, label: str = "") -> Smc:
+def sir(
+    proposal: Distribution, log_joint: LogDensity, *, num_particles: int, label: str = ""
+) -> Smc:
     r"""Draw $P$ proposals, output one of them by weight $\gamma(x)/k(x)$: SMC with no moves.
 
     Args:

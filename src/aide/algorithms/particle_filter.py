@@ -1,7 +1,6 @@
 """Particle filters that output a whole path."""
 
 from dataclasses import replace
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -131,7 +130,7 @@ class _ExtendAt(eqx.Module):
     model: StateSpaceModel
     proposal: Proposal | None
 
-    def __call__(self, inputs: tuple[Any, Array]) -> Extend:
+    def __call__(self, inputs: tuple[Value, Array]) -> Extend:
         return Extend(self.model, self.proposal, *inputs)
 
 

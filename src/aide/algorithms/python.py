@@ -5,8 +5,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from aide._core.algorithm import Label, describe, log_z_of
+from aide._core.algorithm import InferenceAlgorithm, Label, describe, log_z_of
 from aide._core.distribution import Distribution
+from aide._core.types import Value
 from aide._core.versions import Version, budget_version, small_versions, started_version
 
 
@@ -25,7 +26,9 @@ class PythonAlgorithm:
         label: A name for tables.
     """
 
-    def __init__(self, algorithm: Any, *, log_z: float | None = None, label: str = ""):
+    def __init__(
+        self, algorithm: InferenceAlgorithm, *, log_z: float | None = None, label: str = ""
+    ):
         for method in ("simulate", "regenerate"):
             if not callable(getattr(algorithm, method, None)):
                 raise TypeError(
@@ -40,7 +43,7 @@ class PythonAlgorithm:
     def __repr__(self) -> str:
         return f"PythonAlgorithm({self.algorithm!r})"
 
-    def simulate(self, rng: np.random.Generator) -> tuple[Any, float]:
+    def simulate(self, rng: np.random.Generator) -> tuple[Value, float]:
         """Run the wrapped algorithm once; the value comes back as NumPy arrays."""
         result = self.algorithm.simulate(rng)
         if not isinstance(result, tuple) or len(result) != 2:
@@ -50,7 +53,7 @@ class PythonAlgorithm:
         value, log_xi = result
         return jax.tree.map(np.asarray, value), _scalar(self.label, "simulate", log_xi)
 
-    def regenerate(self, rng: np.random.Generator, value: Any) -> float:
+    def regenerate(self, rng: np.random.Generator, value: Value) -> float:
         """Run the wrapped algorithm's meta-inference once."""
         return _scalar(self.label, "regenerate", self.algorithm.regenerate(rng, value))
 
@@ -73,7 +76,7 @@ class PythonAlgorithm:
         inner = started_version(self.algorithm, start, label)
         return self._around(inner, label or f"{self.label}, other start")
 
-    def _around(self, inner: Any, label: str = "") -> "PythonAlgorithm":
+    def _around(self, inner: InferenceAlgorithm, label: str = "") -> "PythonAlgorithm":
         if inner is self.algorithm:
             return self
         return PythonAlgorithm(inner, log_z=self.log_z, label=label or self.label)

@@ -1,6 +1,6 @@
 """Rejection sampling: exact draws from a density known up to a constant."""
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from aide._core.algorithm import Draw, Label
-from aide._core.distribution import check_distribution, log_density_of, sample_from
+from aide._core.distribution import Distribution, check_distribution, log_density_of, sample_from
 from aide._core.numerics import as_log, as_parameter, log_ratio
-from aide._core.types import Key, LogDensity, LogProb, Value
+from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_finite, check_size, raise_if
 from aide._core.versions import AbstractAlgorithm
 
@@ -38,9 +38,9 @@ class RejectionSampler(AbstractAlgorithm):
 
     determines_log_xi: ClassVar[bool] = True
 
-    proposal: Any
+    proposal: Distribution
     log_joint: LogDensity
-    log_bound: Array = eqx.field(converter=as_parameter)
+    log_bound: Parameter = eqx.field(converter=as_parameter)
     max_tries: int = eqx.field(static=True, default=1_000_000)
     label: str = eqx.field(converter=Label, default="")
 

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from aide._core.distribution import check_distribution, log_density_of, sample_from
+from aide._core.distribution import Distribution, check_distribution, log_density_of, sample_from
 from aide._core.numerics import as_parameter, log_ratio
-from aide._core.types import Key, LogProb, Value
+from aide._core.types import Key, LogProb, Numbers, Parameter, Value
 
 
 class StateSpaceModel(eqx.Module):
@@ -27,10 +27,10 @@ class StateSpaceModel(eqx.Module):
         observations: The data, with a leading time axis.
     """
 
-    initial: Any
-    transition: Callable[[Value, Array], Any]
-    observation: Callable[[Value, Array], Any]
-    observations: Any = eqx.field(
+    initial: Distribution
+    transition: Callable[[Value, Any], Distribution]
+    observation: Callable[[Value, Any], Distribution]
+    observations: Value = eqx.field(
         converter=lambda tree: jax.tree.map(_as_data, tree, is_leaf=_is_list)
     )
 
@@ -48,7 +48,7 @@ class StateSpaceModel(eqx.Module):
         """T, the number of observations."""
         return jnp.shape(jax.tree.leaves(self.observations)[0])[0]
 
-    def log_likelihood(self, x: Value, y: Any, t: Any) -> LogProb:
+    def log_likelihood(self, x: Value, y: Value, t: Array | int) -> LogProb:
         r"""$\log p(y_t \mid x_t)$."""
         return log_density_of(self.observation(x, t), y)
 
@@ -59,7 +59,7 @@ class StateSpaceModel(eqx.Module):
         before = jax.tree.map(lambda a: a[:-1], path)
         after = jax.tree.map(lambda a: a[1:], path)
 
-        def log_transition(x: Value, y: Value, t: Array) -> LogProb:
+        def log_transition(x: Value, y: Value, t: Array | int) -> LogProb:
             return log_density_of(self.transition(x, t), y)
 
         return (
@@ -77,8 +77,8 @@ class Proposal(eqx.Module):
         step: `step(x, y, t)`: distribution of $x_t$ given $x_{t-1}$ and $y_t$.
     """
 
-    initial: Callable[[Any], Any]
-    step: Callable[[Value, Any, Array], Any]
+    initial: Callable[[Value], Distribution]
+    step: Callable[[Value, Value, Any], Distribution]
 
 
 class FirstState(eqx.Module):
@@ -99,7 +99,7 @@ class FirstState(eqx.Module):
         log_prior = log_density_of(self.model.initial, x)
         return log_ratio(log_prior + log_w, log_density_of(self._distribution(), x))
 
-    def _distribution(self) -> Any:
+    def _distribution(self) -> Distribution:
         if self.proposal is None:
             return self.model.initial
         return self.proposal.initial(_at(self.model.observations, 0))
@@ -110,8 +110,8 @@ class Extend(eqx.Module):
 
     model: StateSpaceModel
     proposal: Proposal | None
-    y: Any
-    t: Any
+    y: Value
+    t: Array | int
 
     def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
         """Sample the next state and weigh it."""
@@ -126,13 +126,13 @@ class Extend(eqx.Module):
         log_transition = log_density_of(self.model.transition(x, self.t), after)
         return log_ratio(log_transition + log_w, log_density_of(self._distribution(x), after))
 
-    def _distribution(self, x: Value) -> Any:
+    def _distribution(self, x: Value) -> Distribution:
         if self.proposal is None:
             return self.model.transition(x, self.t)
         return self.proposal.step(x, self.y, self.t)
 
 
-def _as_data(value: Any) -> Any:
+def _as_data(value: Numbers) -> Parameter:
     """Keep integer data (symbols, counts) as integers; store real data in double precision."""
     if isinstance(value, jax.Array):
         return value
@@ -140,10 +140,10 @@ def _as_data(value: Any) -> Any:
     return array if array.dtype.kind in "iub" else as_parameter(array)
 
 
-def _at(tree: Any, index: int) -> Any:
+def _at(tree: Value, index: int) -> Value:
     return jax.tree.map(lambda a: jnp.asarray(a)[index], tree)
 
 
-def _is_list(tree: Any) -> bool:
+def _is_list(tree: object) -> bool:
     """A plain list of numbers is data, not a pytree of scalars."""
     return isinstance(tree, list) and all(isinstance(item, int | float) for item in tree)

@@ -7,7 +7,13 @@ import equinox as eqx
 import jax
 
 from aide._core.algorithm import Draw, Label, log_z_of
-from aide._core.distribution import LogDensityOf, SampleFrom, check_distribution, in_full_precision
+from aide._core.distribution import (
+    Distribution,
+    LogDensityOf,
+    SampleFrom,
+    check_distribution,
+    in_full_precision,
+)
 from aide._core.numerics import as_log
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.versions import AbstractAlgorithm
@@ -45,7 +51,7 @@ class Tractable(AbstractAlgorithm):
         return as_log(self.log_density(value))
 
     @staticmethod
-    def of(distribution: Any, label: str = "") -> "Tractable":
+    def of(distribution: Distribution, label: str = "") -> "Tractable":
         """A `Tractable` from anything with `sample(key)` and `log_prob(x)` (or `log_density(x)`).
 
         Distributions of NumPyro, flowjax and distrax qualify. A batch of distributions counts as
@@ -68,8 +74,8 @@ class Amortized(AbstractAlgorithm):
 
     determines_log_xi: ClassVar[bool] = True
 
-    encoder: Callable[[Any], Any]
-    observation: Any
+    encoder: Callable[[Any], Distribution]
+    observation: Value
     label: str = eqx.field(converter=Label, default="")
 
     @property
@@ -85,6 +91,6 @@ class Amortized(AbstractAlgorithm):
         """The approximation's log density; the key is not used."""
         return Tractable.of(self.encoder(self.observation)).regenerate(key, value)
 
-    def with_observation(self, observation: Any) -> "Amortized":
+    def with_observation(self, observation: Value) -> "Amortized":
         """The same approximation for another data set."""
         return Amortized(self.encoder, observation, self.label)

@@ -1,12 +1,9 @@
 """Starts that are wider than others."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import ArrayLike
 
 from aide._core.distribution import (
     Distribution,
@@ -16,7 +13,7 @@ from aide._core.distribution import (
     sample_from,
 )
 from aide._core.numerics import as_parameter
-from aide._core.types import Key, LogProb, Value
+from aide._core.types import Key, LogProb, Parameter, Value
 from aide._core.validate import check_positive
 
 NUM_CENTRE = 1000
@@ -33,7 +30,7 @@ class Widened(eqx.Module):
 
     distribution: Distribution
     centre: Value
-    factor: ArrayLike = eqx.field(converter=as_parameter)
+    factor: Parameter = eqx.field(converter=as_parameter)
 
     def sample(self, key: Key) -> Value:
         """Draw and stretch."""
@@ -47,7 +44,7 @@ class Widened(eqx.Module):
         return log_density_of(self.distribution, back) - size * jnp.log(self.factor)
 
 
-def can_be_widened(key: Key, thing: Any) -> bool:
+def can_be_widened(key: Key, thing: object) -> bool:
     """Whether it is a distribution of real values."""
     if not is_distribution(thing):
         return False

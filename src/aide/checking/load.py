@@ -5,16 +5,20 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TypeVar
 
+from aide._core.algorithm import InferenceAlgorithm
 from aide.draws.outputs import check_algorithm
+
+Loaded = TypeVar("Loaded")
 
 
 class BadTarget(Exception):
     """The file, or the name in it, cannot be used; the message is one line."""
 
 
-def load_target(target: str) -> Any:
+def load_target(target: str) -> InferenceAlgorithm:
     """Import the file and return the named algorithm; a function is called to make one."""
     path, separator, name = target.rpartition(":")
     if not separator or not path or not name:
@@ -38,7 +42,7 @@ def load_target(target: str) -> Any:
     return found
 
 
-def _import_file(file: Path) -> Any:
+def _import_file(file: Path) -> ModuleType:
     """Import a file, as a module of its package if it is in one.
 
     Its folder stays on the path: functions of the file may import their neighbours later.
@@ -61,7 +65,7 @@ def _import_file(file: Path) -> Any:
     return module
 
 
-def _run(doing: str, what: str, code: Callable[[], Any]) -> Any:
+def _run(doing: str, what: str, code: Callable[[], Loaded]) -> Loaded:
     """Run the user's code; whatever ends it, `sys.exit` too, is bad input."""
     try:
         return code()

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from aide._core.algorithm import InferenceAlgorithm
 from aide.algorithms.importance import sir
 from aide.algorithms.tractable import Tractable
 from aide.estimation.summary import Estimate
@@ -46,7 +47,7 @@ class Bimodal(eqx.Module):
             at = [Normal(mean, np.sqrt(100.01)).log_prob(0.0) for mean in (-1.0, 1.0)]
             return float(jax.nn.logsumexp(jnp.stack(at), b=np.array([0.7, 0.3])))
 
-    def algorithm(self, proposal: str, num_particles: int) -> Any:
+    def algorithm(self, proposal: str, num_particles: int) -> InferenceAlgorithm:
         """Importance sampling with resampling."""
         name = f"SIR, {proposal} proposal, {num_particles} particles"
         start = Tractable.of(Normal(*PROPOSALS[proposal]))
@@ -114,7 +115,7 @@ def _plot_densities(axis: Any, model: Bimodal, seed: int) -> None:
             algorithm = model.algorithm(proposal, count)
             keys = jax.random.split(jax.random.key(seed), 2000)
             values = np.asarray(
-                jax.jit(jax.vmap(lambda key, a=algorithm: a.simulate(key).value))(keys)
+                jax.jit(jax.vmap(lambda key, a=algorithm: a.simulate(key)[0]))(keys)
             )
             density = gaussian_kde(values, bw_method=0.05)(grid)
             axis.plot(grid, density, color=colour, alpha=alpha, label=f"{proposal}, {count}")

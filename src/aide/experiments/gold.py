@@ -1,10 +1,10 @@
 """Measuring several targets against one gold standard whose runs are made once."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 
+from aide._core.algorithm import InferenceAlgorithm
 from aide._core.roles import TARGET
 from aide.draws.draw import draw
 from aide.draws.draws import Draws
@@ -14,12 +14,12 @@ from aide.estimation.summary import Estimate
 class GoldStandard:
     """A gold standard, its runs, and the numbers of runs all targets share."""
 
-    def __init__(self, algorithm: Any, seed: int, num_runs: int):
+    def __init__(self, algorithm: InferenceAlgorithm, seed: int, num_runs: int):
         self.algorithm, self.num_runs = algorithm, num_runs
         self.key = jax.random.key(seed)
         self._draws: Draws | None = None
 
-    def measure(self, target: Any, num_meta: int = 1) -> Draws:
+    def measure(self, target: InferenceAlgorithm, num_meta: int = 1) -> Draws:
         """Runs of the target and scores of both, with outputs."""
         draws = draw(
             self.key,

@@ -41,7 +41,7 @@ class OnEntry(AbstractCompound):
         kernel: The kernel for that entry.
     """
 
-    name: Any = eqx.field(static=True)
+    name: str | int = eqx.field(static=True)
     kernel: AnyKernel
 
     def __check_init__(self) -> None:

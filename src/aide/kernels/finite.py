@@ -1,14 +1,12 @@
 """Metropolis kernels on discrete states, with finitely many proposals."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from aide._core.types import Key, LogDensity, Value
+from aide._core.types import Key, LogDensity, LogProb, Value
 from aide.kernels.kernel import AbstractInvariantKernel
 from aide.kernels.metropolis import AbstractMetropolis
 from aide.kernels.retrace import NO_RECORD, Recorded, Retraced
@@ -28,7 +26,7 @@ class FiniteNoise(AbstractInvariantKernel):
     """
 
     kernel: AbstractMetropolis
-    noises: Any = eqx.field(converter=lambda tree: jax.tree.map(np.asarray, tree))
+    noises: Value = eqx.field(converter=lambda tree: jax.tree.map(np.asarray, tree))
 
     def __check_init__(self) -> None:
         lengths = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(self.noises)}
@@ -63,7 +61,7 @@ class FiniteNoise(AbstractInvariantKernel):
         return ()
 
     def retrace(
-        self, log_density: LogDensity, y: Value, log_density_y: Any, noise: Value
+        self, log_density: LogDensity, y: Value, log_density_y: LogProb, noise: Value
     ) -> Retraced:
         r"""Undo a step for every $v_i$, rejected and accepted."""
         undo = lambda v: self.kernel.retrace(log_density, y, log_density_y, v)

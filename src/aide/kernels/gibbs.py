@@ -1,15 +1,14 @@
 """Gibbs updates: one block from its conditional; discrete variables site by site."""
 
 from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, ArrayLike, Int
 
-from aide._core.distribution import log_density_of, sample_from
+from aide._core.distribution import Distribution, log_density_of, sample_from
 from aide._core.numerics import as_log
 from aide._core.random import derive_keys
 from aide._core.search import draw_index
@@ -34,8 +33,8 @@ class GibbsBlock(AbstractMetropolis):
             must not look at the block itself.
     """
 
-    name: Any = eqx.field(static=True)
-    conditional: Callable[[Value], Any]
+    name: str | int = eqx.field(static=True)
+    conditional: Callable[[Value], Distribution]
 
     def noise(self, key: Key, x: Value) -> Value:
         r"""$v \sim p(\cdot \mid x_{-b})$."""
@@ -74,7 +73,7 @@ class GibbsSites(AbstractInvariantKernel):
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         """Update site after site. As in MH, a NaN density is entered and never left."""
 
-        def update(x: Array, inputs: Any) -> tuple[Array, None]:
+        def update(x: Array, inputs: tuple[Key, Array]) -> tuple[Array, None]:
             subkey, site = inputs
             return GibbsSite(site, self.num_values).step(subkey, log_density, x), None
 
@@ -103,7 +102,7 @@ class GibbsSite(AbstractInvariantKernel):
         num_values: $K$.
     """
 
-    site: Any
+    site: ArrayLike
     num_values: int = eqx.field(static=True)
 
     @property
@@ -131,7 +130,7 @@ class GibbsSite(AbstractInvariantKernel):
         return ()
 
     def retrace(
-        self, log_density: LogDensity, y: Value, log_density_y: Any, noise: Value
+        self, log_density: LogDensity, y: Value, log_density_y: LogProb, noise: Value
     ) -> Retraced:
         r"""Every value $b$ the site had: $k(y, b \mid x_b) = p(y_s \mid x_{-s})$ for all."""
         options, logits = self._options(log_density, y)

@@ -1,7 +1,7 @@
 r"""Gradient-based kernels: HMC, and MALA as HMC with one leapfrog step."""
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from aide._core.numerics import as_parameter
-from aide._core.types import Key, LogDensity, LogProb, Value
+from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_positive, check_scalar, check_size
 from aide.kernels.metropolis import (
     AbstractMetropolis,
@@ -39,7 +39,7 @@ class AbstractHamiltonian(AbstractMetropolis):
     by more than 1,000 nats, a proposal never accepted): there the step is rejected.
     """
 
-    step_size: eqx.AbstractVar[Array]
+    step_size: eqx.AbstractVar[Parameter]
 
     @property
     @abstractmethod
@@ -67,7 +67,7 @@ class AbstractHamiltonian(AbstractMetropolis):
             value = check_scalar("log_density", log_density(unravel(flat)))
             return jnp.asarray(value, flat.dtype)
 
-        def leapfrog(carry: _Carry, _: Any) -> tuple[_Carry, None]:
+        def leapfrog(carry: _Carry, _: None) -> tuple[_Carry, None]:
             middle = carry.momentum + 0.5 * self.step_size * carry.slope
             ahead = carry.position + self.step_size * middle
             # What a step too long does before it overflows; energies here are known numbers.
@@ -111,7 +111,7 @@ class Hmc(AbstractHamiltonian):
         num_leapfrog: Leapfrog steps per transition.
     """
 
-    step_size: Array = eqx.field(converter=as_parameter)
+    step_size: Parameter = eqx.field(converter=as_parameter)
     num_leapfrog: int = eqx.field(static=True)
 
     def __check_init__(self) -> None:
@@ -131,7 +131,7 @@ class Mala(AbstractHamiltonian):
         step_size: $h$; one leapfrog step of that size is the same transition.
     """
 
-    step_size: Array = eqx.field(converter=as_parameter)
+    step_size: Parameter = eqx.field(converter=as_parameter)
 
     def __check_init__(self) -> None:
         check_positive("step_size", self.step_size)

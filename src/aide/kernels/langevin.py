@@ -1,7 +1,7 @@
 r"""Unadjusted Langevin: no accept step, so it never reaches the posterior."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -12,7 +12,7 @@ from jaxtyping import Array
 from aide._core.normal import standard_normal
 from aide._core.numerics import as_log, as_parameter
 from aide._core.random import derive_keys
-from aide._core.types import Key, LogDensity, Value
+from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_positive, check_scalar, check_size
 from aide.kernels.kernel import AbstractKernel
 from aide.kernels.metropolis import log_standard_normal, ravel_reals
@@ -29,7 +29,7 @@ class AbstractLangevin(AbstractKernel):
     """
 
     num_branches: ClassVar[int] = 1
-    step_size: eqx.AbstractVar[Array]
+    step_size: eqx.AbstractVar[Parameter]
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         """One step with a drift drawn at random; `log_density` is not left invariant."""
@@ -54,10 +54,10 @@ class AbstractLangevin(AbstractKernel):
     def reverse_noise_from(self, z: Value, log_density: LogDensity, y: Value) -> Value:
         r"""$\frac h2 \nabla\log\gamma(y) + z$, with the normals $z$ given."""
         flat, unravel = ravel_pytree(z)
-        return unravel(0.5 * self.step_size * _gradient(log_density, y) + flat)
+        return unravel(jnp.asarray(0.5 * self.step_size * _gradient(log_density, y) + flat))
 
     def retrace(
-        self, log_density: LogDensity, y: Value, log_density_y: Any, noise: Value
+        self, log_density: LogDensity, y: Value, log_density_y: LogProb, noise: Value
     ) -> Retraced:
         """Undo a step: $x = y + h v$. Densities are in units of $v$, so that $h$ cancels."""
         flat, unravel = ravel_reals(y)
@@ -82,7 +82,7 @@ class Ula(AbstractLangevin):
         step_size: $h$: a number, or numbers that broadcast against the flattened state.
     """
 
-    step_size: Array = eqx.field(converter=as_parameter)
+    step_size: Parameter = eqx.field(converter=as_parameter)
 
     def __check_init__(self) -> None:
         check_positive("step_size", self.step_size)
@@ -98,8 +98,8 @@ class Sgld(AbstractLangevin):
         num_batches: Mini-batches `i` = 0, 1, …, one of which is drawn uniformly at every step.
     """
 
-    step_size: Array = eqx.field(converter=as_parameter)
-    gradient: Callable[[Any, Value], Value]
+    step_size: Parameter = eqx.field(converter=as_parameter)
+    gradient: Callable[[Array, Value], Value]
     num_batches: int = eqx.field(static=True)
 
     def __check_init__(self) -> None:

@@ -9,19 +9,20 @@ which $\varphi(y, v') = (x, v)$; a rejected one leaves $(v, 0)$.
 
 import math
 from abc import abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array
+from jaxtyping import Array, ArrayLike
 
-from aide._core.distribution import check_distribution, log_density_of, sample_from
+from aide._core.distribution import Distribution, check_distribution, log_density_of, sample_from
 from aide._core.normal import standard_normal
 from aide._core.numerics import as_log, as_parameter
 from aide._core.random import derive_keys, standard_uniform
-from aide._core.types import Key, LogDensity, LogProb, Value
+from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_positive, check_scalar
 from aide.kernels.kernel import AbstractInvariantKernel
 from aide.kernels.retrace import Recorded, Retraced
@@ -76,7 +77,7 @@ class AbstractMetropolis(AbstractInvariantKernel):
         return self.noise(key, y)
 
     def retrace(
-        self, log_density: LogDensity, y: Value, log_density_y: Any, noise: Value
+        self, log_density: LogDensity, y: Value, log_density_y: LogProb, noise: Value
     ) -> Retraced:
         r"""Undo a step for both branches: stay at $y$, or go to $x$.
 
@@ -116,7 +117,7 @@ class RandomWalk(AbstractMetropolis):
         scale: $s$: a number, or numbers that broadcast against the flattened state.
     """
 
-    scale: Array = eqx.field(converter=as_parameter)
+    scale: Parameter = eqx.field(converter=as_parameter)
 
     def __check_init__(self) -> None:
         check_positive("scale", self.scale)
@@ -148,7 +149,7 @@ class Independence(AbstractMetropolis):
             the posterior.
     """
 
-    proposal: Any
+    proposal: Distribution
 
     def __check_init__(self) -> None:
         check_distribution("proposal", self.proposal)
@@ -166,7 +167,7 @@ class Independence(AbstractMetropolis):
         return jax.tree.map(like, v, x), x
 
 
-def ravel_reals(x: Value) -> tuple[Array, Any]:
+def ravel_reals(x: Value) -> tuple[Array, Callable[[Array], Value]]:
     """A real-valued state as a vector, and the way back; an error if any part is not real.
 
     `ravel_pytree` promotes integers to reals and truncates them on the way back: a kernel would
@@ -184,7 +185,7 @@ def ravel_reals(x: Value) -> tuple[Array, Any]:
     return ravel_pytree(x)
 
 
-def like(new: Any, old: Any) -> Array:
+def like(new: ArrayLike, old: ArrayLike) -> Array:
     """A proposed value in the precision of the one it replaces; of another kind is an error."""
     new, dtype = jnp.asarray(new), jnp.result_type(old)
     kinds = [jnp.issubdtype(kind, jnp.floating) for kind in (new.dtype, dtype)]
@@ -208,7 +209,7 @@ def log_standard_normal(v: Value) -> LogProb:
     return -0.5 * jnp.sum(flat**2) - 0.5 * flat.size * math.log(2 * math.pi)
 
 
-def _select(condition: Any, one: Value, other: Value) -> Value:
+def _select(condition: Array, one: Value, other: Value) -> Value:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Array, Float, Int
 
-from aide._core.types import Key, LogDensity, Value
+from aide._core.types import Key, LogDensity, LogProb, Value
 from aide.kernels.kernel import check_instance
 
 NO_RECORD = -1
@@ -50,7 +50,7 @@ class Retraceable(Protocol):
     `reverse_noise_from(z, log_density, y)`, which is handed them: draws in batches are faster.
     """
 
-    num_branches: Any
+    num_branches: Any  # a property or a class variable
 
     def record(self, key: Key, log_density: LogDensity, x: Value) -> Recorded:
         """Make a step and keep its record."""
@@ -61,7 +61,7 @@ class Retraceable(Protocol):
         ...
 
     def retrace(
-        self, log_density: LogDensity, y: Value, log_density_y: Any, noise: Value
+        self, log_density: LogDensity, y: Value, log_density_y: LogProb, noise: Value
     ) -> Retraced:
         """Undo a step for every branch; `log_density_y` is the log density at `y`."""
         ...

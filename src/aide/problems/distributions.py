@@ -1,30 +1,29 @@
 """The two distributions the built-in problems need, as pytrees with `sample` and `log_prob`."""
 
 import math
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from aide._core.normal import standard_normal
 from aide._core.numerics import as_parameter
 from aide._core.search import draw_index
-from aide._core.types import Key, LogProb
+from aide._core.types import Key, LogProb, Parameter
 
 
 class Normal(eqx.Module):
     """Independent normals; the log density is summed over all components."""
 
-    mean: Any = eqx.field(converter=as_parameter)
-    std: Any = eqx.field(converter=as_parameter)
+    mean: Parameter = eqx.field(converter=as_parameter)
+    std: Parameter = eqx.field(converter=as_parameter)
 
     def sample(self, key: Key) -> Array:
         """Draw one value."""
         shape = jnp.broadcast_shapes(jnp.shape(self.mean), jnp.shape(self.std))
-        return self.mean + self.std * standard_normal(key, shape)
+        return jnp.asarray(self.mean + self.std * standard_normal(key, shape))
 
-    def log_prob(self, x: Any) -> LogProb:
+    def log_prob(self, x: ArrayLike) -> LogProb:
         """Normalised log density."""
         z = (x - self.mean) / self.std
         return jnp.sum(-0.5 * z * z - jnp.log(self.std) - 0.5 * math.log(2 * math.pi))
@@ -41,7 +40,7 @@ class Categorical(eqx.Module):
         """Draw one value, from one uniform."""
         return draw_index(key, self.weights)
 
-    def log_prob(self, x: Any) -> LogProb:
+    def log_prob(self, x: Array) -> LogProb:
         r"""Log probability; $-\infty$ outside the range."""
         num = self.weights.shape[0]
         inside = (x >= 0) & (x < num)

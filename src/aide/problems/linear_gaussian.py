@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from aide._core.numerics import as_parameter
 from aide._core.types import Key, LogProb
@@ -116,6 +116,6 @@ def nile() -> LocalLevelModel:
     )
 
 
-def _combine(mean: Any, std: Any, y: Any, noise_std: Any) -> Normal:
+def _combine(mean: ArrayLike, std: ArrayLike, y: Array, noise_std: ArrayLike) -> Normal:
     gain = std**2 / (std**2 + noise_std**2)
     return Normal(mean + gain * (y - mean), jnp.sqrt(1 - gain) * std)

@@ -15,7 +15,7 @@ from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_size
 from aide._core.versions import KernelUse, ask
-from aide.kernels.kernel import InvariantKernel, reversal_of
+from aide.kernels.kernel import AnyKernel, InvariantKernel, reversal_of
 from aide.smc.move import AbstractMove, WeightedMove
 
 
@@ -24,7 +24,7 @@ class KernelMove(WeightedMove, Protocol):
     r"""A kernel that leaves `log_density` invariant, then a weight that depends on $y$ alone."""
 
     @property
-    def kernel(self) -> Any:
+    def kernel(self) -> AnyKernel:
         """The kernel."""
         ...
 

@@ -1,7 +1,7 @@
 """When to resample: at every step, never, or when the effective sample size falls."""
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from aide._core.numerics import as_parameter, scaled_exp
-from aide._core.types import Key
+from aide._core.types import Key, Parameter
 from aide.smc.resampling import AbstractScheme, Multinomial, as_scheme
 
 
@@ -82,7 +82,7 @@ class EssBelow(AbstractResampler):
         scheme: As in `EveryStep`.
     """
 
-    fraction: Float[Array, ""] = eqx.field(converter=as_parameter, default=0.5)
+    fraction: Parameter = eqx.field(converter=as_parameter, default=0.5)
     scheme: AbstractScheme = eqx.field(converter=as_scheme, default=Multinomial())
 
     def __check_init__(self) -> None:
@@ -111,7 +111,7 @@ class EssBelow(AbstractResampler):
         )
 
 
-def as_resampler(resampler: Any) -> AbstractResampler:
+def as_resampler(resampler: object) -> AbstractResampler:
     """A resampler; a scheme, or the name of one, means at every step; else an error."""
     if isinstance(resampler, AbstractResampler):
         return resampler

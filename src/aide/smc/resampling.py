@@ -10,7 +10,6 @@ Checked by enumeration in `tests/smc/test_resampling.py` and `tests/smc/test_enu
 """
 
 from abc import abstractmethod
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -116,7 +115,7 @@ SCHEMES: dict[str, type[AbstractScheme]] = {
 }
 
 
-def as_scheme(scheme: Any) -> AbstractScheme:
+def as_scheme(scheme: object) -> AbstractScheme:
     """A scheme, or one of the four by name; anything else is an error."""
     if isinstance(scheme, str) and scheme in SCHEMES:
         return SCHEMES[scheme]()

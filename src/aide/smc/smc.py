@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import ArrayLike
 
 from aide._core.algorithm import Draw, Label, describe
 from aide._core.distribution import (
@@ -214,7 +215,7 @@ class Smc(AbstractAlgorithm):
         return Shortened(replace(self, moves=moves), f", {most} steps")
 
 
-def choose_output(key: Key, population: Population) -> Any:
+def choose_output(key: Key, population: Population) -> ArrayLike:
     """Index of one particle, drawn by weight."""
     if population.log_weights.shape[0] == 1:
         return 0
@@ -222,7 +223,7 @@ def choose_output(key: Key, population: Population) -> Any:
     return draw_index(key, weights)
 
 
-def log_xi_of(log_joint: Any, population: Population) -> LogProb:
+def log_xi_of(log_joint: ArrayLike, population: Population) -> LogProb:
     r"""$\log\gamma_T(x) - \log\hat p$; $-\infty$ where the retained path is impossible."""
     log_evidence = total_log_evidence(population)
     log_evidence = jnp.where(log_evidence == jnp.inf, jnp.nan, log_evidence)

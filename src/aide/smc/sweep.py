@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, ArrayLike, Float, Int
 
 from aide._core.numerics import as_log, log_mean_exp
 from aide._core.random import derive, derive_keys
-from aide._core.types import Key, Value
+from aide._core.types import Key, LogProb, Value
 from aide.smc.move import ForwardMove, WeightedMove
 from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler
@@ -33,18 +33,22 @@ class Population(NamedTuple):
     log_weights: Float[Array, " num"]
     log_evidence: Float[Array, ""]
     retained: Int[Array, ""] | None
-    possible: Any
+    possible: ArrayLike
 
 
 class Retained(NamedTuple):
     """The retained state after a move, and the move's log weight (stacked for `Steps`)."""
 
     value: Value
-    log_weight: Any
+    log_weight: LogProb
 
 
 def start(
-    key: Key, sample: Any, log_weight: Any, num_particles: int, retained: Value | None
+    key: Key,
+    sample: Callable[[Key], Value],
+    log_weight: Callable[[Value], LogProb],
+    num_particles: int,
+    retained: Value | None,
 ) -> Population:
     r"""Draw $x^i \sim k_1$, weigh them by `log_weight`; put the retained one in a random slot."""
     key_slot, key_particles = derive_keys(key, 2)
@@ -145,7 +149,7 @@ def total_log_evidence(population: Population) -> Float[Array, ""]:
     return population.log_evidence + log_mean_exp(population.log_weights)
 
 
-def shape_of(sample: Any, key: Key) -> Value:
+def shape_of(sample: Callable[[Key], Value], key: Key) -> Value:
     """Shapes and dtypes of a draw.
 
     `jax.eval_shape` looks its function up by equality, which distributions may define for their own
@@ -159,13 +163,13 @@ def _alone(retained: Value, like: Value) -> Value:
     return jax.tree.map(lambda a, b: jnp.asarray(a).astype(b.dtype)[None], retained, like)
 
 
-def _keep(log_weights: Array, slot: Int[Array, ""], own: Any) -> tuple[Array, Array]:
+def _keep(log_weights: Array, slot: Int[Array, ""], own: ArrayLike) -> tuple[Array, Array]:
     """Set the retained weight; say whether it is possible. An infinite one counts as 0."""
     own = jnp.where(own == jnp.inf, -jnp.inf, own)
     return place(log_weights, slot, own), own != -jnp.inf
 
 
-def place(stack: Any, slot: Int[Array, ""], value: Any) -> Any:
+def place(stack: Value, slot: Int[Array, ""], value: Value) -> Value:
     """Overwrite one slot; a select fuses where a scatter would not."""
 
     def overwrite(array: Array, new: Array) -> Array:
@@ -176,7 +180,7 @@ def place(stack: Any, slot: Int[Array, ""], value: Any) -> Any:
     return jax.tree.map(overwrite, stack, value)
 
 
-def _same_types(after: Any, before: Any) -> Any:
+def _same_types(after: Value, before: Value) -> Value:
     """Keep dtypes through a scan; a change of structure or shape is an error with a hint."""
     if jax.tree.structure(after) != jax.tree.structure(before) or any(
         jnp.shape(a) != jnp.shape(b)

@@ -5,11 +5,11 @@ Carlo*.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+from jaxtyping import ArrayLike
 
-from aide._core.algorithm import describe, log_z_of
+from aide._core.algorithm import InferenceAlgorithm, describe, log_z_of
 from aide._core.random import as_key
 from aide._core.types import Key, Value
 from aide._core.validate import check_size
@@ -20,10 +20,10 @@ from aide.running.map_runs import in_double
 
 
 def audit_simulated(
-    key: Any,
-    sample_joint: Callable[[Key], tuple[Value, Any]],
-    log_joint: Callable[[Value, Any], Any],
-    algorithm_for: Callable[[Any], Any],
+    key: Key,
+    sample_joint: Callable[[Key], tuple[Value, Value]],
+    log_joint: Callable[[Value, Value], ArrayLike],
+    algorithm_for: Callable[[Value], InferenceAlgorithm],
     *,
     num_datasets: int = 500,
     num_meta: int = 1,

@@ -1,11 +1,10 @@
 """Bounded functions of outputs, without symmetries, to look at them from several sides."""
 
-from typing import Any
-
 import jax
 import numpy as np
 
 from aide._core.lazy import special
+from aide._core.types import Value
 
 NUM_FEATURES = 3
 
@@ -13,7 +12,7 @@ NUM_FEATURES = 3
 class Features:
     """Sigmoids of projections of the standardised output, and of its distance from the centre."""
 
-    def __init__(self, values: Any):
+    def __init__(self, values: Value):
         flat = flatten(values)
         self.mean, spread = flat.mean(axis=0), flat.std(axis=0)
         self.scale = np.where(spread > 0, spread, 1.0)
@@ -22,7 +21,7 @@ class Features:
         self.directions /= np.linalg.norm(self.directions, axis=0)
         self.shifts = rng.normal(size=NUM_FEATURES) / 2
 
-    def __call__(self, values: Any) -> np.ndarray:
+    def __call__(self, values: Value) -> np.ndarray:
         """One row per output, one column per feature, between 0 and 1."""
         standard = (flatten(values) - self.mean) / self.scale
         projections = 2.0 * (standard @ self.directions + self.shifts)
@@ -30,7 +29,7 @@ class Features:
         return special.expit(np.concatenate([projections, distance], axis=1))
 
 
-def flatten(values: Any) -> np.ndarray:
+def flatten(values: Value) -> np.ndarray:
     """Stacked outputs as rows of numbers; infinite ones are cut to the largest float."""
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(values)]
     rows = np.concatenate([a.reshape(len(a), -1).astype(np.float64) for a in leaves], axis=1)

@@ -1,12 +1,14 @@
 r"""Law 6 on the runs of `aide.check`: outputs of one version, hidden among moved copies."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from aide._core.algorithm import InferenceAlgorithm
 from aide._core.roles import TARGET
+from aide._core.types import Key, Value
 from aide.checking.algorithm.evidence import Evidence
 from aide.checking.algorithm.moved import moved_evidence
 from aide.checking.algorithm.region import MOST_REPEATED, Layout, repeated
@@ -42,10 +44,10 @@ class _NoNumber(Exception):
 
 
 def moved_law(
-    key: Any,
-    algorithm: Any,
-    pilot: Any,
-    values: Any,
+    key: Key,
+    algorithm: InferenceAlgorithm,
+    pilot: Value,
+    values: Value,
     own: Float[np.ndarray, " n"],
     chunk_size: int,
     variant: str,
@@ -106,7 +108,7 @@ def _chosen(numbers: Numbers, num: int) -> Int[np.ndarray, " m"]:
     return np.sort(np.unique(numbers.rows, axis=0, return_index=True)[1])[:num]
 
 
-def _numbers(pilot: Any, values: Any) -> Numbers:
+def _numbers(pilot: Value, values: Value) -> Numbers:
     """All numbers of outputs, leaf by leaf; `pilot` decides what kind they are."""
     rows, is_integer, is_fixed = [], [], []
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(pilot)]
@@ -144,7 +146,7 @@ def _why_not(known: Numbers, numbers: Numbers) -> str:
     return ""
 
 
-def _join(like: Any, rows: Float[np.ndarray, "m d"]) -> Any:
+def _join(like: Value, rows: Float[np.ndarray, "m d"]) -> Value:
     """Rows of numbers as stacked outputs of the structure, shapes and types of `like`."""
     leaves, tree = jax.tree.flatten(like)
     sizes = [_flat(leaf).shape[1] for leaf in leaves]

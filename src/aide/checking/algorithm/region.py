@@ -6,12 +6,12 @@ configuration. Being bounded and compactly supported, it keeps the ratios of bot
 """
 
 import math
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import PyTreeDef
 from jaxtyping import Array, Float
 
 from aide._core.normal import standard_normal
@@ -39,23 +39,23 @@ MIN_MASS = 0.02
 class Layout(eqx.Module):
     """How to take an output apart into continuous and discrete numbers, and put it together."""
 
-    tree: Any = eqx.field(static=True)
+    tree: PyTreeDef = eqx.field(static=True)
     leaves: tuple[tuple[tuple[int, ...], str, bool], ...] = eqx.field(static=True)
     """Shape, dtype and whether it is continuous, of every leaf."""
 
     @staticmethod
-    def of(values: Any) -> "Layout":
+    def of(values: Value) -> "Layout":
         """The layout of stacked outputs: floating-point leaves of many values are continuous."""
         leaves, tree = jax.tree.flatten(values)
         kinds = [a.dtype.kind == "f" and np.unique(a).size > FEW_VALUES * len(a) for a in leaves]
         facts = zip(leaves, kinds, strict=True)
         return Layout(tree, tuple((a.shape[1:], str(a.dtype), kind) for a, kind in facts))
 
-    def real_numbers(self, values: Any) -> np.ndarray:
+    def real_numbers(self, values: Value) -> np.ndarray:
         """The continuous numbers of stacked outputs, one row each."""
         return self.split_all(values)[0]
 
-    def split_all(self, values: Any) -> tuple[np.ndarray, np.ndarray]:
+    def split_all(self, values: Value) -> tuple[np.ndarray, np.ndarray]:
         """The continuous and the discrete numbers of stacked outputs, one row each."""
         rows = [np.asarray(leaf) for leaf in jax.tree.leaves(values)]
         parts: dict[bool, list[np.ndarray]] = {True: [], False: []}
@@ -103,7 +103,7 @@ class Region(eqx.Module):
         """A name for progress bars."""
         return "region of typical outputs"
 
-    def simulate(self, key: Key) -> Any:
+    def simulate(self, key: Key) -> tuple[Value, LogProb]:
         """Sample an output and its log density."""
         x = self.sample(key)
         return x, self.log_density(x)
@@ -142,7 +142,7 @@ def repeated(real: np.ndarray) -> np.ndarray:
     return found
 
 
-def fit_region(values: Any) -> Region | str:
+def fit_region(values: Value) -> Region | str:
     """Fit to pilot outputs (stacked), or say in words why that cannot be done."""
     values = jax.tree.map(np.asarray, values)
     layout = Layout.of(values)

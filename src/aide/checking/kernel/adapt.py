@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import equinox as eqx
 import jax
@@ -10,11 +10,21 @@ import jax
 from aide._core.types import Key, LogDensity, Value
 from aide.kernels.kernel import AbstractKernel, lacks_reversal
 
+Transition = Callable[..., Value]
+"""A transition by hand: `step(key, x)` or `step(key, log_density, x)`."""
+
+
+class StateAlgorithm(Protocol):
+    """A sampler with a state of its own, as in BlackJAX."""
+
+    init: Callable[..., Any]
+    step: Callable[..., Any]
+
 
 class FunctionKernel(eqx.Module):
     """A hand-written transition: `step(key, x)` or `step(key, log_density, x)`."""
 
-    function: Callable[..., Any]
+    function: Transition
     takes_density: bool = eqx.field(static=True)
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
@@ -28,7 +38,7 @@ class StateKernel(eqx.Module):
     Each step starts from a fresh state: what else the state holds (a momentum) is initialised.
     """
 
-    algorithm: Any
+    algorithm: StateAlgorithm
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         """Initialise, step, return the new position."""

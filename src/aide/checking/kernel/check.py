@@ -7,33 +7,39 @@ $\pi$ is needed up to a constant only.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 import jax
 import numpy as np
 
-from aide._core.distribution import check_distribution
+from aide._core.distribution import Distribution, check_distribution
 from aide._core.random import as_key
-from aide._core.types import LogDensity
+from aide._core.types import Key, LogDensity
 from aide._core.validate import check_count
-from aide.checking.kernel.adapt import as_kernel, claimed_reversal, kernel_name
+from aide.checking.kernel.adapt import (
+    StateAlgorithm,
+    Transition,
+    as_kernel,
+    claimed_reversal,
+    kernel_name,
+)
 from aide.checking.kernel.functions import Functions
 from aide.checking.kernel.invariance import InvarianceJudge
 from aide.checking.kernel.laws import LawTest, ReversalJudge, reversal_terms
 from aide.checking.kernel.result import KernelCheck
 from aide.checking.kernel.runs import Runs, Trial, TrialRuns
 from aide.checking.kernel.start import Start, Weights
+from aide.kernels.kernel import AnyKernel
 
 MIN_RUNS, MOST_PILOTS = 1000, 20_000
 
 
 def check_kernel(
-    key: Any,
-    kernel: Any,
+    key: Key,
+    kernel: AnyKernel | Transition | StateAlgorithm,
     log_density: LogDensity,
-    start: Any,
+    start: Distribution,
     *,
-    reversal: Any = None,
+    reversal: AnyKernel | Transition | StateAlgorithm | bool | None = None,
     num_runs: int = 100_000,
     false_alarm: float = 1e-4,
 ) -> KernelCheck:
@@ -137,7 +143,7 @@ def _log_bound(pilot: Runs, num: int) -> float:
         bound /= 2
 
 
-def _generator(key: Any) -> np.random.Generator:
+def _generator(key: Key) -> np.random.Generator:
     return np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
 
 

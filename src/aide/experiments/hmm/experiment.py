@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from aide._core.algorithm import InferenceAlgorithm
 from aide.algorithms.particle_filter import ParticleFilter
 from aide.experiments.figures import new_figure, plot_curve, select
 from aide.experiments.gold import GoldStandard, estimates_for
@@ -105,10 +106,12 @@ def _plot_panel(axis: Any, rows: list[Row], title: str) -> None:
     axis.set(xscale="log", xlabel="particles", ylabel="AIDE estimate (nats)", title=title)
 
 
-def _marginals(algorithm: Any, seed: int, num_states: int, num_runs: int = 400) -> np.ndarray:
+def _marginals(
+    algorithm: InferenceAlgorithm, seed: int, num_states: int, num_runs: int = 400
+) -> np.ndarray:
     keys = jax.random.split(jax.random.key(seed), num_runs)
     with jax.enable_x64(True):
-        paths = np.asarray(jax.lax.map(lambda k: algorithm.simulate(k).value, keys, batch_size=16))
+        paths = np.asarray(jax.lax.map(lambda k: algorithm.simulate(k)[0], keys, batch_size=16))
     return np.stack([np.bincount(column, minlength=num_states) / num_runs for column in paths.T])
 
 

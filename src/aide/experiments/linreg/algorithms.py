@@ -2,15 +2,17 @@
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, ArrayLike
 
 from aide._core.random import derive_keys
+from aide._core.types import Key, LogDensity, LogProb, Value
 from aide.algorithms.mcmc import MarkovChain, mcmc
 from aide.algorithms.tractable import Tractable
 from aide.kernels.kernel import Repeat
@@ -51,7 +53,7 @@ class FirstData(eqx.Module):
         half = 0.5 * (num_data + 2) * math.log(2 * math.pi)
         self.constant = -0.5 * noise * float(y @ y) - scales - half
 
-    def __call__(self, line: Line) -> Any:
+    def __call__(self, line: Line) -> LogProb:
         """Evaluate it."""
         intercept, slope = line
         first, mixed, second = self.quadratic
@@ -78,7 +80,9 @@ def line_posterior(model: LinearRegression) -> Tractable:
     return Tractable(_AsLine(exact.sample), _OfLine(exact.log_density), label="exact posterior")
 
 
-def independent_lines(intercept: Any, slope: Any, std: Any, label: str) -> Tractable:
+def independent_lines(
+    intercept: ArrayLike, slope: ArrayLike, std: ArrayLike, label: str
+) -> Tractable:
     """Independent normal intercept and slope."""
     pair = _Independent(Normal(intercept, std), Normal(slope, std))
     return Tractable(pair.sample, pair.log_density, label=label)
@@ -88,26 +92,26 @@ class _Independent(eqx.Module):
     intercept: Normal
     slope: Normal
 
-    def sample(self, key: Any) -> Line:
+    def sample(self, key: Key) -> Line:
         first, second = derive_keys(key, 2)
         return self.intercept.sample(first), self.slope.sample(second)
 
-    def log_density(self, line: Line) -> Any:
+    def log_density(self, line: Line) -> LogProb:
         return self.intercept.log_prob(line[0]) + self.slope.log_prob(line[1])
 
 
 class _AsLine(eqx.Module):
-    sample: Any
+    sample: Callable[[Key], Value]
 
-    def __call__(self, key: Any) -> Line:
+    def __call__(self, key: Key) -> Line:
         state = self.sample(key)
         return state[0], state[1]
 
 
 class _OfLine(eqx.Module):
-    log_density: Any
+    log_density: LogDensity
 
-    def __call__(self, line: Line) -> Any:
+    def __call__(self, line: Line) -> LogProb:
         return self.log_density(jnp.stack(line))
 
 
@@ -136,7 +140,7 @@ def refined_mh(key: Any, model: LinearRegression, num_steps: int, num_reverse: i
 
 
 def fit_variational(
-    key: Any, model: LinearRegression, num_iterations: int, num_samples: int = 10
+    key: Key, model: LinearRegression, num_iterations: int, num_samples: int = 10
 ) -> Tractable:
     r"""Means by score-function gradients of the ELBO, step size $(10^4 + t)^{-0.75}$."""
     with jax.enable_x64(True):
@@ -144,8 +148,8 @@ def fit_variational(
     return independent_lines(intercept, slope, FIXED_STD, f"variational, {num_iterations}")
 
 
-def _ascend(key: Any, model: LinearRegression, num_iterations: int, num_samples: int) -> Array:
-    def gradient(mean: Array, key_step: Any) -> Array:
+def _ascend(key: Key, model: LinearRegression, num_iterations: int, num_samples: int) -> Array:
+    def gradient(mean: Array, key_step: Key) -> Array:
         states = mean + FIXED_STD * jax.random.normal(key_step, (num_samples, 2))
         score = (states - mean) / FIXED_STD**2
         log_q = jax.vmap(Normal(mean, FIXED_STD).log_prob)(states)
