@@ -10,7 +10,8 @@ from aide.algorithms.mcmc import MarkovChain
 from aide.kernels.retrace import parts_of
 from aide.learned.fitting.learn import learn_reverse
 from aide.learned.fitting.reverse_fit import ReverseFit
-from aide.learned.records.recorders import ChainRecorder, SmcRecorder
+from aide.learned.records.recording import ChainRecorder
+from aide.learned.records.smc_recorder import SmcRecorder
 from aide.learned.records.transitions import Transitions
 from aide.learned.refined_chain import RefinedChain, refined_label, transitions_of
 from aide.learned.refined_smc import RefinedSmc

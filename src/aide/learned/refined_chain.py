@@ -13,7 +13,7 @@ from aide.algorithms.mcmc import MarkovChain
 from aide.kernels.kernel import Repeat
 from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.records.flat_states import FlatLayout
-from aide.learned.records.recorders import ChainRecorder
+from aide.learned.records.recording import ChainRecorder
 from aide.learned.records.transitions import Transition, Transitions
 from aide.learned.walk_back.backward import Backward
 from aide.smc.moves import Constant

@@ -31,7 +31,7 @@ from aide._core.validate import check_size, raise_if
 from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.models.mean_weights import MeanWeights
 from aide.learned.records.flat_states import FlatLayout
-from aide.learned.records.recorders import SmcRecorder
+from aide.learned.records.smc_recorder import SmcRecorder
 from aide.learned.walk_back.backward import Backward, choose_path
 from aide.learned.walk_back.islands import Path, log_inverse_evidence
 from aide.learned.walk_back.reverse_particles import ReverseParticles

@@ -11,7 +11,7 @@ from support import Z_MAX
 import aide
 from aide.learned.fitting.em import fit_times, gaussian_slots, improve
 from aide.learned.fitting.log_constant import estimate_log_z
-from aide.learned.fitting.moments import Records, mean_log_joint
+from aide.learned.fitting.moments import RecordsAtTime, mean_log_joint
 from aide.learned.fitting.stragglers import describe_stragglers
 from aide.learned.records.pilots import nearest, time_grid
 from aide.problems.distributions import Normal
@@ -77,7 +77,7 @@ def records(seed, num=3000):
     rng = np.random.default_rng(seed)
     branch = rng.integers(0, 2, num)
     points = rng.normal(0.0, 1.0, (num, 2)) * [1.0, 0.5] + np.where(branch, 2.0, -2.0)[:, None]
-    return Records(points, branch, np.full(num, -50.0), np.zeros(num))
+    return RecordsAtTime(points, branch, np.full(num, -50.0), np.zeros(num))
 
 
 def test_em_finds_the_gaussians_and_improves():

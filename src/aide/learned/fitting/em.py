@@ -7,7 +7,7 @@ wide Gaussian per branch, the moments of the first step, stays in the mixture fo
 
 import numpy as np
 
-from aide.learned.fitting.moments import Moments, Records, log_terms
+from aide.learned.fitting.moments import Moments, RecordsAtTime, log_terms
 
 PENALTY = 1.0
 """Counts taken from every Gaussian and not from the kernel, which Gaussians would mimic else."""
@@ -32,7 +32,7 @@ def gaussian_slots(num_branches: int, num_components: int) -> np.ndarray:
 
 
 def fit_times(
-    seed: int, times: list[Records], branch: np.ndarray, size: int, num_lagging: int = 0
+    seed: int, times: list[RecordsAtTime], branch: np.ndarray, size: int, num_lagging: int = 0
 ) -> list[Moments]:
     """One fit per time, in order, with the Gaussians of `gaussian_slots`; `size` is that of y."""
     prior = start_moments(seed, times[0], branch, size, num_lagging)
@@ -47,7 +47,7 @@ def fit_times(
 
 
 def start_moments(
-    seed: int, records: Records, branch: np.ndarray, size: int, num_lagging: int
+    seed: int, records: RecordsAtTime, branch: np.ndarray, size: int, num_lagging: int
 ) -> Moments:
     """Centres by k-means++ in whitened coordinates within each branch, one common covariance."""
     rng = np.random.default_rng(seed)
@@ -90,7 +90,9 @@ def _centres(
     return centres @ root.T, np.repeat(spread[None] / num ** (2 / size), num, axis=0)
 
 
-def improve(current: Moments, prior: Moments, records: Records, branch: np.ndarray) -> Moments:
+def improve(
+    current: Moments, prior: Moments, records: RecordsAtTime, branch: np.ndarray
+) -> Moments:
     """One step of EM towards the most probable parameters, `prior` being the centre."""
     terms = log_terms(current, records, branch)
     shares = np.exp(terms - np.logaddexp.reduce(terms, axis=0))

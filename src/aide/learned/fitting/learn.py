@@ -12,7 +12,7 @@ from aide.learned.fitting.log_constant import evaluate_log_density
 from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.models.mean_weights import MeanWeights
 from aide.learned.records.pilots import Pilots, check_pilots, nearest, run_pilots, time_grid
-from aide.learned.records.recorders import Recorder
+from aide.learned.records.recording import Recorder
 from aide.learned.records.transitions import Transitions
 from aide.running.progress import Progress
 from aide.smc.smc import ALL_ZERO

@@ -8,7 +8,7 @@ INFLATION = 1.05
 """Covariances of proposals are larger than those of the fit by this factor."""
 
 
-class Records(NamedTuple):
+class RecordsAtTime(NamedTuple):
     r"""Pilot chains at one time.
 
     Attributes:
@@ -44,7 +44,7 @@ class Moments(NamedTuple):
         )
 
 
-def log_terms(moments: Moments, records: Records, branch: np.ndarray) -> np.ndarray:
+def log_terms(moments: Moments, records: RecordsAtTime, branch: np.ndarray) -> np.ndarray:
     r"""The log terms of $J(y, v, b)$ at every record, [1 + K + J, n]."""
     log_weights = np.log(moments.weights)
     num_lagging = len(moments.lagging[0])
@@ -68,6 +68,6 @@ def _log_normal(points: np.ndarray, mean: np.ndarray, covariance: np.ndarray) ->
     return -scale - 0.5 * (white**2).sum(axis=0)
 
 
-def mean_log_joint(moments: Moments, records: Records, branch: np.ndarray) -> float:
+def mean_log_joint(moments: Moments, records: RecordsAtTime, branch: np.ndarray) -> float:
     r"""The average of $\log J(y, v, b)$: how well a fit predicts (new) records."""
     return float(np.logaddexp.reduce(log_terms(moments, records, branch), axis=0).mean())

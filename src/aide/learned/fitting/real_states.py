@@ -10,7 +10,7 @@ import numpy as np
 from aide._core.types import Value
 from aide.learned.fitting.em import fit_times, gaussian_slots
 from aide.learned.fitting.log_constant import estimate_log_z
-from aide.learned.fitting.moments import Records, mean_log_joint
+from aide.learned.fitting.moments import RecordsAtTime, mean_log_joint
 from aide.learned.models.mixture import JointMixture
 from aide.learned.records.pilots import PartRecords, Pilots
 
@@ -122,13 +122,15 @@ def _fit(
     return jax.tree.map(lambda *leaves: np.stack(leaves), *stacked)
 
 
-def _records(part: PartRecords, pilots: slice, log_z: np.ndarray, every: int = 1) -> list[Records]:
+def _records(
+    part: PartRecords, pilots: slice, log_z: np.ndarray, every: int = 1
+) -> list[RecordsAtTime]:
     part = PartRecords(*(array[pilots] for array in part))
     points = np.concatenate([part.state, part.noise], axis=2)
     log_kernel = part.log_density - log_z
     times = range(0, points.shape[1], every)
     return [
-        Records(points[:, t], part.branch[:, t], log_kernel[:, t], part.log_own[:, t])
+        RecordsAtTime(points[:, t], part.branch[:, t], log_kernel[:, t], part.log_own[:, t])
         for t in times
     ]
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Int
 from aide._core.types import Key
 from aide.kernels.retrace import NO_RECORD
 from aide.learned.models.joint import Stored
-from aide.learned.records.recorders import Recorder
+from aide.learned.records.recording import Recorder
 from aide.running.map_runs import map_runs
 
 SPACING = 0.1
