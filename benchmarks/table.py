@@ -17,8 +17,9 @@ def show(rows: Iterable[Row]) -> list[Row]:
 
     def passing() -> Iterator[Row]:
         for row in rows:
-            found.append(row)
-            yield row
+            # Numbers of NumPy become Python's: JSON knows no others.
+            found.append({k: v.item() if hasattr(v, "item") else v for k, v in row.items()})
+            yield found[-1]
 
     for line in markdown(passing()):
         print(line, flush=True)

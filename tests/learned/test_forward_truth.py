@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from reference.chain_truth import leapfrog_map, radial_truth
 from reference.forward_truth import Langevin, forward_density, sgld_cumulants, sgld_truth
+from reference.momentum_truth import backward_density
 from scipy import stats
 
 
@@ -34,3 +35,19 @@ def test_chains_run_forwards_give_the_density_of_mala():
     gaps = found.log_q - exact.log_q(points)
     assert np.max(errors) < 0.1
     assert np.max(np.abs(gaps) / errors) < 5
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("num_leapfrog", [1, 3])
+def test_momenta_integrated_out_give_the_density_of_hmc(num_leapfrog):
+    """Within 5 jackknife errors of the exact radial density, and far from that of another path."""
+    normal = lambda s: lambda x: -0.5 * jnp.sum((x / s) ** 2) - 2 * jnp.log(s * (2 * jnp.pi) ** 0.5)
+    points = np.array([[0.1, 0.2], [0.6, -0.5], [-1.2, 0.3]])
+    # A start narrower than the posterior: the mean is over ratios of the two, which are bounded.
+    density = normal(0.6), normal(0.8), (0.6, num_leapfrog)
+    found = backward_density(jax.random.key(1), *density, 3, points, 8, 1)
+    errors = [found.spread(row)[0] for row in np.eye(3)]
+    maps = [leapfrog_map(h, num_leapfrog, 0.8) for h in (0.6, 0.4)]
+    truths = [radial_truth([3], 2, 0.6, 0.8, 0.0, one, 800)[3].log_q(points) for one in maps]
+    exact, other = (np.max(np.abs(found.log_q - truth) / errors) for truth in truths)
+    assert exact < 5 < other

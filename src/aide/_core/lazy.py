@@ -1,4 +1,4 @@
-"""Parts of SciPy, loaded at their first use: they would double what `import aide` takes."""
+"""Parts of SciPy, loaded at their first use: they would add some 0.4 s to `import aide`."""
 
 from importlib import import_module
 from types import ModuleType
