@@ -173,8 +173,13 @@ def _trace(
     one_run: Callable[..., Any], arrays: list[Any], example: tuple[Any, ...]
 ) -> tuple[Any, Facts]:
     """The function of a chunk of runs, and what is known of it."""
+
+    def once(*arguments: Any) -> Any:  # JAX keeps what it traced as long as the function lives
+        return one_run(*arguments)
+
     with deferred_errors():
-        jaxpr, output = jax.make_jaxpr(one_run, return_shape=True)(arrays, example)
+        jaxpr, output = jax.make_jaxpr(once, return_shape=True)(arrays, example)
+    del once
     check_concrete("aide", jaxpr.consts)
     # Copies: JAX 0.10 shares its conversions of NumPy arrays between single and double
     # precision as long as one of them is alive, and this program lives long.
