@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, PyTree
 
-Numbers = ArrayLike | Sequence[Any]
+Numbers = ArrayLike | Sequence[ArrayLike] | Sequence[Sequence[ArrayLike]]
 """A number, or an array or a list of numbers, as a caller writes them."""
 
 Parameter = float | np.ndarray | Array

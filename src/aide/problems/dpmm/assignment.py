@@ -8,6 +8,7 @@ restaurant process). A new cluster takes the first empty slot.
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from aide.problems.dpmm.clusters import (
     Clusters,
@@ -33,12 +34,12 @@ class Change(NamedTuple):
     slots: Slots
     rows: Clusters
 
-    def apply(self, slots: Any, rows: Clusters) -> Clusters:
+    def apply(self, slots: Array, rows: Clusters) -> Clusters:
         """The rows of `slots`, changed where it is their turn."""
         return choose(self.slots == slots, self.rows, rows)
 
 
-def gibbs_step(uniform: Row, state: State, i: Any, y: Any) -> State:
+def gibbs_step(uniform: Row, state: State, i: Array | int, y: Array | float) -> State:
     """Draw the cluster of datum $i$ from its conditional distribution; reversible."""
     labels, hyper, clusters, number, top = state
     reach = jnp.minimum(top + 1, labels.shape[0])
@@ -48,7 +49,7 @@ def gibbs_step(uniform: Row, state: State, i: Any, y: Any) -> State:
     after, _ = draw_slots(uniform, log_prior, log_likelihood, reach)
     joined = Change(after, add_datum(left.apply(after, find_rows(clusters, after, reach)), y))
 
-    def write(slot: Any, clusters: Clusters) -> Clusters:
+    def write(slot: Array, clusters: Clusters) -> Clusters:
         return with_row(
             clusters, slot, joined.apply(slot, left.apply(slot, row_of(clusters, slot)))
         )
@@ -63,11 +64,11 @@ def gibbs_step(uniform: Row, state: State, i: Any, y: Any) -> State:
 
 
 def weigh_slots(
-    hyper: Hyper, clusters: Clusters, left: Change | None, y: Any, top: Any
+    hyper: Hyper, clusters: Clusters, left: Change | None, y: Array | float, top: Array | int
 ) -> tuple[Table, Table]:
     r"""$\log w_k$, $-\infty$ for empty slots but the first, and $\log p(y \mid k)$."""
 
-    def weigh(slot: Any, carry: Any) -> Any:
+    def weigh(slot: Array, carry: Any) -> Any:
         tables, is_first = carry
         row = row_of(clusters, slot)
         row = row if left is None else left.apply(slot, row)
@@ -82,19 +83,21 @@ def weigh_slots(
     return over_slots(top, weigh, start)[0]
 
 
-def draw_slots(uniform: Row, log_prior: Table, log_likelihood: Any, top: Any) -> tuple[Slots, Row]:
+def draw_slots(
+    uniform: Row, log_prior: Table, log_likelihood: Any, top: Array | int
+) -> tuple[Slots, Row]:
     r"""Draw a slot with probability $e^{l_k}/\sum_j e^{l_j}$; also return $\log\sum_j e^{l_j}$.
 
     $l_k$ is the sum of the two tables.
     """
 
-    def logit(slot: Any) -> Row:
+    def logit(slot: Array) -> Row:
         return row_of(log_prior, slot) + row_of(log_likelihood, slot)
 
     lowest = jnp.full_like(uniform, -jnp.inf)
     peak = over_slots(top, lambda slot, peak: jnp.maximum(peak, logit(slot)), lowest)
 
-    def add_up(slot: Any, carry: tuple[Table, Row]) -> tuple[Table, Row]:
+    def add_up(slot: Array, carry: tuple[Table, Row]) -> tuple[Table, Row]:
         cumulative, total = carry
         total = total + jnp.exp(logit(slot) - peak)
         return with_row(cumulative, slot, total), total
@@ -103,7 +106,7 @@ def draw_slots(uniform: Row, log_prior: Table, log_likelihood: Any, top: Any) ->
     cumulative, total = over_slots(top, add_up, (jnp.zeros_like(log_prior), zero))
     point = uniform * total
 
-    def pass_by(slot: Any, slots: Slots) -> Slots:
+    def pass_by(slot: Array, slots: Slots) -> Slots:
         return slots + (row_of(cumulative, slot) <= point).astype(slots.dtype)
 
     slots = over_slots(top, pass_by, jnp.zeros(uniform.shape, jnp.int32))

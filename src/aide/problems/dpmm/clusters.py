@@ -25,12 +25,12 @@ class Clusters(NamedTuple):
     All three are 0 where a slot is empty.
     """
 
-    size: Any
-    mean: Any
-    spread: Any
+    size: Array
+    mean: Array
+    spread: Array
 
 
-def over_slots(top: Any, body: Callable[[Any, Any], Any], carry: Any) -> Any:
+def over_slots(top: Array | int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
     """Run `body(slot, carry)` for the slots below `top`.
 
     A body reads tables or writes one row of each. Where one did both, XLA copied the tables at
@@ -39,34 +39,34 @@ def over_slots(top: Any, body: Callable[[Any, Any], Any], carry: Any) -> Any:
     return jax.lax.fori_loop(jnp.int32(0), jnp.asarray(top, jnp.int32), body, carry)
 
 
-def row_of(tables: Any, index: Any) -> Any:
+def row_of(tables: Any, index: Array | int) -> Any:
     """One row of every table of a tree."""
     take = lambda table: jax.lax.dynamic_index_in_dim(table, index, keepdims=False)
     return jax.tree.map(take, tables)
 
 
-def with_row(tables: Any, index: Any, rows: Any) -> Any:
+def with_row(tables: Any, index: Array | int, rows: Any) -> Any:
     """Replace one row of every table of a tree."""
     put = lambda table, row: jax.lax.dynamic_update_index_in_dim(table, row, index, 0)
     return jax.tree.map(put, tables, rows)
 
 
-def find_rows(clusters: Clusters, slots: Slots, top: Any) -> Clusters:
+def find_rows(clusters: Clusters, slots: Slots, top: Array | int) -> Clusters:
     """The statistics of one slot per lane; zeros for slots at or above `top`."""
 
-    def look(slot: Any, found: Clusters) -> Clusters:
+    def look(slot: Array, found: Clusters) -> Clusters:
         return choose(slots == slot, row_of(clusters, slot), found)
 
     zero = jnp.zeros_like(clusters.size[0])
     return over_slots(top, look, Clusters(zero, zero, zero))
 
 
-def choose(here: Any, these: Clusters, others: Clusters) -> Clusters:
+def choose(here: Array, these: Clusters, others: Clusters) -> Clusters:
     """`these` where `here` is true, `others` elsewhere."""
     return Clusters(*(jnp.where(here, a, b) for a, b in zip(these, others, strict=True)))
 
 
-def add_datum(cluster: Clusters, y: Any) -> Clusters:
+def add_datum(cluster: Clusters, y: Array | float) -> Clusters:
     """The statistics with one datum more (Welford)."""
     size = cluster.size + 1.0
     deviation = y - cluster.mean
@@ -74,7 +74,7 @@ def add_datum(cluster: Clusters, y: Any) -> Clusters:
     return Clusters(size, mean, cluster.spread + deviation * (y - mean))
 
 
-def remove_datum(cluster: Clusters, y: Any) -> Clusters:
+def remove_datum(cluster: Clusters, y: Array | float) -> Clusters:
     """Undo `add_datum`. One datum has no spread and none no mean, whatever was rounded before."""
     size = cluster.size - 1.0
     deviation = y - cluster.mean
@@ -83,22 +83,22 @@ def remove_datum(cluster: Clusters, y: Any) -> Clusters:
     return Clusters(size, jnp.where(size > 0.5, mean, 0.0), jnp.where(size > 1.5, spread, 0.0))
 
 
-def gather_clusters(labels: Labels, data: Float[Array, " data"], num_data: Any) -> Clusters:
+def gather_clusters(labels: Labels, data: Float[Array, " data"], num_data: Array | int) -> Clusters:
     """Statistics of the first `num_data` data, whose labels are slots."""
     slots = jnp.arange(data.shape[0], dtype=jnp.int32)[:, None]
 
-    def add(i: Any, clusters: Clusters) -> Clusters:
+    def add(i: Array | int, clusters: Clusters) -> Clusters:
         return choose(slots == row_of(labels, i), add_datum(clusters, data[i]), clusters)
 
     empty = jnp.zeros(labels.shape, data.dtype)
     return jax.lax.fori_loop(0, num_data, add, Clusters(empty, empty, empty))
 
 
-def canonical_labels(labels: Labels, num_data: Any) -> Labels:
+def canonical_labels(labels: Labels, num_data: Array | int) -> Labels:
     """Number the clusters of the first `num_data` data by first appearance; -1 for other data."""
     known = jnp.arange(labels.shape[0], dtype=jnp.int32)[:, None] < num_data
 
-    def number(i: Any, carry: tuple[Labels, Slots]) -> tuple[Labels, Slots]:
+    def number(i: Array | int, carry: tuple[Labels, Slots]) -> tuple[Labels, Slots]:
         numbered, next_number = carry
         new = row_of(numbered, i) < 0
         same = (labels == row_of(labels, i)) & new & known

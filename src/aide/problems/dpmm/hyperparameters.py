@@ -45,7 +45,7 @@ class Noise(NamedTuple):
     joint: Float[Array, "4 lanes"]
 
 
-def draw_noise(keys: Key, step: Any, dtype: Any) -> Noise:
+def draw_noise(keys: Key, step: Array, dtype: Any) -> Noise:
     """Everything from one array of uniforms."""
     draw = lambda key: standard_uniform(derive(key, step), (NUM_UNIFORMS,), dtype)
     uniform = jax.vmap(draw, out_axes=1)(keys)
@@ -58,7 +58,9 @@ def draw_noise(keys: Key, step: Any, dtype: Any) -> Noise:
     return Noise(inside[0], inside[1:7], exponential[0], single, joint)
 
 
-def update_alpha(noise: Noise, hyper: Hyper, number: Row, num_data: Any, frozen: Any) -> Hyper:
+def update_alpha(
+    noise: Noise, hyper: Hyper, number: Row, num_data: Array | int, frozen: Array
+) -> Hyper:
     r"""Propose $\alpha$; $p(z \mid \alpha) \propto \alpha^K\,\Gamma(\alpha)/\Gamma(\alpha+n)$."""
 
     def log_partition(alpha: Row) -> Row:
@@ -69,14 +71,14 @@ def update_alpha(noise: Noise, hyper: Hyper, number: Row, num_data: Any, frozen:
     return hyper._replace(alpha=jnp.where(accept, noise.alpha, hyper.alpha))
 
 
-def update_cluster_prior(noise: Noise, state: State, reverse: bool, frozen: Any) -> Hyper:
+def update_cluster_prior(noise: Noise, state: State, reverse: bool, frozen: Array) -> Hyper:
     r"""Propose $(m, r, \nu, s)$ jointly, then each alone; in reverse order if `reverse`.
 
     Round 0 proposes nothing and sums the current likelihood. A sum that a proposal leaves alone is
     not run: its loop ends at slot 0.
     """
 
-    def update(round_: Any, carry: tuple[Hyper, Parts, Row]) -> tuple[Hyper, Parts, Row]:
+    def update(round_: Array, carry: tuple[Hyper, Parts, Row]) -> tuple[Hyper, Parts, Row]:
         hyper, parts, current = carry
         first = round_ == 0
         block = jnp.where(first, 0, NUM_BLOCKS + 1 - round_) if reverse else round_

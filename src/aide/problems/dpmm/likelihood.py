@@ -9,9 +9,10 @@ $$p(y_{1:N}) = \pi^{-N/2}\,\frac{\Gamma(\nu_N/2)}{\Gamma(\nu/2)}\,
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from aide.problems.dpmm.clusters import Clusters, Row, over_slots, row_of
 from aide.problems.dpmm.special import half_step, log, log_gamma
@@ -20,26 +21,26 @@ from aide.problems.dpmm.special import half_step, log, log_gamma
 class Hyper(NamedTuple):
     r"""Hyperparameters: concentration $\alpha$, and $m, r, \nu, s$ stacked along the first axis."""
 
-    alpha: Any
-    cluster: Any
+    alpha: Array
+    cluster: Array
 
     @property
-    def m(self) -> Any:
+    def m(self) -> Array:
         """Mean of the clusters' centres."""
         return self.cluster[0]
 
     @property
-    def r(self) -> Any:
+    def r(self) -> Array:
         """Precision of the centres, relative to that of the data."""
         return self.cluster[1]
 
     @property
-    def nu(self) -> Any:
+    def nu(self) -> Array:
         """Twice the shape of the precisions' prior."""
         return self.cluster[2]
 
     @property
-    def s(self) -> Any:
+    def s(self) -> Array:
         """Twice its rate."""
         return self.cluster[3]
 
@@ -68,10 +69,10 @@ def log_likelihood(hyper: Hyper, parts: Parts, number: Row) -> Row:
     return shape + 0.5 * (hyper.nu * scale - parts.scale_by_size + centre)
 
 
-def sum_scale(hyper: Hyper, clusters: Clusters, top: Any) -> tuple[Row, Row, Row]:
+def sum_scale(hyper: Hyper, clusters: Clusters, top: Array | int) -> tuple[Row, Row, Row]:
     """The parts that depend on $m$, $r$ and $s$: `scale`, `scale_by_size`, `centre`."""
 
-    def add(slot: Any, sums: tuple[Row, Row, Row]) -> tuple[Row, Row, Row]:
+    def add(slot: Array, sums: tuple[Row, Row, Row]) -> tuple[Row, Row, Row]:
         row = row_of(clusters, slot)
         precision = hyper.r + row.size
         offset = row.mean - hyper.m
@@ -90,17 +91,17 @@ def sum_scale(hyper: Hyper, clusters: Clusters, top: Any) -> tuple[Row, Row, Row
     return over_slots(top, add, (zero, zero, zero))
 
 
-def sum_shape(hyper: Hyper, clusters: Clusters, top: Any) -> Row:
+def sum_shape(hyper: Hyper, clusters: Clusters, top: Array | int) -> Row:
     r"""The part that depends on $\nu$: `shape`."""
 
-    def add(slot: Any, shape: Row) -> Row:
+    def add(slot: Array, shape: Row) -> Row:
         size = row_of(clusters.size, slot)
         return shape + jnp.where(size > 0.0, log_gamma(0.5 * (hyper.nu + size)), 0.0)
 
     return over_slots(top, add, jnp.zeros_like(hyper.nu))
 
 
-def log_predictive(hyper: Hyper, cluster: Clusters, y: Any) -> Row:
+def log_predictive(hyper: Hyper, cluster: Clusters, y: Array | float) -> Row:
     r"""$\log p(y \mid y_{1:N})$ for a cluster of $N \ge 0$ data: Student's t.
 
     With $m_N = (rm + N\bar y)/r_N$ and $q = \frac{r_N}{r_N+1}(y - m_N)^2$ it is

@@ -6,12 +6,13 @@ that only the arrival of datum $y$ is weighed: by $w = p(y \mid \text{its cluste
 was drawn from the Chinese restaurant process, by $w = p(y \mid \text{state})$ if given $y$.
 """
 
-from typing import Any
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import ArrayLike
 
 from aide._core.random import derive, standard_uniform
 from aide._core.types import Key, LogProb, Value
@@ -42,11 +43,11 @@ class AddDatum(eqx.Module):
     hyperparameters. See `Setting` for the fields.
     """
 
-    data: Any
-    num_seen: Any
-    num_sweeps: Any
-    optimal: Any
-    frozen: Any
+    data: ArrayLike
+    num_seen: ArrayLike
+    num_sweeps: ArrayLike
+    optimal: ArrayLike
+    frozen: ArrayLike
 
     def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
         r"""Rejuvenate, add the datum; $\log w$ is that of adding it, as sweeps weigh nothing."""
@@ -56,7 +57,9 @@ class AddDatum(eqx.Module):
         """Take the datum away, run the sweeps in reverse; the same weight."""
         return self._one_lane(_backward, key, y)
 
-    def _one_lane(self, function: Any, key: Key, x: Value) -> tuple[Value, LogProb]:
+    def _one_lane(
+        self, function: Callable[..., tuple[Value, LogProb]], key: Key, x: Value
+    ) -> tuple[Value, LogProb]:
         integers = (jnp.asarray(n, jnp.int32) for n in (self.num_seen, self.num_sweeps))
         flags = (jnp.asarray(flag, bool) for flag in (self.optimal, self.frozen))
         setting = Setting(jnp.asarray(self.data, float), *integers, *flags)
@@ -67,12 +70,12 @@ class AddDatum(eqx.Module):
 class NextDatum(eqx.Module):
     """Builds the moves of all steps, for `Steps`: the one that adds datum `num_seen`."""
 
-    data: Any
-    num_sweeps: Any
-    optimal: Any
-    frozen: Any
+    data: ArrayLike
+    num_sweeps: ArrayLike
+    optimal: ArrayLike
+    frozen: ArrayLike
 
-    def __call__(self, num_seen: Any) -> AddDatum:
+    def __call__(self, num_seen: ArrayLike) -> AddDatum:
         """The move that adds datum `num_seen`."""
         return AddDatum(self.data, num_seen, self.num_sweeps, self.optimal, self.frozen)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from aide._core.types import Key
 from aide.problems.dpmm.assignment import gibbs_step
@@ -26,7 +27,7 @@ def rejuvenate(keys: Key, state: State, setting: Setting, reverse: bool) -> Stat
     """Run all sweeps, or their reversal."""
     seen = setting.num_seen
 
-    def body(step: Any, state: State) -> State:
+    def body(step: Array, state: State) -> State:
         # Positions 0 to t - 1 are data; position t stands for the updates after the pass.
         position = step % (seen + 1)
         i = seen - position if reverse else position
@@ -38,7 +39,7 @@ def rejuvenate(keys: Key, state: State, setting: Setting, reverse: bool) -> Stat
     return jax.lax.fori_loop(0, setting.num_sweeps * (seen + 1), body, state)
 
 
-def _assign(i: Any, noise: Noise, state: State, setting: Setting, reverse: bool) -> State:
+def _assign(i: Array | int, noise: Noise, state: State, setting: Setting, reverse: bool) -> State:
     r"""Gibbs step for datum $i$, then update of $\alpha$; nothing if $i = t$."""
 
     def gibbs(state: State) -> State:
