@@ -61,8 +61,9 @@ def test_the_table(found):
     assert all(title in lines[1] for title in titles)
     near, far, wide = lines[2:5]
     assert near.endswith("within 2.25")
-    assert "too far: at least" in far
-    assert wide.endswith("undecided: raise num_gold and num_target")
+    assert "too far (≥ 2.4)" in far
+    assert wide.endswith("undecided")
+    assert "  undecided       wide: raise num_gold and num_target" in lines
     assert found.outcomes == {"near": "within", "far": "too far", "wide": "undecided"}
     assert "see comparison[name].notes" in repr(found)
 
@@ -92,11 +93,11 @@ def test_verdicts_hold_from_both_sides_or_not_at_all():
     assert judge(far, 1.0).outcome == "undecided"  # an upper bound alone shows no distance
     assert judge(far, 1.0).lacks.startswith("a lower bound needs the outputs")
     words = repr(compare_estimates({"far": far}, 1.0))
-    assert "undecided: keep the outputs (keep_values=True)" in words
+    assert "undecided       far: keep the outputs (keep_values=True)" in words
     blind = estimate_with(np.zeros(500), np.zeros(500))
     assert judge(blind, 1.0).outcome == "undecided"  # one density says nothing about two samplers
     words = repr(compare_estimates({"a": blind}, 1.0))
-    assert "undecided: test the samplers with aide.check" in words
+    assert "undecided       a: test the samplers with aide.check" in words
 
 
 def test_what_cannot_be_done_is_said_at_once(tmp_path):
