@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from aide.comparing.closeness import Closeness, remedy
+from aide.comparing.closeness import Closeness
 from aide.estimation.summary import Estimate
 from aide.reporting.numbers import short, with_error
 
@@ -41,15 +41,15 @@ def slack_of(estimate: Estimate) -> float | None:
 
 
 def verdict_of(entry: Entry) -> str:
-    """The outcome at the tolerance, and what to do if there is none."""
+    """The outcome at the tolerance; what to do about none is said below the table."""
     closeness = entry.closeness
     if closeness is None:
         return ""
     if closeness.outcome == "within":
         return f"within {closeness.tolerance:g}"
     if closeness.outcome == "too far":
-        return f"too far: at least {short(closeness.lower, 2)}"
-    return f"undecided: {remedy(entry.estimate, closeness)}"
+        return f"too far (≥ {short(closeness.lower, 2)})"
+    return closeness.outcome
 
 
 def _divergence(entry: Entry) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from aide.comparing.closeness import LEVEL, Closeness
+from aide.comparing.closeness import LEVEL, Closeness, remedy
 from aide.comparing.columns import COLUMNS, Entry
 from aide.estimation.summary import Estimate
 from aide.reporting.figures import Layout, plot_limits
@@ -77,7 +77,7 @@ class Comparison(Result, Mapping[str, Estimate]):
         ]
 
     def rows(self) -> list[tuple[str, str]]:
-        """How to read the table."""
+        """How to read the table, and what would decide what is undecided."""
         unseen = max(share for one in self.values() for share in one.unseen(LEVEL))
         found = [
             (
@@ -89,6 +89,11 @@ class Comparison(Result, Mapping[str, Estimate]):
         if self.tolerance is not None:
             text = f"the divergence is, {unseen:.1%} of the runs left out (95%)"
             found.append((f"within {self.tolerance:g}", text))
+        found += [
+            ("undecided", f"{entry.name}: {remedy(entry.estimate, entry.closeness)}")
+            for entry in self.entries
+            if entry.closeness is not None and entry.closeness.outcome == "undecided"
+        ]
         text = f"outputs rarer than {100 * unseen:.2g}% may be missing"
         return [*found, ("unseen", f"{text}; they could add any number of nats")]
 

@@ -25,7 +25,7 @@ INTRODUCTION = (
     "in nats, how far each filter's output is from that posterior: 0 is perfect, "
     f"{GOOD_ENOUGH} good enough for most purposes. {NUM_RUNS} runs each way, {NUM_META} "
     "meta-inference runs per output; the looseness says how much they add at the filter's own "
-    "outputs.\n"
+    "outputs. Below, 'optimal, 30' is the filter with the optimal proposal and 30 particles.\n"
 )
 
 
@@ -33,14 +33,14 @@ def filters(model: LocalLevelModel) -> dict[str, ParticleFilter]:
     """Both proposals at every number of particles."""
     states, proposals = model.state_space(), (None, model.optimal_proposal())
     return {
-        _name(title, num): ParticleFilter(states, num, proposal, label=_name(title, num))
+        _name(title, num): ParticleFilter(states, num, proposal, label=f"{title} filter, {num}")
         for title, proposal in zip(PROPOSALS, proposals, strict=True)
         for num in PARTICLES
     }
 
 
 def _name(proposal: str, num_particles: int) -> str:
-    return f"{proposal}, {num_particles} particles"
+    return f"{proposal}, {num_particles}"
 
 
 def measure_filters(seed: int) -> Comparison:

@@ -7,6 +7,7 @@ from aide.reporting.page import Page, colour_of
 
 def page_rich(page: Page) -> Any:
     """Subject and headline, the table of lines, and the rows in two columns."""
+    from rich import box
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -14,14 +15,15 @@ def page_rich(page: Page) -> Any:
     parts: list[Any] = [Text(page.subject, "italic")] if page.subject else []
     parts.append(Text(page.headline, f"bold {colour_of(page.verdict)}".strip()))
     if page.grid is not None:
-        table = Table()
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True)
         for index, title in enumerate(page.grid.titles):
-            table.add_column(Text(title), justify="left" if page.grid.is_text(index) else "right")
+            words = page.grid.is_text(index)
+            table.add_column(Text(title), justify="left" if words else "right", no_wrap=not words)
         for line, verdict in zip(page.grid.lines, page.grid.verdicts, strict=True):
             table.add_row(*map(Text, line), style=colour_of(verdict) or None)
         parts.append(table)
     if page.rows:
-        table = Table(show_header=False)
+        table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
         table.add_column(no_wrap=True)
         table.add_column()
         for name, text in page.rows:

@@ -1,0 +1,112 @@
+"""Several targets against one gold standard: the same numbers as alone, one table, verdicts."""
+
+import csv
+import io
+import threading
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from support.made import estimate_with
+from support.pairs import KEY, NoisyGaussian, NumpyGaussian, arrays, gaussian
+
+import aide
+from aide._core.identity import identity_of
+from aide.comparing.closeness import judge
+from aide.comparing.compare import compare_estimates
+
+GOLD = NoisyGaussian(0.3, 0.8, 0.5)
+TARGETS = {
+    "near": NoisyGaussian(0.2, 0.8, 0.5),
+    "far": NoisyGaussian(2.0, 0.8, 0.5),
+    "wide": gaussian(0.3, 3.0),
+}
+SIZES = {"num_gold": 200, "num_target": 150, "num_meta_gold": 2, "num_meta_target": 3}
+
+
+@pytest.fixture(scope="module")
+def found():
+    return aide.compare(KEY, GOLD, TARGETS, tolerance=2.25, **SIZES)
+
+
+def test_results_are_those_of_lone_estimates_to_the_bit(found):
+    assert list(found) == list(TARGETS)
+    for name, target in TARGETS.items():
+        alone = aide.estimate(KEY, GOLD, target, **SIZES)
+        for one, two in zip(arrays(found[name].draws), arrays(alone.draws), strict=True):
+            assert one.tobytes() == two.tobytes()
+        assert found[name].value == alone.value
+
+
+def test_a_gold_standard_nobody_can_recognise_is_compared_too():
+    """Its runs are made again for every target: nobody can tell whether it stayed what it was."""
+    sampler = NumpyGaussian()
+    sampler.__dict__["hidden"] = threading.Lock()
+    del sampler.aide_identity
+    gold: Any = aide.PythonAlgorithm(sampler)
+    assert identity_of(gold).unseen
+    sizes = {"num_gold": 5, "num_target": 5}
+    found = aide.compare(KEY, gold, {"a": gaussian(0.1, 1.0), "b": gold}, **sizes)
+    alone = aide.estimate(KEY, gold, gaussian(0.1, 1.0), **sizes)
+    assert found["a"].value == alone.value
+    assert found["a"].draws.gold.values is None
+
+
+def test_the_table(found):
+    lines = repr(found).splitlines()
+    assert lines[0] == "3 targets against NoisyGaussian, divergence in nats: 1 of 3 within 2.25"
+    titles = ["target", "divergence ≤", "misses", "invents", "looseness", "P off by ≤", "verdict"]
+    assert lines[1].split("  ")[1] == titles[0]
+    assert all(title in lines[1] for title in titles)
+    near, far, wide = lines[2:5]
+    assert near.endswith("within 2.25")
+    assert "too far (≥ 2.4)" in far
+    assert wide.endswith("undecided")
+    assert "  undecided       wide: raise num_gold and num_target" in lines
+    assert found.outcomes == {"near": "within", "far": "too far", "wide": "undecided"}
+    assert "see comparison[name].notes" in repr(found)
+
+
+def test_records(found):
+    records = list(csv.DictReader(io.StringIO(found.to_csv())))
+    assert [record["target"] for record in records] == list(TARGETS)
+    for record, (name, estimate) in zip(records, found.items(), strict=True):
+        assert float(record["value"]) == estimate.value
+        assert (float(record["low"]), float(record["high"])) == estimate.interval()
+        assert float(record["total_variation"]) == estimate.total_variation()
+        assert record["verdict"] == found.outcomes[name]
+
+
+def test_constants_that_are_unknown_leave_the_directions_out():
+    noise = np.linspace(-1.0, 1.0, 60)
+    unknown = compare_estimates({"a": estimate_with(noise, noise, (None, None))})
+    assert "misses" not in repr(unknown)
+    assert "verdict" not in repr(unknown).splitlines()[1]
+    assert unknown.records()[0]["gold_to_target"] is None
+
+
+def test_verdicts_hold_from_both_sides_or_not_at_all():
+    noise = np.linspace(-1.0, 1.0, 500)
+    near, far = (estimate_with(x + noise, x + noise) for x in (0.05, 3.0))
+    assert judge(near, 1.0).outcome == "within"
+    assert judge(far, 1.0).outcome == "undecided"  # an upper bound alone shows no distance
+    assert judge(far, 1.0).lacks.startswith("a lower bound needs the outputs")
+    words = repr(compare_estimates({"far": far}, 1.0))
+    assert "undecided       far: keep the outputs (keep_values=True)" in words
+    blind = estimate_with(np.zeros(500), np.zeros(500))
+    assert judge(blind, 1.0).outcome == "undecided"  # one density says nothing about two samplers
+    words = repr(compare_estimates({"a": blind}, 1.0))
+    assert "undecided       a: test the samplers with aide.check" in words
+
+
+def test_what_cannot_be_done_is_said_at_once(tmp_path):
+    with pytest.raises(ValueError, match="at least one algorithm, got none"):
+        aide.compare(KEY, GOLD, {})
+    with pytest.raises(ValueError, match="tolerance must be a positive number of nats, got 0"):
+        aide.compare(KEY, GOLD, TARGETS, tolerance=0)
+    no_algorithm: Any = jax.random.normal
+    with pytest.raises(TypeError, match=r"targets\['x'\] must be an inference algorithm"):
+        aide.compare(KEY, GOLD, {"x": no_algorithm})
+    with pytest.raises(ValueError, match="checkpoint belongs to one pair"):
+        aide.compare(KEY, GOLD, TARGETS, checkpoint=tmp_path / "runs.nc")
