@@ -47,7 +47,9 @@ class Row(NamedTuple):
 def measure_filters(seed: int) -> Iterator[Row]:
     """Measure both proposals at every number of particles, sharing the exact posterior's runs."""
     model = nile()
-    states, settings, filters = model.state_space(), {}, {}
+    states = model.state_space()
+    settings: dict[str, tuple[str, int]] = {}
+    filters: dict[str, ParticleFilter] = {}
     for proposal, given in (("bootstrap", None), ("optimal", model.optimal_proposal())):
         for num in PARTICLES:
             label = f"{proposal} filter, {num} particles"
@@ -63,7 +65,8 @@ def measure_filters(seed: int) -> Iterator[Row]:
         keep_values=True,
     )
     for label, draws in measured:
-        yield Row(*settings[label], Estimate(draws))
+        proposal, num = settings[label]
+        yield Row(proposal, num, Estimate(draws))
 
 
 def demo_table(rows: list[Row]) -> Any:

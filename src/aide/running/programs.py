@@ -89,9 +89,14 @@ class Program:
         facts = None if self._entry is None else self._entry.load_facts()
         if isinstance(facts, Facts):
             return facts
-        self._chunk, facts = _trace(self._one_run, *self._shapes)
+        facts = self._trace()
         if self._entry is not None:
             self._entry.save_facts(facts)
+        return facts
+
+    def _trace(self) -> Facts:
+        self._chunk, facts = _trace(self._one_run, *self._shapes)
+        self._one_run = _trace_again  # what was traced need not stay alive
         return facts
 
     def _compile(self, size: int) -> Any:
@@ -103,7 +108,7 @@ class Program:
         rows = jax.tree.map(lambda s: jax.ShapeDtypeStruct((size, *s.shape), s.dtype), tuple(row))
         with self.place.entered():
             if self._chunk is None:
-                self._chunk, _ = _trace(self._one_run, *self._shapes)
+                self._trace()
             compiled = self._compile_lowered(self._chunk.lower(arrays, key, rows))
         if self._entry is not None:
             self._entry.save_executable(size, compiled)
@@ -190,6 +195,10 @@ def _trace(
         return jax.vmap(run)(rows)
 
     return jax.jit(run_chunk), Facts(output, Footprint.of(jaxpr.jaxpr))
+
+
+def _trace_again(*_: Any) -> Any:
+    raise AssertionError("a program is traced once")
 
 
 def _copy(constant: Any) -> Any:
