@@ -1,5 +1,7 @@
 r"""One way to run something many times, and one word for code that cannot be traced."""
 
+from threading import Lock
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,18 +37,10 @@ def test_every_row_is_one_run_in_double_precision(x64):
     assert sum(counts) == 7
 
 
-class Opaque:
-    """A handle: nobody can look into it, so that its programs are not kept between calls."""
-
-    __slots__ = ("__weakref__",)
-
-    def __reduce_ex__(self, protocol):
-        raise TypeError("a handle")
-
-
 def test_prepared_runs_trace_an_opaque_object_once():
+    """Nobody can look into a lock, so that its programs are not kept between calls."""
     like = tuple(jax.ShapeDtypeStruct((), a.dtype) for a in ROWS)
-    subject = {"scale": 0.5, "handle": Opaque()}
+    subject = {"scale": 0.5, "handle": Lock()}
     TRACES.clear()
     runs = PreparedRuns(shifted, subject, KEY, like, what="it")
     first, second = (runs.map(KEY, ROWS, Chunk(7, size)) for size in (7, 2))

@@ -99,6 +99,11 @@ class Program:
         self._one_run = _trace_again  # what was traced need not stay alive
         return facts
 
+    def _traced_chunk(self) -> Any:
+        if self._chunk is None:
+            self._trace()
+        return self._chunk
+
     def _compile(self, size: int) -> Any:
         if self._entry is not None:
             stored = self._entry.load_executable(size, self.place.device)
@@ -107,9 +112,7 @@ class Program:
         arrays, (key, *row) = self._shapes
         rows = jax.tree.map(lambda s: jax.ShapeDtypeStruct((size, *s.shape), s.dtype), tuple(row))
         with self.place.entered():
-            if self._chunk is None:
-                self._trace()
-            compiled = self._compile_lowered(self._chunk.lower(arrays, key, rows))
+            compiled = self._compile_lowered(self._traced_chunk().lower(arrays, key, rows))
         if self._entry is not None:
             self._entry.save_executable(size, compiled)
         return compiled
