@@ -19,7 +19,8 @@ PAIR = NoisyGaussian(0.3, 0.8, 0.5), gaussian(0.1, 0.9)
 
 def _draw(*pair, **options):
     settings: dict[str, Any] = {"num_gold": 50, "num_target": 30, "num_meta_gold": 2}
-    return aide.draw(KEY, *pair, **{**settings, "chunk_size": 2, "keep_values": True, **options})
+    settings |= {"chunk_size": 2, "keep_values": True, **options}
+    return aide.draw(KEY, *pair, **settings)
 
 
 def _same_bits(one, other):
@@ -104,15 +105,16 @@ def test_an_interruption_keeps_what_is_finished(tmp_path):
 
 def test_overtaken_blocks_are_waited_for():
     """Block 1 is finished, block 0 not yet; of the target none."""
-    blocks: list[Any] = [(GOLD, Future()), (GOLD, Future()), (GOLD, Future()), (TARGET, Future())]
-    blocks[1][1].set_result(("second", 1))
-    for _, future in (blocks[0], *blocks[2:]):
+    places = ((GOLD, 0), (GOLD, 5), (GOLD, 9), (TARGET, 0))
+    blocks: list[Any] = [(*place, Future()) for place in places]
+    blocks[1][2].set_result(("second", 1))
+    for *_, future in (blocks[0], *blocks[2:]):
         future.set_running_or_notify_cancel()
     kept = []
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(_keep_finished, blocks, lambda role, side: kept.append(side))
+        waiting = pool.submit(_keep_finished, blocks, lambda *block: kept.append(block))
         time.sleep(0.1)
         assert not waiting.done()
-        blocks[0][1].set_result(("first", 1))
+        blocks[0][2].set_result(("first", 1))
         waiting.result(timeout=5)
-    assert kept == ["first", "second"]
+    assert kept == [(GOLD, 0, "first"), (GOLD, 5, "second")]

@@ -134,7 +134,7 @@ def test_the_cache_of_jax_is_left_to_who_set_it(tmp_path, monkeypatch):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             store.keep_programs(tmp_path / "kept")
-        assert jax.config.jax_compilation_cache_dir == str(tmp_path / "mine")
+        assert jax.config.values["jax_compilation_cache_dir"] == str(tmp_path / "mine")
     finally:
         jax.config.update("jax_compilation_cache_dir", before["jax_compilation_cache_dir"])
     assert dict(jax.config.values) == before

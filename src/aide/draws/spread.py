@@ -13,7 +13,9 @@ from aide.running.pickling import explain_refusal, pickle_bound_methods
 from aide.running.progress import Progress
 from aide.running.store import folder_of_programs, keep_programs
 
-Keep = Callable[[Role, Runs], None]
+Keep = Callable[[Role, int, Runs], None]
+"""Keeps a block by its role and first run; to keep it twice changes nothing."""
+Waiting = list[tuple[Role, int, Future[tuple[Runs, int]]]]
 
 
 def run_blocks(
@@ -31,22 +33,21 @@ def run_blocks(
     ]
     if executor is None:
         for role, begin, end, reuse in blocks:
-            keep(role, draw_block(plan, role, begin, end, reuse, bar.reporter(role)))
+            keep(role, begin, draw_block(plan, role, begin, end, reuse, bar.reporter(role)))
         return
     pickle_bound_methods()
     folder = folder_of_programs()
-    waiting: list[tuple[Role, Future[tuple[Runs, int]]]] = []
+    waiting: Waiting = []
     try:
         for block in blocks:
-            waiting.append((block[0], executor.submit(_draw_there, plan, folder, *block)))
-        while waiting:
-            role, future = waiting[0]
+            future = executor.submit(_draw_there, plan, folder, *block)
+            waiting.append((block[0], block[1], future))
+        for role, begin, future in waiting:
             side, done = future.result()
-            waiting.pop(0)
-            keep(role, side)
+            keep(role, begin, side)
             bar.reporter(role)(done)
     except BaseException as error:
-        for _, future in waiting:
+        for *_, future in waiting:
             future.cancel()
         _keep_finished(waiting, keep)
         _explain(plan, error)
@@ -67,17 +68,15 @@ def _draw_there(
     return draw_block(plan, role, begin, end, known, report), done[0]
 
 
-def _keep_finished(waiting: list[tuple[Role, Future[tuple[Runs, int]]]], keep: Keep) -> None:
+def _keep_finished(waiting: Waiting, keep: Keep) -> None:
     """Keep what is finished. A block that others have overtaken is waited for, or they are lost."""
-    stopped: set[Role] = set()
-    for number, (role, future) in enumerate(waiting):
-        if role in stopped:
-            continue
-        overtaken = any(_succeeded(f) for r, f in waiting[number:] if r is role)
-        if not overtaken or future.cancelled() or future.exception() is not None:
-            stopped.add(role)
-        else:
-            keep(role, future.result()[0])
+    for role in Role:
+        mine = [(begin, future) for other, begin, future in waiting if other is role]
+        finished = [number for number, (_, future) in enumerate(mine) if _succeeded(future)]
+        for begin, future in mine[: max(finished, default=-1) + 1]:
+            if future.cancelled() or future.exception() is not None:
+                break
+            keep(role, begin, future.result()[0])
 
 
 def _succeeded(future: Future[Any]) -> bool:

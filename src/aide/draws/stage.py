@@ -32,15 +32,17 @@ def run_plan(
 ) -> Draws:
     """All runs of the plan, with their outputs; `file` grows block by block."""
     header, keep_values = draws_without_runs(plan.request), plan.request.keep_values
-    sides: dict[Role, list[Runs]] = {role: [] for role in Role}
+    sides: dict[Role, dict[int, Runs]] = {role: {} for role in Role}
 
     def save() -> None:
         if file is not None:
-            grown = {role: known[role].with_runs(sides[role], keep_values) for role in Role}
+            grown = {
+                role: known[role].with_runs([*sides[role].values()], keep_values) for role in Role
+            }
             file.save(header, (grown[GOLD], grown[TARGET]))
 
-    def keep(role: Role, runs: Runs) -> None:
-        sides[role].append(runs)
+    def keep(role: Role, begin: int, runs: Runs) -> None:
+        sides[role][begin] = runs
         if file is not None and file.is_due:
             save()
 
@@ -50,4 +52,5 @@ def run_plan(
             save()
             stack.enter_context(file.saved_at_the_end(save))
         run_blocks(plan, known, executor, bar, keep)
-    return header.with_runs(join(sides[GOLD]), join(sides[TARGET]))
+    joined = {role: join([*blocks.values()]) for role, blocks in sides.items()}
+    return header.with_runs(joined[GOLD], joined[TARGET])

@@ -26,7 +26,7 @@ def pickle_bound_methods() -> None:
 
     By default their annotations are pickled too, and some types of JAX 0.10 cannot be.
     """
-    copyreg.pickle(type(_Example().method), _reduce_method)  # ty: ignore
+    copyreg.pickle(type(_Example().method), _reduce_method)
 
 
 def _reduce_method(method: Any) -> Any:
@@ -62,7 +62,7 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"[{key!r}]", value) for key, value in thing.items())
     elif isinstance(thing, list | tuple):
         yield from ((f"[{number}]", value) for number, value in enumerate(thing))
-    elif callable(getattr(thing, "__self__", None)) or hasattr(thing, "__self__"):
+    elif hasattr(thing, "__self__"):
         yield ".__self__", thing.__self__
     elif not isinstance(thing, type) and not hasattr(thing, "__code__"):
         yield from ((f".{key}", value) for key, value in getattr(thing, "__dict__", {}).items())

@@ -38,10 +38,10 @@ class PythonRunner:
     ) -> tuple[Value, np.ndarray]:
         r"""Outputs (stacked) and own-trace $\log\xi$ of the given runs."""
         draws = []
-        for run in runs:
-            with jax.enable_x64(True):
+        with jax.enable_x64(True):
+            for run in runs:
                 draws.append(self.algorithm.simulate(_generator(key, role, run, SIMULATE, 0)))
-            report(1)
+                report(1)
         try:
             values = jax.tree.map(lambda *leaves: np.stack(leaves), *(value for value, _ in draws))
         except ValueError as error:
@@ -66,13 +66,13 @@ class PythonRunner:
         r"""$\log\xi$ of fresh traces, for every run (row) and meta index (column)."""
         purpose = OWN_META if own else CROSS_META
         log_xi = np.empty((len(runs), len(metas)))
-        for row, run in enumerate(runs):
-            value = jax.tree.map(lambda a, row=row: a[row], values)
-            for column, meta in enumerate(metas):
-                rng = _generator(key, role, run, purpose, meta)
-                with jax.enable_x64(True):
+        with jax.enable_x64(True):
+            for row, run in enumerate(runs):
+                value = jax.tree.map(lambda a, row=row: a[row], values)
+                for column, meta in enumerate(metas):
+                    rng = _generator(key, role, run, purpose, meta)
                     log_xi[row, column] = self.algorithm.regenerate(rng, value)
-                report(1)
+                    report(1)
         return log_xi
 
     def replay(self, key: Key, role: Role, run: int) -> None:

@@ -89,10 +89,20 @@ class Program:
         facts = None if self._entry is None else self._entry.load_facts()
         if isinstance(facts, Facts):
             return facts
-        self._chunk, facts = _trace(self._one_run, *self._shapes)
+        facts = self._trace()
         if self._entry is not None:
             self._entry.save_facts(facts)
         return facts
+
+    def _trace(self) -> Facts:
+        self._chunk, facts = _trace(self._one_run, *self._shapes)
+        self._one_run = _trace_again  # what was traced need not stay alive
+        return facts
+
+    def _traced_chunk(self) -> Any:
+        if self._chunk is None:
+            self._trace()
+        return self._chunk
 
     def _compile(self, size: int) -> Any:
         if self._entry is not None:
@@ -102,9 +112,7 @@ class Program:
         arrays, (key, *row) = self._shapes
         rows = jax.tree.map(lambda s: jax.ShapeDtypeStruct((size, *s.shape), s.dtype), tuple(row))
         with self.place.entered():
-            if self._chunk is None:
-                self._chunk, _ = _trace(self._one_run, *self._shapes)
-            compiled = self._compile_lowered(self._chunk.lower(arrays, key, rows))
+            compiled = self._compile_lowered(self._traced_chunk().lower(arrays, key, rows))
         if self._entry is not None:
             self._entry.save_executable(size, compiled)
         return compiled
@@ -195,6 +203,10 @@ def _trace(
         return jax.vmap(run)(rows)
 
     return jax.jit(run_chunk), Facts(output, Footprint.of(jaxpr.jaxpr))
+
+
+def _trace_again(*_: Any) -> Any:
+    raise AssertionError("a program is traced once")
 
 
 def _copy(constant: Any) -> Any:

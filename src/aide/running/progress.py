@@ -32,17 +32,17 @@ class Progress:
         if self.bars is not None:
             self.bars.stop()
 
-    def reporter(self, role: int) -> Callable[[int], None]:
+    def reporter(self, bar: int) -> Callable[[int], None]:
         """The function that counts what is finished, for one of the bars."""
 
         def report(num: int) -> None:
-            self.done[role] += num
+            self.done[bar] += num
             if self.show:
-                self._draw(role)
+                self._draw(bar)
 
         return report
 
-    def _draw(self, role: int) -> None:
+    def _draw(self, bar: int) -> None:
         if self.bars is None:
             if time.monotonic() - self.begun < self.patience:
                 return
@@ -61,4 +61,4 @@ class Progress:
             for name, total in zip(self.names, self.totals, strict=True):
                 self.tasks.append(self.bars.add_task(escape(name), total=total))
             self.bars.start()
-        self.bars.update(self.tasks[role], completed=self.done[role])
+        self.bars.update(self.tasks[bar], completed=self.done[bar])

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-from jax.experimental import serialize_executable
 
 MOST_BYTES = 2**30
 """Programs that were not used for longest are dropped beyond that."""
@@ -35,17 +34,18 @@ def keep_programs(folder: str | Path | None = None) -> None:
         folder: Where; by default the user's cache folder (`$XDG_CACHE_HOME/aide`, `~/.cache/aide`).
     """
     global _folder
-    path = _default_folder() if folder is None else Path(folder).expanduser().absolute()
+    path = "the user's cache folder"
     try:
+        path = _default_folder() if folder is None else Path(folder).expanduser().absolute()
         for part in ("programs", "xla"):
             (path / part).mkdir(mode=0o700, parents=True, exist_ok=True)
             _prune(path / part)
         with tempfile.TemporaryFile(dir=path):
             pass
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # RuntimeError: no home
         warnings.warn(
-            f"compiled programs cannot be kept in {path} ({error.strerror}): they will be compiled "
-            "each time. Choose a writable folder: aide.keep_programs(folder).",
+            f"compiled programs cannot be kept in {path} ({error}): they will be compiled each "
+            "time. Choose a writable folder: aide.keep_programs(folder).",
             stacklevel=2,
         )
         return
@@ -76,6 +76,8 @@ class Entry:
         """The program for chunks of that size; `None` if it is not there."""
 
         def load(content: bytes) -> Any:
+            from jax.experimental import serialize_executable
+
             return serialize_executable.deserialize_and_load(
                 *pickle.loads(content), backend=device.client, execution_devices=[device]
             )
@@ -84,7 +86,13 @@ class Entry:
 
     def save_executable(self, size: int, compiled: Any) -> None:
         """Keep the program for chunks of that size."""
-        self._save(str(size), lambda: pickle.dumps(serialize_executable.serialize(compiled)))
+
+        def dump() -> bytes:
+            from jax.experimental import serialize_executable
+
+            return pickle.dumps(serialize_executable.serialize(compiled))
+
+        self._save(str(size), dump)
 
     def _load(self, part: str, load: Any) -> Any:
         path = self._folder / f"{self._name}-{part}"

@@ -141,6 +141,10 @@ class Walk:
     def _function(self, name: str, function: Any) -> str:
         closure = self._all(f"{name} closes over", closed_over(function), False, " ")
         if is_library(function):
+            # Made anew with each call, its defaults may hold anything; versions do not say what.
+            self.has_users_code |= "<locals>" in function.__qualname__ and (
+                function.__defaults__ is not None or function.__kwdefaults__ is not None
+            )
             return _hash(self._say(name, qualified_name(function)), closure)
         self.has_users_code = True
         code = self._say(_join(name, "code"), code_digest(function.__code__))
