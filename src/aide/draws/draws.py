@@ -45,7 +45,9 @@ class Draws:
     def __post_init__(self) -> None:
         for side, role in zip(self.sides, (GOLD, TARGET), strict=True):
             if side.role is not role:
-                raise ValueError(f"draws.{role.word} must hold a side of that role, got {side!r}.")
+                raise ValueError(
+                    f"draws.{role.word} must hold a side of that role, got one of {side.role.word}."
+                )
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -55,10 +57,6 @@ class Draws:
     def side(self, role: Role) -> Side:
         """The side that plays a role."""
         return self.sides[role]
-
-    def num_other(self, role: Role) -> int:
-        """M of the other algorithm, which scored the outputs of `role`."""
-        return self.side(role.other).num_meta
 
     @property
     def same_algorithm(self) -> bool:
