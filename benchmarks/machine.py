@@ -8,6 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from aide import __version__
+
 ROOT = Path(__file__).resolve().parent.parent
 Head = dict[str, Any]
 
@@ -31,7 +33,7 @@ def describe() -> Head:
         "versions": {
             "Python": platform.python_version(),
             **{name: version(name) for name in ("jax", "jaxlib", "numpy")},
-            "aide": version("aide-inference"),
+            "aide": __version__,
             "commit": _commit(),
         },
     }

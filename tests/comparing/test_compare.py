@@ -101,7 +101,7 @@ def test_verdicts_hold_from_both_sides_or_not_at_all():
 
 
 def test_what_cannot_be_done_is_said_at_once(tmp_path):
-    with pytest.raises(ValueError, match="at least one algorithm, got none"):
+    with pytest.raises(ValueError, match="at least one algorithm, got an empty mapping"):
         aide.compare(KEY, GOLD, {})
     with pytest.raises(ValueError, match="tolerance must be a positive number of nats, got 0"):
         aide.compare(KEY, GOLD, TARGETS, tolerance=0)

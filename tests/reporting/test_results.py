@@ -8,10 +8,10 @@ import matplotlib.figure
 import numpy as np
 import pytest
 import rich.console
-from aide.auditing.audit_result import Audit, AuditTest
 from support.made import estimate_with
 
 import aide
+from aide.auditing.result import Audit, AuditTest
 from aide.auditing.simulated.result import Simulated
 from aide.auditing.simulated.runs import Pieces
 from aide.checking.algorithm.evidence import Evidence
