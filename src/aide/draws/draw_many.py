@@ -9,6 +9,7 @@ from typing import Any
 from aide._core.roles import GOLD, TARGET, Role
 from aide.draws.draws import Draws
 from aide.draws.known import check_first_runs, check_same, known_runs
+from aide.draws.outputs import check_algorithm
 from aide.draws.plan import Plan, make_plan
 from aide.draws.request import Algorithm, make_request
 from aide.draws.stage import progress_of, run_plan
@@ -56,6 +57,9 @@ def draw_each(
     """`draw_many`, target by target: each as soon as its runs are there, in the order given."""
     if not targets:
         raise ValueError("targets must hold at least one algorithm, got an empty mapping.")
+    check_algorithm("gold", gold)
+    for name, target in targets.items():
+        check_algorithm(f"targets[{name!r}]", target)
     runner = runner_of(gold)
     plans: dict[str, Plan] = {}
     compiling: dict[str, list[Future[None]]] = {}
