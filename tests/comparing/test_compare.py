@@ -108,5 +108,5 @@ def test_what_cannot_be_done_is_said_at_once(tmp_path):
     no_algorithm: Any = jax.random.normal
     with pytest.raises(TypeError, match=r"targets\['x'\] must be an inference algorithm"):
         aide.compare(KEY, GOLD, {"x": no_algorithm})
-    with pytest.raises(ValueError, match="checkpoint belongs to one pair"):
+    with pytest.raises(ValueError, match="checkpoint must name a file for each of"):
         aide.compare(KEY, GOLD, TARGETS, checkpoint=tmp_path / "runs.nc")

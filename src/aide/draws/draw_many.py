@@ -60,6 +60,13 @@ def draw_each(
     check_algorithm("gold", gold)
     for name, target in targets.items():
         check_algorithm(f"targets[{name!r}]", target)
+    if checkpoint is not None and (
+        not isinstance(checkpoint, Mapping) or set(checkpoint) != set(targets)
+    ):
+        raise ValueError(
+            f"checkpoint must name a file for each of {sorted(targets)}, as a mapping: the runs of "
+            f"two targets cannot be in one file. Got {checkpoint!r}."
+        )
     runner = runner_of(gold)
     plans: dict[str, Plan] = {}
     compiling: dict[str, list[Future[None]]] = {}
