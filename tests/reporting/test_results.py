@@ -18,7 +18,7 @@ from aide.checking.algorithm.evidence import Evidence
 from aide.checking.algorithm.report import CheckReport
 from aide.checking.kernel.laws import LawTest
 from aide.checking.kernel.result import KernelCheck
-from aide.checking.kernel.start import Start
+from aide.checking.kernel.start import StartQuality
 from aide.comparing.closeness import judge
 from aide.comparing.compare import compare_estimates
 from aide.convergence.curve import Convergence
@@ -66,7 +66,7 @@ def _check():
 
 def _kernel():
     law = LawTest("invariance", 0.4, 1.3, "the mean")
-    return KernelCheck(0.4, 1e-4, None, law, Start(1000.0, 0.1, 0.0, 0.5), 4000, NAME)
+    return KernelCheck(0.4, 1e-4, None, law, StartQuality(1000.0, 0.1, 0.0, 0.5), 4000, NAME)
 
 
 RESULTS = {

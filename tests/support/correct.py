@@ -15,11 +15,11 @@ from scipy import stats
 from aide.auditing.exchange import exchange_p_value
 from aide.auditing.simulated.runs import Pieces
 from aide.checking.algorithm.density import DensityRuns, density_evidence
-from aide.checking.algorithm.features import Features
+from aide.checking.algorithm.features import ProbeFeatures
 from aide.checking.algorithm.region import repeated
 from aide.checking.algorithm.swap import exchange_evidence, self_evidence, swap_evidence
 from aide.checking.kernel.check import judge_runs
-from aide.checking.kernel.runs import Points, Runs
+from aide.checking.kernel.runs import Points, StepRuns
 
 Rng = np.random.Generator
 NUM_STATES = 10
@@ -132,7 +132,7 @@ def pair_p_values(name: str, rng: Rng, num: int = 1000, wrong: bool = False) -> 
     x, z = output.sample(rng, num), output.sample_region(rng, num)
     log_own = output.log_density(x) + trace.own(rng, num) + error
     log_fresh = output.log_density(x) + trace.fresh(rng, num) + error * np.sign(x + 1e-9)
-    features = Features(output.sample(rng, 200))
+    features = ProbeFeatures(output.sample(rng, 200))
     columns = features(x)
     ratio = log_fresh - log_own
     found = {"law 2": swap_evidence(ratio, columns, "")}
@@ -237,13 +237,13 @@ def kernel_p_values(name: str, rng: Rng, num: int = 800, wrong: bool = False) ->
         log_density = case.log_density(x)
         return Points(x, log_density, log_density - case.log_start(x))
 
-    def run(n: int) -> Runs:
+    def run(n: int) -> StepRuns:
         x = case.sample_start(rng, n)
         y = case.step(rng, x)
         if wrong:
             y = y + 0.5 if case.is_real else np.where(rng.random(y.shape) < 0.2, 1.0, y)
         z = None if case.reversal is None else look(case.reversal(rng, x))
-        return Runs(look(x), look(y), z)
+        return StepRuns(look(x), look(y), z)
 
     tests, _ = judge_runs(run(400), [run(num)], case.law, num, rng)
     return {test.law: test.p_value for test in tests}

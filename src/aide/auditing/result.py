@@ -10,7 +10,7 @@ from aide.comparing.closeness import LEVEL, Closeness
 from aide.comparing.columns import slack_of
 from aide.estimation.sandwich.sandwich import MIN_RUNS
 from aide.estimation.summary import Estimate
-from aide.reporting.figures import Layout, plot_limits
+from aide.reporting.figures import PanelGrid, plot_limits
 from aide.reporting.numbers import rounded_up, with_error
 from aide.reporting.result import Result
 
@@ -158,9 +158,9 @@ class Audit(Result):
             for test in self.tests
         ]
 
-    def layout(self) -> Layout:
+    def layout(self) -> PanelGrid:
         """A line of its own for every test."""
-        return Layout(size=(6.4, 1.2 + 0.35 * len(self.tests)))
+        return PanelGrid(size=(6.4, 1.2 + 0.35 * len(self.tests)))
 
     def draw(self, panels: np.ndarray) -> None:
         """The limits of every test, and the tolerance."""

@@ -8,7 +8,7 @@ from aide.estimation.summary import Estimate
 from aide.reporting.numbers import short, with_error
 
 
-class Entry(NamedTuple):
+class TargetRow(NamedTuple):
     """One target, measured; `closeness` if there is a tolerance."""
 
     name: str
@@ -28,9 +28,9 @@ class Column(NamedTuple):
     """
 
     title: str
-    text: Callable[[Entry], str]
-    numbers: Callable[[Entry], dict[str, Any]]
-    applies: Callable[[Entry], bool] = lambda entry: True
+    text: Callable[[TargetRow], str]
+    numbers: Callable[[TargetRow], dict[str, Any]]
+    applies: Callable[[TargetRow], bool] = lambda entry: True
     is_text: bool = False
 
 
@@ -40,7 +40,7 @@ def slack_of(estimate: Estimate) -> float | None:
     return float(max(sum(gaps), 0.0)) if gaps else None
 
 
-def verdict_of(entry: Entry) -> str:
+def verdict_of(entry: TargetRow) -> str:
     """The outcome at the tolerance; what to do about none is said below the table."""
     closeness = entry.closeness
     if closeness is None:
@@ -52,13 +52,13 @@ def verdict_of(entry: Entry) -> str:
     return closeness.outcome
 
 
-def _divergence(entry: Entry) -> dict[str, Any]:
+def _divergence(entry: TargetRow) -> dict[str, Any]:
     low, high = entry.estimate.interval()
     value, std_error = entry.estimate.value, entry.estimate.std_error
     return {"value": value, "std_error": std_error, "low": low, "high": high}
 
 
-def _separable(entry: Entry) -> bool:
+def _separable(entry: TargetRow) -> bool:
     return entry.estimate.gold_to_target.is_kl_bound
 
 
@@ -66,7 +66,7 @@ def _cell(number: float | None, digits: int = 2) -> str:
     return "–" if number is None else short(number, digits)
 
 
-def _judged(entry: Entry) -> dict[str, Any]:
+def _judged(entry: TargetRow) -> dict[str, Any]:
     lower = None if entry.closeness is None else entry.closeness.lower
     outcome = None if entry.closeness is None else entry.closeness.outcome
     return {"lower": lower, "verdict": outcome}

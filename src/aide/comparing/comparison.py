@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from aide.comparing.closeness import LEVEL, Closeness, remedy
-from aide.comparing.columns import COLUMNS, Entry
+from aide.comparing.columns import COLUMNS, TargetRow
 from aide.estimation.summary import Estimate
-from aide.reporting.figures import Layout, plot_limits
+from aide.reporting.figures import PanelGrid, plot_limits
 from aide.reporting.grid import Grid
 from aide.reporting.result import Result
 
@@ -38,9 +38,9 @@ class Comparison(Result, Mapping[str, Estimate]):
         return len(self.estimates)
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[TargetRow, ...]:
         """All targets, as the table has them."""
-        return tuple(Entry(n, e, self.closeness.get(n)) for n, e in self.estimates.items())
+        return tuple(TargetRow(n, e, self.closeness.get(n)) for n, e in self.estimates.items())
 
     @property
     def outcomes(self) -> dict[str, str]:
@@ -110,9 +110,9 @@ class Comparison(Result, Mapping[str, Estimate]):
         gold = next(iter(self.values())).draws.gold
         return {"tolerance": self.tolerance, "gold": gold.name, "num_gold": gold.num_runs}
 
-    def layout(self) -> Layout:
+    def layout(self) -> PanelGrid:
         """A line of its own for every target."""
-        return Layout(size=(6.4, 1.2 + 0.35 * len(self)))
+        return PanelGrid(size=(6.4, 1.2 + 0.35 * len(self)))
 
     def draw(self, panels: np.ndarray) -> None:
         """The interval of every target, and the tolerance."""

@@ -9,7 +9,7 @@ from aide.estimation.interval import check_level, total_variation_bound
 from aide.estimation.means import mean_of
 from aide.estimation.sandwich.balance import calm_limits, calm_terms
 from aide.estimation.summary import Estimate
-from aide.reporting.figures import Layout
+from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
 from aide.reporting.result import Result
 
@@ -105,9 +105,9 @@ class Convergence(Result):
     @property
     def headline(self) -> str:
         """The shortest statement about the smallest distance that was reached."""
-        from aide.convergence.text import headline_of
+        from aide.convergence.text import curve_headline
 
-        return headline_of(self)
+        return curve_headline(self)
 
     def grid(self) -> Grid:
         """One line per number of steps."""
@@ -117,9 +117,9 @@ class Convergence(Result):
 
     def rows(self) -> list[tuple[str, str]]:
         """What the numbers say, in words."""
-        from aide.convergence.text import rows_of
+        from aide.convergence.text import curve_rows
 
-        return rows_of(self)
+        return curve_rows(self)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -132,11 +132,11 @@ class Convergence(Result):
         """What all lengths share."""
         return {"num_chains": self.num_chains, "left_out": self.left_out()}
 
-    def layout(self) -> Layout:
+    def layout(self) -> PanelGrid:
         """The divergence, and below it R-hat and ESS if there are any."""
         if np.isnan(self.rhat).all():
-            return Layout()
-        return Layout(2, 1, (5.6, 5.0), {"sharex": True, "height_ratios": [5, 3]})
+            return PanelGrid()
+        return PanelGrid(2, 1, (5.6, 5.0), {"sharex": True, "height_ratios": [5, 3]})
 
     def draw(self, panels: np.ndarray) -> None:
         """Bounds and looseness, R-hat and ESS against steps; the former alone in one panel."""

@@ -39,12 +39,12 @@ def grid_of(curve: "Convergence") -> Grid:
     return Grid(titles, lines, ("",) * len(lines))
 
 
-def headline_of(curve: "Convergence") -> str:
+def curve_headline(curve: "Convergence") -> str:
     """The shortest statement about the smallest distance that was reached."""
     return _about_divergence(curve)[-1].split(CONTRAST)[0].rstrip(".")
 
 
-def rows_of(curve: "Convergence") -> list[tuple[str, str]]:
+def curve_rows(curve: "Convergence") -> list[tuple[str, str]]:
     """What the numbers say, in words."""
     found = [("distance", text) for text in _about_divergence(curve)]
     if curve.num_chains and not np.isnan(curve.rhat[-1]):

@@ -156,9 +156,9 @@ def _loose(estimate: Estimate) -> list[str]:
 
 
 def _contradiction(estimate: Estimate) -> list[str]:
-    from aide.estimation.sandwich.balance import bridge_failure, log_ratio
+    from aide.estimation.sandwich.balance import bridge_failure, log_ratio_of
 
-    ratio = log_ratio(estimate.draws)
+    ratio = log_ratio_of(estimate.draws)
     failure = None if ratio is None else bridge_failure(ratio)
     if failure is None:
         return []

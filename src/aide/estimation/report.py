@@ -16,7 +16,7 @@ WORTH_SAYING = 0.1
 Rows = list[tuple[str, str]]
 
 
-def headline_of(estimate: Estimate) -> str:
+def estimate_headline(estimate: Estimate) -> str:
     """The bound, its interval, and how many runs it rests on."""
     gold, target = estimate.draws.sides
     value = with_error(estimate.value, estimate.std_error)
@@ -25,7 +25,7 @@ def headline_of(estimate: Estimate) -> str:
     return f"Symmetrised KL(gold, target) ≤ {value} nats   95%: {limits}   {runs}"
 
 
-def rows_of(estimate: Estimate) -> Rows:
+def estimate_rows(estimate: Estimate) -> Rows:
     """Name and text of every line below the headline."""
     kinds = (
         _directions,

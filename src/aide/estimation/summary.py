@@ -29,7 +29,7 @@ from aide.estimation.interval import (
 from aide.estimation.looseness import Looseness, looseness_of
 from aide.estimation.meta_curve import MetaCurve, meta_curve_of
 from aide.estimation.terms import Terms, rests_on_one_density, terms_of
-from aide.reporting.figures import Layout
+from aide.reporting.figures import PanelGrid
 from aide.reporting.result import Result
 
 if TYPE_CHECKING:
@@ -154,15 +154,15 @@ class Estimate(Result):
     @property
     def headline(self) -> str:
         """The bound, its interval, and how many runs it rests on."""
-        from aide.estimation.report import headline_of
+        from aide.estimation.report import estimate_headline
 
-        return headline_of(self)
+        return estimate_headline(self)
 
     def rows(self) -> list[tuple[str, str]]:
         """Name and text of every line below the headline, notes apart."""
-        from aide.estimation.report import rows_of
+        from aide.estimation.report import estimate_rows
 
-        return rows_of(self)
+        return estimate_rows(self)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -188,9 +188,9 @@ class Estimate(Result):
             "names": [side.name for side in self.draws.sides],
         }
 
-    def layout(self) -> Layout:
+    def layout(self) -> PanelGrid:
         """Two panels."""
-        return Layout(1, 2, (9.0, 3.4))
+        return PanelGrid(1, 2, (9.0, 3.4))
 
     def draw(self, panels: np.ndarray) -> None:
         """Left: the bound against M. Right: the distribution of its terms."""

@@ -8,7 +8,7 @@ import numpy as np
 SMALLEST_P = 1e-16
 
 
-class Layout(NamedTuple):
+class PanelGrid(NamedTuple):
     """Panels of a new figure: rows and columns, size in inches, options of `subplots`."""
 
     rows: int = 1
@@ -17,7 +17,7 @@ class Layout(NamedTuple):
     options: Any = None
 
 
-def panels_of(axes: Any, layout: Layout) -> np.ndarray:
+def panels_of(axes: Any, layout: PanelGrid) -> np.ndarray:
     """The given matplotlib axes in a row, or those of a new figure."""
     if axes is None:
         from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from aide.reporting.data import as_csv, as_data
-from aide.reporting.figures import Layout, panels_of
+from aide.reporting.figures import PanelGrid, panels_of
 from aide.reporting.grid import Grid
 from aide.reporting.html import page_html
 from aide.reporting.page import Page
@@ -58,9 +58,9 @@ class Result(ABC):
     def numbers(self) -> dict[str, Any]:
         """The numbers of the result as a whole, by name."""
 
-    def layout(self) -> Layout:
+    def layout(self) -> PanelGrid:
         """Panels that `draw` needs."""
-        return Layout()
+        return PanelGrid()
 
     @abstractmethod
     def draw(self, panels: np.ndarray) -> None:

@@ -24,7 +24,7 @@ from aide._core.tracing import check_concrete
 from aide._core.validate import check_memory, deferred_errors
 from aide.running.chunks import Chunk, Footprint
 from aide.running.device import QUICK, Place
-from aide.running.store import Entry, entry_of, folder_of_programs
+from aide.running.store import StoredProgram, folder_of_programs, stored_program
 from aide.running.structure import split_algorithm
 from aide.running.surroundings import surroundings_of
 
@@ -57,7 +57,7 @@ class Program:
         shapes: tuple[Any, ...],
         place: Place,
         options: dict[str, Any],
-        entry: Entry | None = None,
+        entry: StoredProgram | None = None,
     ):
         self.place = place
         self._one_run, self._shapes = one_run, shapes
@@ -152,7 +152,7 @@ def get_program(
     entry = None
     if folder_of_programs() is not None and is_packaged((operation, subject)):
         what = identity_of(operation).digest, identity.digest, str(tree), str(types)
-        entry = entry_of(*what, *sorted(options.items()), *surroundings_of(place))
+        entry = stored_program(*what, *sorted(options.items()), *surroundings_of(place))
     program = Program(one_run, shapes, place, options, entry)
     if not identity.unseen:
         if len(_kept) >= MOST_PROGRAMS:

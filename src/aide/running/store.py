@@ -2,8 +2,8 @@
 
 Two caches lie there. JAX's own is keyed by the lowered program, so nothing can make it stale, but
 tracing and lowering are repeated each time. Ours holds whole executables and skips those too; its
-keys are everything the program is made of (`entry_of`), and it serves programs only in which all
-code belongs to installed packages: a user's helper module may change unseen.
+keys are everything the program is made of (`stored_program`), and it serves programs only in which
+all code belongs to installed packages: a user's helper module may change unseen.
 """
 
 import hashlib
@@ -58,7 +58,7 @@ def folder_of_programs() -> Path | None:
     return _folder
 
 
-class Entry:
+class StoredProgram:
     """What the folder holds, or will hold, of one program. Whatever is wrong there, it is empty."""
 
     def __init__(self, folder: Path, name: str):
@@ -120,7 +120,7 @@ class Entry:
             return
 
 
-def entry_of(*key: Any) -> Entry | None:
+def stored_program(*key: Any) -> StoredProgram | None:
     """The entry of a program under everything it depends on; `None` if it cannot be kept.
 
     Loading executables may run code that lies in the files, so the folder must be the user's alone.
@@ -133,7 +133,7 @@ def entry_of(*key: Any) -> Entry | None:
     except OSError:
         return None
     name = hashlib.sha256(repr(key).encode()).hexdigest()[:32]
-    return Entry(folder, name) if is_safe else None
+    return StoredProgram(folder, name) if is_safe else None
 
 
 def _is_private(status: os.stat_result) -> bool:

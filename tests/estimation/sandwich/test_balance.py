@@ -18,7 +18,7 @@ from aide.estimation.sandwich.balance import (
     calm_limits,
     calm_terms,
     combine,
-    log_ratio,
+    log_ratio_of,
 )
 from aide.estimation.sandwich.recipe import find_recipes
 from aide.estimation.terms import terms_of
@@ -33,7 +33,7 @@ EXACT = 1e-12
 def test_bennetts_identity(name, metas):
     r"""$E_G[\sigma(-\ell) h] = E_T[\sigma(\ell) h]$ for functions of the output."""
     draws, at_gold, at_target = enumerate_pair(*PAIRS[name], metas)
-    ratio = log_ratio(draws)
+    ratio = log_ratio_of(draws)
     assert ratio is not None
     assert at_gold.sum() == pytest.approx(1.0, abs=EXACT)
     for h in (np.ones(3), np.array([0.3, -2.0, 5.0])):
@@ -47,7 +47,7 @@ def test_bennetts_identity(name, metas):
 def test_the_balanced_terms_have_aides_mean(metas):
     """Whatever the coefficient; and AIDE's mean is above the divergence."""
     draws, at_gold, at_target = enumerate_pair(GOLD, TARGET, metas)
-    ratio = log_ratio(draws)
+    ratio = log_ratio_of(draws)
     assert ratio is not None
     plain = at_gold @ ratio.gold - at_target @ ratio.target
     values = Integrands(ratio.gold, -ratio.gold, ratio.target, -ratio.target)
@@ -64,7 +64,7 @@ def test_the_balanced_terms_have_aides_mean(metas):
 def test_the_identity_can_fail():
     """Controls: a wrong constant, and an own trace taken for a fresh one."""
     draws, at_gold, at_target = enumerate_pair(GOLD, TARGET, (1, 1))
-    ratio = log_ratio(draws)
+    ratio = log_ratio_of(draws)
     assert ratio is not None
     for wrong in (ratio.gold + 0.1, draws.gold.own[:, 1] - draws.gold.cross[:, 0] - 0.7):
         left, right = at_gold @ special.expit(-wrong), at_target @ special.expit(ratio.target)
@@ -82,7 +82,7 @@ def test_a_guess_from_other_traces_may_be_balanced(metas):
     left = at_gold @ (special.expit(-recipe.ratio.gold) * h(draws.gold, recipe.guess[0]))
     right = at_target @ (special.expit(recipe.ratio.target) * h(draws.target, recipe.guess[1]))
     assert left == pytest.approx(right, abs=EXACT)
-    every = log_ratio(draws)  # control: all traces, the guess's own among them
+    every = log_ratio_of(draws)  # control: all traces, the guess's own among them
     assert every is not None
     left = at_gold @ (special.expit(-every.gold) * h(draws.gold, recipe.guess[0]))
     right = at_target @ (special.expit(every.target) * h(draws.target, recipe.guess[1]))

@@ -29,7 +29,7 @@ from aide._core.validate import check_count
 from aide._core.versions import Version, determines_trace, small_versions
 from aide.checking.algorithm.density import DensityRuns, density_evidence, untested
 from aide.checking.algorithm.evidence import Evidence
-from aide.checking.algorithm.features import Features
+from aide.checking.algorithm.features import ProbeFeatures
 from aide.checking.algorithm.locate import locate, log_ratios, wrong_kernels
 from aide.checking.algorithm.moved_runs import moved_law
 from aide.checking.algorithm.region import fit_region, repeated
@@ -100,7 +100,7 @@ def _examine(
     key_pilot, key_main, key_moved = jax.random.split(key, 3)
     num_pilot = num_runs // 5
     pilot = _draw(key_pilot, algorithm, algorithm, 1, num_pilot, progress)
-    features = Features(pilot.target.values)
+    features = ProbeFeatures(pilot.target.values)
     if version.has_density:
         region = fit_region(pilot.target.values)
     else:

@@ -9,7 +9,7 @@ from aide._core.types import Value
 NUM_FEATURES = 3
 
 
-class Features:
+class ProbeFeatures:
     """Sigmoids of projections of the standardised output, and of its distance from the centre."""
 
     def __init__(self, values: Value):

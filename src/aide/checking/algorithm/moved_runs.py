@@ -11,7 +11,7 @@ from aide._core.roles import TARGET
 from aide._core.types import Key, Value
 from aide.checking.algorithm.evidence import Evidence
 from aide.checking.algorithm.moved import moved_evidence
-from aide.checking.algorithm.region import MOST_REPEATED, Layout, repeated
+from aide.checking.algorithm.region import MOST_REPEATED, OutputLayout, repeated
 from aide.running.choose import runner_of
 from aide.running.chunks import Chunk
 from aide.running.map_runs import ignore
@@ -115,7 +115,7 @@ def _numbers(pilot: Value, values: Value) -> Numbers:
     unique = _different(np.concatenate([_flat(leaf) for leaf in leaves], axis=1))
     begin = 0
     for leaf, other, kind in zip(
-        leaves, jax.tree.leaves(values), Layout.of(pilot).leaves, strict=True
+        leaves, jax.tree.leaves(values), OutputLayout.of(pilot).leaves, strict=True
     ):
         end = begin + _flat(leaf).shape[1]
         for column in unique[:, begin:end].T:

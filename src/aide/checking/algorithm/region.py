@@ -36,7 +36,7 @@ MIN_MASS = 0.02
 """Share of the outputs that must lie in the region."""
 
 
-class Layout(eqx.Module):
+class OutputLayout(eqx.Module):
     """How to take an output apart into continuous and discrete numbers, and put it together."""
 
     tree: PyTreeDef = eqx.field(static=True)
@@ -44,12 +44,12 @@ class Layout(eqx.Module):
     """Shape, dtype and whether it is continuous, of every leaf."""
 
     @staticmethod
-    def of(values: Value) -> "Layout":
+    def of(values: Value) -> "OutputLayout":
         """The layout of stacked outputs: floating-point leaves of many values are continuous."""
         leaves, tree = jax.tree.flatten(values)
         kinds = [a.dtype.kind == "f" and np.unique(a).size > FEW_VALUES * len(a) for a in leaves]
         facts = zip(leaves, kinds, strict=True)
-        return Layout(tree, tuple((a.shape[1:], str(a.dtype), kind) for a, kind in facts))
+        return OutputLayout(tree, tuple((a.shape[1:], str(a.dtype), kind) for a, kind in facts))
 
     def real_numbers(self, values: Value) -> np.ndarray:
         """The continuous numbers of stacked outputs, one row each."""
@@ -85,7 +85,7 @@ class Layout(eqx.Module):
 class Region(eqx.Module):
     """The distribution; an algorithm with a known density for `aide.draw`."""
 
-    layout: Layout
+    layout: OutputLayout
     configurations: Float[np.ndarray, "num discrete"]
     probabilities: Float[np.ndarray, " num"]
     centres: Float[np.ndarray, "num real"]
@@ -145,7 +145,7 @@ def repeated(real: np.ndarray) -> np.ndarray:
 def fit_region(values: Value) -> Region | str:
     """Fit to pilot outputs (stacked), or say in words why that cannot be done."""
     values = jax.tree.map(np.asarray, values)
-    layout = Layout.of(values)
+    layout = OutputLayout.of(values)
     real, rest = layout.split_all(values)
     num = len(real)
     if not np.isfinite(real).all():

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from aide.checking.algorithm.evidence import Evidence
-from aide.reporting.figures import Layout, plot_p_values
+from aide.reporting.figures import PanelGrid, plot_p_values
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import factor
 from aide.reporting.numbers import p_value as p_text
@@ -154,9 +154,9 @@ class CheckReport(Result):
         rates = {"p_value": self.p_value, "false_alarm": self.false_alarm}
         return {**rates, "num_runs": self.num_runs, "num_tests": len(self.judged)}
 
-    def layout(self) -> Layout:
+    def layout(self) -> PanelGrid:
         """A line of its own for every test."""
-        return Layout(size=(6.4, 1.2 + 0.25 * len(self.judged)))
+        return PanelGrid(size=(6.4, 1.2 + 0.25 * len(self.judged)))
 
     def draw(self, panels: np.ndarray) -> None:
         """The p-value of every test."""

@@ -26,8 +26,8 @@ from aide.checking.kernel.functions import Functions
 from aide.checking.kernel.invariance import InvarianceJudge
 from aide.checking.kernel.laws import LawTest, ReversalJudge, reversal_terms
 from aide.checking.kernel.result import KernelCheck
-from aide.checking.kernel.runs import Runs, Trial, TrialRuns
-from aide.checking.kernel.start import Start, Weights
+from aide.checking.kernel.runs import StepRuns, Trial, TrialRuns
+from aide.checking.kernel.start import StartQuality, Weights
 from aide.kernels.kernel import AnyKernel
 
 MIN_RUNS, MOST_PILOTS = 1000, 20_000
@@ -94,8 +94,8 @@ def check_kernel(
 
 
 def judge_runs(
-    pilot: Runs, fresh: Iterable[Runs], law: str | None, num: int, rng: np.random.Generator
-) -> tuple[list[LawTest], Start]:
+    pilot: StepRuns, fresh: Iterable[StepRuns], law: str | None, num: int, rng: np.random.Generator
+) -> tuple[list[LawTest], StartQuality]:
     """Choose functions on the pilot runs, judge the `num` fresh ones.
 
     Args:
@@ -120,7 +120,7 @@ def judge_runs(
     return [judge.verdict() for judge in judges], weights.start()
 
 
-def _log_bound(pilot: Runs, num: int) -> float:
+def _log_bound(pilot: StepRuns, num: int) -> float:
     r"""$\log c$: the largest weight, at most $n^{1/3}$ mean weights, less from a bad start.
 
     With weights cut at $c$, the effective number of runs is at least a tenth of all: a few runs
@@ -147,5 +147,5 @@ def _generator(key: Key) -> np.random.Generator:
     return np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
 
 
-def _join(blocks: list[Runs]) -> Runs:
+def _join(blocks: list[StepRuns]) -> StepRuns:
     return jax.tree.map(lambda *parts: np.concatenate(parts), *blocks)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide.checking.kernel.runs import Points, Runs
+from aide.checking.kernel.runs import Points, StepRuns
 
 PLACES = ((0.3, 0.3), (0.6, 1.0), (0.8, 0.3), (0.45, 1.0), (0.2, 0.5))
 """Quantile at which a sigmoid rises, and its width in standard deviations."""
@@ -47,7 +47,7 @@ class Functions:
         rng: Chooses coordinates and projections.
     """
 
-    def __init__(self, runs: Runs, log_bound: float, rng: np.random.Generator):
+    def __init__(self, runs: StepRuns, log_bound: float, rng: np.random.Generator):
         before, self.log_bound = runs.before, log_bound
         weights = np.exp(np.minimum(before.log_weight - log_bound, 0.0))
         weights = weights / weights.sum()
@@ -70,7 +70,7 @@ class Functions:
         self.names = ["1", *(f"sigmoid of {self.labels[k]}" for k in self.which), "log density"]
         self.names += [f"[coordinate {i} = {value:g}]" for i, value in self.values]
 
-    def look(self, runs: Runs) -> "View":
+    def look(self, runs: StepRuns) -> "View":
         """All functions at all states and steps of some runs."""
         where = [points for points in runs if points is not None]
         projected = [self._project(points) for points in where]

@@ -14,7 +14,7 @@ import numpy as np
 
 from aide.checking.betting import log_average, log_wealths, wealth_p_value
 from aide.checking.kernel.functions import Functions, View
-from aide.checking.kernel.laws import LawTest, describe, pick
+from aide.checking.kernel.laws import LawTest, law_test_of, pick
 
 
 class InvarianceJudge:
@@ -50,7 +50,7 @@ class InvarianceJudge:
         terms = gain - loss
         size = np.sqrt((terms**2).sum(axis=0))
         z = terms.sum(axis=0) / np.where(size > 0, size, np.inf)
-        return describe("invariance", p_value, z, self.names)
+        return law_test_of("invariance", p_value, z, self.names)
 
 
 def _sides(view: View, before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -123,7 +123,7 @@ class ReversalJudge:
         """The smallest p-value times the number of columns."""
         pairs = Pairs(*(np.concatenate(parts) for parts in zip(*self.parts, strict=True)))
         p_value = min(1.0, order_p_values(*pairs).min() * len(self.names))
-        return describe(self.law, p_value, deviations(*pairs), self.names)
+        return law_test_of(self.law, p_value, deviations(*pairs), self.names)
 
 
 def pick(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -139,7 +139,7 @@ def pick(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return alive[np.argsort(-np.abs(mean), kind="stable")[:NUM_PICKED]], combination
 
 
-def describe(law: str, p_value: float, z: np.ndarray, names: list[str]) -> LawTest:
+def law_test_of(law: str, p_value: float, z: np.ndarray, names: list[str]) -> LawTest:
     """Name the function: one says more to a person than a combination, if it sees nearly as much.
 
     The combination is the last.

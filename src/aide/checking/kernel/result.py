@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from aide.checking.kernel.laws import LawTest
-from aide.checking.kernel.start import Start
+from aide.checking.kernel.start import StartQuality
 from aide.reporting.figures import plot_p_values
 from aide.reporting.numbers import p_value as p_text
 from aide.reporting.result import Result
@@ -41,7 +41,7 @@ class KernelCheck(Result):
     false_alarm: float
     reversal: LawTest | None
     invariance: LawTest
-    start: Start
+    start: StartQuality
     num_runs: int
     name: str
 

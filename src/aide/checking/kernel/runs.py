@@ -1,4 +1,4 @@
-r"""Runs of a kernel check: $x \sim s$, one step of the kernel, one of its claimed reversal."""
+r"""StepRuns of a kernel check: $x \sim s$, one step of the kernel, one of its claimed reversal."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from aide.running.chunks import Chunk
 from aide.running.map_runs import PreparedRuns
 
 BLOCK_RUNS, BLOCK_NUMBERS = 2**14, 4_000_000
-"""Runs, and numbers of their states, kept at a time."""
+"""StepRuns, and numbers of their states, kept at a time."""
 
 
 class Trial(eqx.Module):
@@ -41,7 +41,7 @@ class Points(NamedTuple):
     log_weight: Any
 
 
-class Runs(NamedTuple):
+class StepRuns(NamedTuple):
     """Where runs started, where the kernel went, and where the reversal went (or `None`)."""
 
     before: Points
@@ -50,7 +50,7 @@ class Runs(NamedTuple):
 
 
 class TrialRuns:
-    """Runs of a trial, traced once; `rows` are about as many as are asked for at a time."""
+    """StepRuns of a trial, traced once; `rows` are about as many as are asked for at a time."""
 
     def __init__(self, trial: Trial, key: Key, rows: int):
         self._trial, self._key = trial, key
@@ -61,7 +61,7 @@ class TrialRuns:
         self._block = max(256, min(BLOCK_RUNS, BLOCK_NUMBERS // width))
         self._chunk = Chunk(min(rows, self._block))
 
-    def blocks(self, runs: range) -> Iterator[Runs]:
+    def blocks(self, runs: range) -> Iterator[StepRuns]:
         """The runs with these numbers, in blocks that fit into memory."""
         for begin in range(runs.start, runs.stop, self._block):
             rows = np.arange(begin, min(begin + self._block, runs.stop), dtype=np.uint32)
@@ -70,14 +70,14 @@ class TrialRuns:
             yield found
 
 
-def _one_run(trial: Trial, stream: Key, run: Any) -> Runs:
+def _one_run(trial: Trial, stream: Key, run: Any) -> StepRuns:
     key_x, key_y, key_z = jax.random.split(run_key(stream, run, 0), 3)
     x = jax.tree.map(jnp.asarray, sample_from(trial.start, key_x))
     y = _same_shape(trial.kernel, x, trial.kernel.step(key_y, trial.log_density, x))
     z = None
     if trial.reversal is not None:
         z = _same_shape(trial.reversal, x, trial.reversal.step(key_z, trial.log_density, x))
-    return Runs(_look(trial, x), _look(trial, y), None if z is None else _look(trial, z))
+    return StepRuns(_look(trial, x), _look(trial, y), None if z is None else _look(trial, z))
 
 
 def _look(trial: Trial, x: Value) -> Points:
@@ -98,7 +98,7 @@ def _same_shape(kernel: Any, x: Value, y: Value) -> Value:
     return jax.tree.map(lambda new, old: new.astype(old.dtype), y, x)
 
 
-def _refuse_nan(trial: Trial, runs: Runs) -> None:
+def _refuse_nan(trial: Trial, runs: StepRuns) -> None:
     start = runs.before
     possible = start.log_weight > -np.inf
     wrong = np.isnan(start.log_weight) | np.isnan(start.log_density)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aide.checking.kernel.runs import Runs
+from aide.checking.kernel.runs import StepRuns
 from aide.estimation.tails import pareto_shape
 
 MIN_EFFECTIVE = 200.0
@@ -15,7 +15,7 @@ MOST_UNCOVERED = 0.01
 
 
 @dataclass(frozen=True)
-class Start:
+class StartQuality:
     r"""What the weights $w = \pi/s$ say about the start.
 
     Attributes:
@@ -53,13 +53,13 @@ class Weights:
         self.log_after: list[np.ndarray] = []
         self.moved: list[np.ndarray] = []
 
-    def add(self, runs: Runs) -> None:
+    def add(self, runs: StepRuns) -> None:
         """Look at fresh runs."""
         self.log_before.append(runs.before.log_weight)
         self.log_after.append(runs.after.log_weight)
         self.moved.append((runs.before.flat != runs.after.flat).any(axis=1))
 
-    def start(self) -> Start:
+    def start(self) -> StartQuality:
         """Sum up."""
         before, after = np.concatenate(self.log_before), np.concatenate(self.log_after)
         peak = before.max()
@@ -67,7 +67,7 @@ class Weights:
         weights /= weights.sum()
         tail = pareto_shape(weights) if np.unique(weights).size > 50 else -np.inf
         beyond = after > peak + 1e-9 * max(1.0, abs(peak))
-        return Start(
+        return StartQuality(
             effective_runs=float(1 / (weights**2).sum()),
             tail=float(tail),
             uncovered=float(weights @ beyond),

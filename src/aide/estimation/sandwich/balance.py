@@ -65,7 +65,7 @@ class Integrands(NamedTuple):
         )
 
 
-def log_ratio(draws: Draws, metas: Metas | None = None) -> LogRatio | None:
+def log_ratio_of(draws: Draws, metas: Metas | None = None) -> LogRatio | None:
     r"""$\ell$ from all M traces of each algorithm or the first `metas`.
 
     `None` if a $Z$ is unknown.
@@ -84,7 +84,7 @@ def calm_terms(draws: Draws) -> Terms:
     are no heavier than those of AIDE's own terms $\ell$ and $-\ell$, as they can be with a fitted
     coefficient. Otherwise AIDE's own.
     """
-    ratio = log_ratio(draws)
+    ratio = log_ratio_of(draws)
     if ratio is None:
         return terms_of(draws)
     return Terms(ratio.gold * np.tanh(ratio.gold / 2), ratio.target * np.tanh(ratio.target / 2))

@@ -16,7 +16,7 @@ import numpy as np
 from aide._core.numerics import row_log_mean_exp
 from aide._core.roles import GOLD, TARGET, Role
 from aide.draws.draws import Draws
-from aide.estimation.sandwich.balance import LogRatio, log_ratio
+from aide.estimation.sandwich.balance import LogRatio, log_ratio_of
 from aide.estimation.terms import Metas, is_tractable
 
 
@@ -50,7 +50,7 @@ def find_recipes(draws: Draws) -> list[Recipe]:
     plain = {side.role: (0, min(side.own.shape[1] - 1, side.num_meta)) for side in draws.sides}
     found = [Recipe(values, _guess(draws, plain, exact), None)]
     balance = Metas(*(s.num_meta if exact[s.role] else (s.num_meta + 1) // 2 for s in draws.sides))
-    ratio = log_ratio(draws, balance)
+    ratio = log_ratio_of(draws, balance)
     if ratio is not None:
         rest = {s.role: (balance[s.role], s.num_meta - balance[s.role]) for s in draws.sides}
         found.append(Recipe(values, _guess(draws, rest, exact), ratio))

@@ -8,7 +8,7 @@ import numpy as np
 from aide.problems.dpmm.hyperparameters import NAMES
 
 
-def as_data(data: Any) -> Any:
+def as_observations(data: Any) -> Any:
     """A vector of finite numbers in double precision, or an error that names the value."""
     if isinstance(data, jax.core.Tracer):
         return data

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_size
 from aide.problems.dpmm.clusters import Clusters
-from aide.problems.dpmm.data import as_data, as_fixed
+from aide.problems.dpmm.data import as_fixed, as_observations
 from aide.problems.dpmm.hyperparameters import from_value, log_prior, sample_prior, to_value
 from aide.problems.dpmm.likelihood import log_predictive
 from aide.problems.dpmm.move import NextDatum
@@ -41,7 +41,7 @@ class DirichletMixture(eqx.Module):
         fixed: Hyperparameters that are known, as a dict of all five; then they have no density.
     """
 
-    data: Float[Array, " num"] = eqx.field(converter=as_data)
+    data: Float[Array, " num"] = eqx.field(converter=as_observations)
     fixed: dict[str, float] | None = eqx.field(converter=as_fixed, default=None)
 
     def log_joint(self, value: Value) -> LogProb:
