@@ -41,18 +41,11 @@ def draw_each(
     gold: Algorithm,
     targets: Mapping[str, Algorithm],
     *,
-    num_gold: int = 500,
-    num_target: int = 500,
-    num_meta_gold: int = 1,
-    num_meta_target: int = 1,
-    looseness: bool = True,
-    keep_values: bool = False,
     share: Draws | None = None,
-    first_run: int = 0,
     checkpoint: Mapping[str, str | Path] | None = None,
-    chunk_size: int | None = None,
     progress: bool | None = None,
     executor: Executor | None = None,
+    **settings: Any,
 ) -> Iterator[tuple[str, Draws]]:
     """`draw_many`, target by target: each as soon as its runs are there, in the order given."""
     if not targets:
@@ -74,19 +67,7 @@ def draw_each(
         pool = ThreadPoolExecutor(current_place().num_threads)
         stack.callback(pool.shutdown, cancel_futures=True)
         for name, target in targets.items():
-            request = make_request(
-                key,
-                gold,
-                target,
-                num_gold=num_gold,
-                num_target=num_target,
-                num_meta_gold=num_meta_gold,
-                num_meta_target=num_meta_target,
-                looseness=looseness,
-                first_run=first_run,
-                chunk_size=chunk_size,
-                keep_values=keep_values,
-            )
+            request = make_request(key, gold, target, **settings)
             plans[name] = make_plan(request, {GOLD: runner})
             tasks = [] if executor is not None else plans[name].compile_tasks()
             compiling[name] = [pool.submit(task) for task in tasks]
@@ -101,7 +82,7 @@ def draw_each(
                     check_first_runs(plan, known)
                 draws = run_plan(plan, known, file, executor, bar)
             shared = Kept.of(draws.gold).without_cross() if shared is None else shared
-            yield name, draws if keep_values else draws.without_values()
+            yield name, draws if plan.request.keep_values else draws.without_values()
 
 
 def _known(

@@ -59,16 +59,16 @@ def make_request(
     gold: Algorithm,
     target: Algorithm,
     *,
-    num_gold: int,
-    num_target: int,
-    num_meta_gold: int,
-    num_meta_target: int,
-    looseness: bool,
-    first_run: int,
-    chunk_size: int | None,
-    keep_values: bool,
+    num_gold: int = 500,
+    num_target: int = 500,
+    num_meta_gold: int = 1,
+    num_meta_target: int = 1,
+    looseness: bool = True,
+    first_run: int = 0,
+    chunk_size: int | None = None,
+    keep_values: bool = False,
 ) -> Request:
-    """Check everything that can be checked without running anything."""
+    """Check everything that can be checked without running anything; see `aide.draw`."""
     key = as_key(key)
     algorithms = {GOLD: gold, TARGET: target}
     counts = {GOLD: num_gold, TARGET: num_target}
