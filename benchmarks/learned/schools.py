@@ -90,7 +90,7 @@ def schools(runs: int = 1000) -> Iterator[Row]:
     begun = time.perf_counter()
     fit = problem.learn(max(LENGTHS))
     learning = time.perf_counter() - begun
-    print("schools:", *fit.cautions, flush=True)
+    print("schools:", *fit.notes, flush=True)
     for steps in LENGTHS:
         log_q, error, seconds = None, 0.0, 0.0
         for num in PARTICLES:
@@ -147,7 +147,7 @@ def certificate(runs: int = 1000) -> Iterator[Row]:
     for spread in (0.5, 1.5):
         problem = schools_problem(spread)
         fit = problem.learn(max(LENGTHS))
-        print("certificate:", *fit.cautions, flush=True)
+        print("certificate:", *fit.notes, flush=True)
         for steps in LENGTHS:
             row, result = problem.run(
                 steps, runs, fit=fit, num_reverse=2_000, num_meta_target=4, num_meta_gold=4

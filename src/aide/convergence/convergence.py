@@ -67,5 +67,5 @@ def measure_convergence(
     estimates = [Estimate(one) for one in draw_many(key, gold, named, **options).values()]
     note = what_is_missing(estimates[-1].draws)
     lower = [np.nan if note else one.sandwich(LEVEL).lower for one in estimates]
-    cautions = chain.fit.cautions if isinstance(chain, RefinedChain) else ()
-    return Convergence(numbers, tuple(estimates), tuple(lower), *found, num_chains, note, cautions)
+    notes = chain.fit.notes if isinstance(chain, RefinedChain) else ()
+    return Convergence(numbers, tuple(estimates), tuple(lower), *found, num_chains, note, notes)

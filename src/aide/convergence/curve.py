@@ -33,7 +33,7 @@ class Convergence(Result):
         ess: Their bulk effective sample size, the smallest of all coordinates.
         num_chains: How many there were.
         lacks: What lower limits lack, in words, if there are none.
-        pilots: What pilot chains said about stuck and late ones (`ReverseFit.cautions`).
+        pilots: What pilot chains said about stuck and late ones (`ReverseFit.notes`).
     """
 
     steps: tuple[int, ...]

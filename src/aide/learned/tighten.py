@@ -1,5 +1,6 @@
 """How many reverse particles are needed? Doubling until the bound is tight enough."""
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -10,6 +11,8 @@ from aide._core.roles import TARGET
 from aide._core.validate import check_positive, check_size
 from aide.learned.refined_chain import RefinedChain
 from aide.learned.refined_smc import RefinedSmc
+from aide.reporting.numbers import with_error
+from aide.reporting.result import Result
 from aide.running.choose import runner_of
 from aide.running.chunks import Chunk
 from aide.running.map_runs import ignore
@@ -26,15 +29,46 @@ class TighteningTrial(NamedTuple):
     std_error: float
 
 
-class Tightened(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Tightened(Result):
     """An algorithm with enough reverse particles, and what was tried on the way."""
 
     algorithm: RefinedChain | RefinedSmc
     trials: tuple[TighteningTrial, ...]
 
-    def __str__(self) -> str:
-        lines = [f"{p} reverse particles: looseness {v:.3f} ± {e:.3f}" for p, v, e in self.trials]
-        return "\n".join(lines)
+    @property
+    def headline(self) -> str:
+        """How many reverse particles do, and how loose the bound then is."""
+        last = self.trials[-1]
+        found = with_error(last.looseness, last.std_error)
+        return f"{last.num_reverse} reverse particles: looseness {found} nats"
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What was not enough."""
+        return [
+            ("tried", f"{trial.num_reverse}: {with_error(trial.looseness, trial.std_error)}")
+            for trial in self.trials[:-1]
+        ]
+
+    def records(self) -> list[dict[str, Any]]:
+        """One for each try."""
+        return [trial._asdict() for trial in self.trials]
+
+    def numbers(self) -> dict[str, Any]:
+        """Those of the last try."""
+        return self.trials[-1]._asdict()
+
+    def draw(self, panels: np.ndarray) -> None:
+        """Looseness against reverse particles."""
+        shown = [trial for trial in self.trials if np.isfinite(trial.looseness)]
+        panels[0].errorbar(
+            [trial.num_reverse for trial in shown],
+            [trial.looseness for trial in shown],
+            [trial.std_error for trial in shown],
+            fmt="o-",
+            capsize=3,
+        )
+        panels[0].set(xscale="log", xlabel="reverse particles", ylabel="looseness (nats)")
 
 
 def tighten(

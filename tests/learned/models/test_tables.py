@@ -132,7 +132,7 @@ def test_learned_tables_are_tight():
     loose = result.looseness.target
     assert loose is not None
     assert abs(loose.value) < 0.02
-    assert fit.cautions == ()
+    assert fit.notes == ()
 
 
 def test_a_table_that_is_too_large_is_refused():

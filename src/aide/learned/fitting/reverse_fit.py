@@ -75,7 +75,7 @@ class ReverseFit(eqx.Module):
         return weights[np.asarray(self.index)]
 
     @property
-    def cautions(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """What the pilots say about the chain, in words: stuck or late ones."""
         size = family_of(self.models).tail_size(self.models)
         return describe_stragglers(
