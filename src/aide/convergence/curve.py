@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from aide.convergence.plot import plot_convergence
+from aide.convergence.text import curve_headline, curve_rows, grid_of, notes_of
 from aide.estimation.interval import check_level, total_variation_bound
 from aide.estimation.means import mean_of
 from aide.estimation.sandwich.balance import calm_limits, calm_terms
@@ -105,27 +107,19 @@ class Convergence(Result):
     @property
     def headline(self) -> str:
         """The shortest statement about the smallest distance that was reached."""
-        from aide.convergence.text import curve_headline
-
         return curve_headline(self)
 
     def grid(self) -> Grid:
         """One line per number of steps."""
-        from aide.convergence.text import grid_of
-
         return grid_of(self)
 
     def rows(self) -> list[tuple[str, str]]:
         """What the numbers say, in words."""
-        from aide.convergence.text import curve_rows
-
         return curve_rows(self)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What to keep in mind: about stuck pilots, missing limits, and single estimates."""
-        from aide.convergence.text import notes_of
-
         return notes_of(self)
 
     def numbers(self) -> dict[str, Any]:
@@ -140,6 +134,4 @@ class Convergence(Result):
 
     def draw(self, panels: np.ndarray) -> None:
         """Bounds and looseness, R-hat and ESS against steps; the former alone in one panel."""
-        from aide.convergence.plot import plot_convergence
-
         plot_convergence(self, panels)

@@ -3,19 +3,23 @@
 Another note is one more function here, and a line in `find_notes`.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from aide._core.roles import GOLD, TARGET, Role
 from aide.draws.sides import Side
 from aide.estimation.interval import FALSE_ALARM, FEW_RUNS, MOST_SKEWED, skewness
-from aide.estimation.summary import Estimate
 from aide.estimation.tails import HEAVY_TAIL, MIN_RUNS, pareto_shape
 from aide.estimation.terms import rests_on_one_density
+
+if TYPE_CHECKING:
+    from aide.estimation.summary import Estimate
 
 NAMES = {GOLD: "gold standard", TARGET: "target"}
 
 
-def find_notes(estimate: Estimate) -> tuple[str, ...]:
+def find_notes(estimate: "Estimate") -> tuple[str, ...]:
     """All notes that apply."""
     kinds = (
         _infinities,
@@ -30,7 +34,7 @@ def find_notes(estimate: Estimate) -> tuple[str, ...]:
     return tuple(note for kind in kinds for note in kind(estimate))
 
 
-def is_impossible(estimate: Estimate) -> bool:
+def is_impossible(estimate: "Estimate") -> bool:
     r"""Whether the estimate is farther below 0 than correct algorithms get, but for `FALSE_ALARM`.
 
     With $n$ runs on the smaller side, $P(\hat D \le -t/n) \le e^{-t}$ for correct algorithms,
@@ -41,7 +45,7 @@ def is_impossible(estimate: Estimate) -> bool:
     return bool(estimate.value * fewest <= np.log(FALSE_ALARM))
 
 
-def _below_zero(estimate: Estimate) -> list[str]:
+def _below_zero(estimate: "Estimate") -> list[str]:
     if not estimate.value < -1e-9 or not np.isfinite(estimate.std_error):
         return []
     if is_impossible(estimate):
@@ -55,7 +59,7 @@ def _below_zero(estimate: Estimate) -> list[str]:
     ]
 
 
-def _infinities(estimate: Estimate) -> list[str]:
+def _infinities(estimate: "Estimate") -> list[str]:
     found = []
     for role in Role:
         of, by, terms = NAMES[role], NAMES[role.other], estimate.terms.at(role)
@@ -69,7 +73,7 @@ def _infinities(estimate: Estimate) -> list[str]:
     return found
 
 
-def _tails(estimate: Estimate) -> list[str]:
+def _tails(estimate: "Estimate") -> list[str]:
     found = []
     for role in Role:
         name, terms = role.word, estimate.terms.at(role)
@@ -91,7 +95,7 @@ def _tails(estimate: Estimate) -> list[str]:
     return found
 
 
-def _few_runs(estimate: Estimate) -> list[str]:
+def _few_runs(estimate: "Estimate") -> list[str]:
     fewest = min(side.num_runs for side in estimate.draws.sides)
     if fewest == 1:
         return ["A single run has no standard error: use num_gold and num_target of 2 or more."]
@@ -103,7 +107,7 @@ def _few_runs(estimate: Estimate) -> list[str]:
     return []
 
 
-def _repeats(estimate: Estimate) -> list[str]:
+def _repeats(estimate: "Estimate") -> list[str]:
     found = []
     for side in estimate.draws.sides:
         different, num = num_different(side), side.num_runs
@@ -123,7 +127,7 @@ def num_different(side: Side) -> int | None:
     return None if side.fingerprints is None else np.unique(side.fingerprints).size
 
 
-def _one_density(estimate: Estimate) -> list[str]:
+def _one_density(estimate: "Estimate") -> list[str]:
     if not rests_on_one_density(estimate.draws):
         return []
     return [
@@ -133,7 +137,7 @@ def _one_density(estimate: Estimate) -> list[str]:
     ]
 
 
-def _loose(estimate: Estimate) -> list[str]:
+def _loose(estimate: "Estimate") -> list[str]:
     found = []
     advised = {advice.role for advice in estimate.advice}
     for role in Role:
@@ -155,7 +159,7 @@ def _loose(estimate: Estimate) -> list[str]:
     return found
 
 
-def _contradiction(estimate: Estimate) -> list[str]:
+def _contradiction(estimate: "Estimate") -> list[str]:
     from aide.estimation.sandwich.balance import bridge_failure, log_ratio_of
 
     ratio = log_ratio_of(estimate.draws)

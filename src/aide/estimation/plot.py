@@ -1,18 +1,20 @@
 """Plots of an estimate. Data are prepared elsewhere; this file only draws."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aide._core.roles import GOLD, TARGET, Role
 from aide.estimation.meta_curve import meta_curve_of
 from aide.estimation.sandwich.sandwich import is_closed_form
-from aide.estimation.summary import Estimate
+
+if TYPE_CHECKING:
+    from aide.estimation.summary import Estimate
 
 COLOURS = {GOLD: "#c8a200", TARGET: "#1f6fb4"}
 
 
-def plot_meta_curve(axis: Any, estimate: Estimate) -> None:
+def plot_meta_curve(axis: Any, estimate: "Estimate") -> None:
     """The bound for every smaller M of either algorithm, with one standard error; the sandwich."""
     for role, colour in COLOURS.items():
         curve = meta_curve_of(estimate.draws, role)
@@ -41,7 +43,7 @@ def plot_meta_curve(axis: Any, estimate: Estimate) -> None:
         axis.legend(frameon=False)
 
 
-def plot_terms(axis: Any, estimate: Estimate) -> None:
+def plot_terms(axis: Any, estimate: "Estimate") -> None:
     """Histograms of the terms whose means add up to the estimate."""
     for role in Role:
         terms, colour, label = estimate.terms.at(role), COLOURS[role], f"at {role.word} outputs"

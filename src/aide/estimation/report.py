@@ -1,14 +1,18 @@
 """What an estimate says below its headline. Another line is one more function here."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from aide._core.roles import GOLD, TARGET, Role
 from aide.estimation.advice import WORTHWHILE, Advice
 from aide.estimation.looseness import cross_fall
 from aide.estimation.sandwich.sandwich import MIN_RUNS, is_closed_form
-from aide.estimation.summary import Estimate
 from aide.estimation.terms import is_tractable, rests_on_one_density
 from aide.reporting.numbers import ROUNDING, interval, with_error
+
+if TYPE_CHECKING:
+    from aide.estimation.summary import Estimate
 
 WORTH_SAYING = 0.1
 """Nats that meta-inference adds at the other's outputs which are printed beside any bound."""
@@ -16,7 +20,7 @@ WORTH_SAYING = 0.1
 Rows = list[tuple[str, str]]
 
 
-def estimate_headline(estimate: Estimate) -> str:
+def estimate_headline(estimate: "Estimate") -> str:
     """The bound, its interval, and how many runs it rests on."""
     gold, target = estimate.draws.sides
     value = with_error(estimate.value, estimate.std_error)
@@ -25,7 +29,7 @@ def estimate_headline(estimate: Estimate) -> str:
     return f"Symmetrised KL(gold, target) ≤ {value} nats   95%: {limits}   {runs}"
 
 
-def estimate_rows(estimate: Estimate) -> Rows:
+def estimate_rows(estimate: "Estimate") -> Rows:
     """Name and text of every line below the headline."""
     kinds = (
         _directions,
@@ -40,7 +44,7 @@ def estimate_rows(estimate: Estimate) -> Rows:
     return [row for kind in kinds for row in kind(estimate)]
 
 
-def _directions(estimate: Estimate) -> Rows:
+def _directions(estimate: "Estimate") -> Rows:
     forward, backward = estimate.gold_to_target, estimate.target_to_gold
     if not forward.is_kl_bound:
         text = "not separable: log Z is unknown, only their sum is a divergence"
@@ -52,7 +56,7 @@ def _directions(estimate: Estimate) -> Rows:
     ]
 
 
-def _log_z(estimate: Estimate) -> Rows:
+def _log_z(estimate: "Estimate") -> Rows:
     bounds = estimate.log_z_bounds
     if bounds is None:
         return []
@@ -60,7 +64,7 @@ def _log_z(estimate: Estimate) -> Rows:
     return [("log Z", f"{text} of the {bounds.of.word} (log p(y) if its xi is p(x, y))")]
 
 
-def _looseness(estimate: Estimate) -> Rows:
+def _looseness(estimate: "Estimate") -> Rows:
     """What either meter reads: at the algorithm's own outputs, and at the other's if it matters."""
     found, draws = [], estimate.draws
     for role in Role:
@@ -81,7 +85,7 @@ def _looseness(estimate: Estimate) -> Rows:
     return found
 
 
-def _advice(estimate: Estimate) -> Rows:
+def _advice(estimate: "Estimate") -> Rows:
     return [("advice", advice_text(advice)) for advice in estimate.advice]
 
 
@@ -99,7 +103,7 @@ def advice_text(advice: Advice) -> str:
     return f"raise num_meta_{advice.role.word}, say to {advice.num_meta}: the bound would fall"
 
 
-def _both_sides(estimate: Estimate) -> Rows:
+def _both_sides(estimate: "Estimate") -> Rows:
     """Brackets of one direction, where looseness makes a visible difference."""
     found = []
     directions = (
@@ -116,7 +120,7 @@ def _both_sides(estimate: Estimate) -> Rows:
     return found
 
 
-def _sandwich(estimate: Estimate) -> Rows:
+def _sandwich(estimate: "Estimate") -> Rows:
     """The sandwich at 95% where it is a formula; otherwise how to get one, which takes longer."""
     draws = estimate.draws
     fewest = min(side.num_runs for side in draws.sides)
@@ -131,14 +135,14 @@ def _sandwich(estimate: Estimate) -> Rows:
     return [("sandwich", f"estimate.sandwich() gives a lower limit{given}")]
 
 
-def _reading(estimate: Estimate) -> Rows:
+def _reading(estimate: "Estimate") -> Rows:
     off = f"differs from the gold standard's by at most {estimate.total_variation():.2g} (95%)"
     if rests_on_one_density(estimate.draws):
         off = "may differ from the gold standard's: see the note"
     return [("reading", f"any probability computed from the target {off}")]
 
 
-def _unseen(estimate: Estimate) -> Rows:
+def _unseen(estimate: "Estimate") -> Rows:
     """What all limits leave out."""
     gold, target = (f"{share:.2g}" for share in 100 * np.array(estimate.unseen()))
     share = f"{gold}%" if gold == target else f"{gold}% (gold) or {target}% (target)"

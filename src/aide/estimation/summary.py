@@ -28,6 +28,9 @@ from aide.estimation.interval import (
 )
 from aide.estimation.looseness import Looseness, looseness_of
 from aide.estimation.meta_curve import MetaCurve, meta_curve_of
+from aide.estimation.notes import find_notes
+from aide.estimation.plot import plot_meta_curve, plot_terms
+from aide.estimation.report import estimate_headline, estimate_rows
 from aide.estimation.terms import Terms, rests_on_one_density, terms_of
 from aide.reporting.figures import PanelGrid
 from aide.reporting.result import Result
@@ -154,21 +157,15 @@ class Estimate(Result):
     @property
     def headline(self) -> str:
         """The bound, its interval, and how many runs it rests on."""
-        from aide.estimation.report import estimate_headline
-
         return estimate_headline(self)
 
     def rows(self) -> list[tuple[str, str]]:
         """Name and text of every line below the headline, notes apart."""
-        from aide.estimation.report import estimate_rows
-
         return estimate_rows(self)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What to keep in mind about these numbers, in words."""
-        from aide.estimation.notes import find_notes
-
         return find_notes(self)
 
     def numbers(self) -> dict[str, Any]:
@@ -194,8 +191,6 @@ class Estimate(Result):
 
     def draw(self, panels: np.ndarray) -> None:
         """Left: the bound against M. Right: the distribution of its terms."""
-        from aide.estimation.plot import plot_meta_curve, plot_terms
-
         plot_meta_curve(panels[0], self)
         plot_terms(panels[1], self)
 
