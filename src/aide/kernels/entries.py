@@ -1,11 +1,15 @@
 r"""Kernels for one entry of a state that has several: a dictionary, tuple, list or `NamedTuple`."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide.kernels.kernel import AbstractCompound, AnyKernel, check_instance, reversal_of
+from aide.kernels.retrace import Recorded, Retraceable, Retraced, parts_of
 
 
 def entry_of(state: Value, name: Any) -> Value:
@@ -26,6 +30,11 @@ def with_entry(state: Value, name: Any, new: Value) -> Value:
 
 def _is_field(state: Value, name: Any) -> bool:
     return isinstance(name, str) and not isinstance(state, dict)
+
+
+def conditional(log_density: LogDensity, state: Value, name: Any) -> LogDensity:
+    """The log density as a function of one entry, the others as they are."""
+    return lambda entry: log_density(with_entry(state, name, entry))
 
 
 class OnEntry(AbstractCompound):
@@ -53,13 +62,62 @@ class OnEntry(AbstractCompound):
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         """Make a step of the entry, for the density as a function of the entry alone."""
-
-        def log_conditional(entry: Value) -> LogProb:
-            return log_density(with_entry(x, self.name, entry))
-
-        moved = self.kernel.step(key, log_conditional, entry_of(x, self.name))
+        moved = self.kernel.step(
+            key, conditional(log_density, x, self.name), entry_of(x, self.name)
+        )
         return with_entry(x, self.name, moved)
+
+    def retraceable_parts(self) -> "tuple[EntryRecords, ...]":
+        """The kernels that the entry's kernel runs, each on that entry, with their records."""
+        return tuple(EntryRecords(self.name, part) for part in parts_of(self.kernel))
 
     def reversal(self) -> "OnEntry":
         """The reversal of the entry's kernel, on that entry."""
         return OnEntry(self.name, reversal_of(self.kernel))
+
+
+class EntryRecords(eqx.Module):
+    r"""A retraceable kernel on one entry: its records are those of the entry's kernel.
+
+    The other entries are the same before and after, so that $(y, v, b)$ determines $x$ and the
+    Jacobian is that of the entry's kernel.
+    """
+
+    name: str | int = eqx.field(static=True)
+    kernel: Retraceable
+
+    @property
+    def num_branches(self) -> Any:
+        """Those of the entry's kernel."""
+        return self.kernel.num_branches
+
+    @property
+    def reverse_noise_from(self) -> Callable[[Value, LogDensity, Value], Value] | None:
+        """The guess from white noise, if the entry's kernel can."""
+        from_white = getattr(self.kernel, "reverse_noise_from", None)
+        if from_white is None:
+            return None
+        return lambda z, log_density, y: from_white(z, *self._seen(log_density, y))
+
+    def record(self, key: Key, log_density: LogDensity, x: Value) -> Recorded:
+        """Make a step of the entry and keep its record."""
+        found = self.kernel.record(key, *self._seen(log_density, x))
+        return found._replace(value=with_entry(x, self.name, found.value))
+
+    def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
+        r"""Guess $v$ given $y$, as the entry's kernel does."""
+        return self.kernel.reverse_noise(key, *self._seen(log_density, y))
+
+    def retrace(
+        self, log_density: LogDensity, y: Value, log_density_y: LogProb, noise: Value
+    ) -> Retraced:
+        """Undo a step of the entry for every branch; the others stay."""
+        found = self.kernel.retrace(*self._seen(log_density, y), log_density_y, noise)
+        num = jax.tree.leaves(found.value)[0].shape[0]
+        repeat = lambda leaf: jnp.broadcast_to(leaf, (num, *jnp.shape(leaf)))
+        value = with_entry(jax.tree.map(repeat, y), self.name, found.value)
+        return found._replace(value=value)
+
+    def _seen(self, log_density: LogDensity, state: Value) -> tuple[LogDensity, Value]:
+        """What the entry's kernel sees: the conditional density, and the entry."""
+        return conditional(log_density, state, self.name), entry_of(state, self.name)

@@ -81,7 +81,7 @@ def parts_of(kernel: Any) -> tuple[Any, ...]:
             f"{type(kernel).__name__} keeps no record of its steps, which learned meta-inference "
             "needs. Use a Metropolis kernel (RandomWalk, Independence, Mala, Hmc, or a subclass of "
             "AbstractMetropolis that states its noise and involution), Ula, for discrete states "
-            "GibbsSites or FiniteNoise, or a Cycle or Repeat of them (all in aide.kernels); or use "
-            "canonical meta-inference."
+            "GibbsSites or FiniteNoise, or a Cycle, Repeat or OnEntry of them (all of "
+            "aide.kernels); or use canonical meta-inference."
         )
     return (kernel,)
