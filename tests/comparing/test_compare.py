@@ -56,12 +56,12 @@ def test_a_gold_standard_nobody_can_recognise_is_compared_too():
 def test_the_table(found):
     lines = repr(found).splitlines()
     assert lines[0] == "3 targets against NoisyGaussian, divergence in nats: 1 of 3 within 2.25"
-    titles = ["target", "divergence ≤", "misses", "invents", "looseness", "P off by ≤", "verdict"]
+    titles = ["target", "divergence ≤", "misses", "invents", "looseness", "P off ≤", "verdict"]
     assert lines[1].split("  ")[1] == titles[0]
     assert all(title in lines[1] for title in titles)
     near, far, wide = lines[2:5]
     assert near.endswith("within 2.25")
-    assert "too far (≥ 2.4)" in far
+    assert "too far, ≥ 2.4" in far
     assert wide.endswith("undecided")
     assert "  undecided       wide: raise num_gold and num_target" in lines
     assert found.outcomes == {"near": "within", "far": "too far", "wide": "undecided"}

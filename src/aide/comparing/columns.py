@@ -48,7 +48,7 @@ def verdict_of(entry: TargetRow) -> str:
     if closeness.outcome == "within":
         return f"within {closeness.tolerance:g}"
     if closeness.outcome == "too far":
-        return f"too far (≥ {short(closeness.lower, 2)})"
+        return f"too far, ≥ {short(closeness.lower, 2)}"
     return closeness.outcome
 
 
@@ -98,7 +98,7 @@ COLUMNS = (
         lambda e: slack_of(e.estimate) is not None,
     ),
     Column(
-        "P off by ≤",
+        "P off ≤",
         lambda e: f"{e.estimate.total_variation():.2f}",
         lambda e: {"total_variation": e.estimate.total_variation()},
     ),

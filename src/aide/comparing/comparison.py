@@ -81,7 +81,7 @@ class Comparison(Result, Mapping[str, Estimate]):
         unseen = max(share for one in self.values() for share in one.unseen(LEVEL))
         found = [
             (
-                "P off by",
+                "P off",
                 "any probability computed from the target differs from the gold standard's by at "
                 "most this (95%)",
             )

@@ -15,10 +15,10 @@ def page_rich(page: Page) -> Any:
     parts: list[Any] = [Text(page.subject, "italic")] if page.subject else []
     parts.append(Text(page.headline, f"bold {colour_of(page.verdict)}".strip()))
     if page.grid is not None:
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True)
+        table = Table(box=box.SIMPLE_HEAD, padding=0)  # the box itself leaves a blank between
         for index, title in enumerate(page.grid.titles):
-            words = page.grid.is_text(index)
-            table.add_column(Text(title), justify="left" if words else "right", no_wrap=not words)
+            side = "left" if page.grid.is_text(index) else "right"
+            table.add_column(Text(title), justify=side, no_wrap=True)
         for line, verdict in zip(page.grid.lines, page.grid.verdicts, strict=True):
             table.add_row(*map(Text, line), style=colour_of(verdict) or None)
         parts.append(table)
