@@ -36,8 +36,9 @@ POLICIES = {
     "low ESS": (0.8, lambda scheme: EssBelow(0.8, scheme)),
     "never": (0.0, lambda scheme: Never()),
 }
+QUICK = {(2, "bootstrap", "every step"), (2, "optimal", "low ESS"), (2, "bootstrap", "never")}
 CASES = [
-    pytest.param(*case, marks=() if case[0] == 2 else pytest.mark.full)
+    pytest.param(*case, marks=() if case in QUICK else pytest.mark.full)
     for case in itertools.product((1, 2, 3), FILTERS, POLICIES)
 ]
 TWO_OR_THREE = pytest.mark.parametrize("num", [2, pytest.param(3, marks=pytest.mark.full)])
