@@ -133,7 +133,7 @@ def test_sir_is_bounded_from_above_and_the_bound_falls():
 def test_another_model_is_rejected():
     """Wrong in the density alone, and in the algorithm too, where the bound itself sees nothing."""
     wrong = LogJoint(1.0)
-    result = audit_simulated(KEY, sample_joint, wrong, Fit(), num_datasets=2000)
+    result = audit_simulated(KEY, sample_joint, wrong, Fit(), num_datasets=1000)
     assert known(result.consistency) < 1e-9
     assert not result.consistent
     assert "different models" in repr(result)
@@ -141,10 +141,10 @@ def test_another_model_is_rejected():
     def wrong_sir(y):
         return aide.sir(Normal(0.8 * y, 0.9), lambda x: wrong(x, y), num_particles=50)
 
-    result = audit_simulated(KEY, sample_joint, wrong, wrong_sir, num_datasets=2000)
+    result = audit_simulated(KEY, sample_joint, wrong, wrong_sir, num_datasets=1000)
     assert result.value < 0.01
     assert known(result.consistency) < 1e-9
-    assert audit_simulated(KEY, sample_joint, LogJoint(), Sir(3), num_datasets=2000).consistent
+    assert audit_simulated(KEY, sample_joint, LogJoint(), Sir(3), num_datasets=1000).consistent
 
 
 def test_one_by_one_where_data_sets_cannot_be_traced():
