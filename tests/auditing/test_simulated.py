@@ -91,7 +91,10 @@ def test_exact_posterior_gives_exactly_nothing():
     assert low.value == pytest.approx(high.value, abs=1e-12)
 
 
-@pytest.mark.parametrize(("shift", "stretch"), [(0.5, 1.0), (0.3, 1.4), (0.0, 0.7)])
+AGAIN = [pytest.param(*pair, marks=pytest.mark.full) for pair in ((0.5, 1.0), (0.0, 0.7))]
+
+
+@pytest.mark.parametrize(("shift", "stretch"), [(0.3, 1.4), *AGAIN])
 def test_tractable_algorithms_meet_the_truth(shift, stretch):
     """The bound is an equality, whatever M."""
     truth = divergence(shift, stretch)
@@ -130,7 +133,7 @@ def test_sir_is_bounded_from_above_and_the_bound_falls():
 def test_another_model_is_rejected():
     """Wrong in the density alone, and in the algorithm too, where the bound itself sees nothing."""
     wrong = LogJoint(1.0)
-    result = audit_simulated(KEY, sample_joint, wrong, Fit(), num_datasets=2000)
+    result = audit_simulated(KEY, sample_joint, wrong, Fit(), num_datasets=1000)
     assert known(result.consistency) < 1e-9
     assert not result.consistent
     assert "different models" in repr(result)
@@ -138,11 +141,10 @@ def test_another_model_is_rejected():
     def wrong_sir(y):
         return aide.sir(Normal(0.8 * y, 0.9), lambda x: wrong(x, y), num_particles=50)
 
-    result = audit_simulated(KEY, sample_joint, wrong, wrong_sir, num_datasets=2000)
+    result = audit_simulated(KEY, sample_joint, wrong, wrong_sir, num_datasets=1000)
     assert result.value < 0.01
     assert known(result.consistency) < 1e-9
-    for right in (Fit(), Fit(0.3, 1.4), Sir(3)):
-        assert audit_simulated(KEY, sample_joint, LogJoint(), right, num_datasets=3000).consistent
+    assert audit_simulated(KEY, sample_joint, LogJoint(), Sir(3), num_datasets=1000).consistent
 
 
 def test_one_by_one_where_data_sets_cannot_be_traced():

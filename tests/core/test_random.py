@@ -12,7 +12,7 @@ from aide._core.random import standard_uniform
 KEY = jax.random.key(20)
 
 
-@pytest.mark.parametrize("shape", [(), (5,), (3, 4), (0,)])
+@pytest.mark.parametrize("shape", [(), pytest.param((5,), marks=pytest.mark.full), (3, 4), (0,)])
 @pytest.mark.parametrize(("precise", "dtype"), [(False, "f4"), (True, "f4"), (True, "f8")])
 def test_the_bits_of_jax(shape, precise, dtype):
     with jax.enable_x64(precise):

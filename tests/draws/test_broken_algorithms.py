@@ -4,6 +4,8 @@ The message names the algorithm, its role and what to do; a runtime error inside
 not arrive as a trace of callbacks.
 """
 
+import itertools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -25,8 +27,17 @@ RUNTIME = {
 }
 
 
-@pytest.mark.parametrize("name", RUNTIME)
-@pytest.mark.parametrize("role", ["gold", "target"])
+QUICK = {("all weights zero", "target"), ("bound too low", "gold"), ("gave up", "gold")}
+"""Every message, and both roles; the others run in `make test-full`."""
+
+
+def some_quick(cases, quick):
+    return [pytest.param(*c, marks=() if c in quick else pytest.mark.full) for c in cases]
+
+
+@pytest.mark.parametrize(
+    ("name", "role"), some_quick(itertools.product(RUNTIME, ("gold", "target")), QUICK)
+)
 def test_errors_of_a_run_come_in_words(name, role):
     """A plain error that starts with the reason, not one that buries it in a trace of callbacks."""
     algorithm, words = RUNTIME[name]
@@ -37,7 +48,7 @@ def test_errors_of_a_run_come_in_words(name, role):
     assert role in str(caught.value)
 
 
-@pytest.mark.parametrize("name", RUNTIME)
+@pytest.mark.parametrize("name", some_quick(zip(RUNTIME), {("all weights zero",)}))
 @pytest.mark.usefixtures("x64")
 def test_errors_of_a_direct_call(name):
     algorithm, words = RUNTIME[name]
@@ -47,8 +58,9 @@ def test_errors_of_a_direct_call(name):
 
 @pytest.mark.usefixtures("x64")
 def test_outputs_that_cannot_be_have_density_zero():
-    assert NOWHERE.regenerate(KEY, jnp.asarray(0.3)) == -jnp.inf
-    assert NOWHERE.regenerate(KEY, jnp.asarray(101.0)) > -jnp.inf
+    regenerate = eqx.filter_jit(NOWHERE.regenerate)
+    assert regenerate(KEY, jnp.asarray(0.3)) == -jnp.inf
+    assert regenerate(KEY, jnp.asarray(101.0)) > -jnp.inf
 
 
 SIMULATE = {

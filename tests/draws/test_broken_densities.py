@@ -52,7 +52,7 @@ def test_nan_at_a_proposal_is_entered(name):
     assert jnp.isnan(_after(*KERNELS[name])).any()
 
 
-@pytest.mark.parametrize("name", ["mala", "hmc"])
+@pytest.mark.parametrize("name", ["mala", pytest.param("hmc", marks=pytest.mark.full)])
 @pytest.mark.usefixtures("x64")
 def test_zero_density_at_a_proposal_is_a_rejection(name):
     """Control: -inf is no error, even where the gradient is NaN (as that of `jnp.where`)."""
@@ -89,7 +89,7 @@ def test_infinite_density():
         run(NORMAL, target)
 
 
-@pytest.mark.parametrize("cut", [0.0, 20.0])
+@pytest.mark.parametrize("cut", [pytest.param(0.0, marks=pytest.mark.full), 20.0])
 def test_infinite_density_in_sir(cut):
     """At 20 only outputs of the gold standard reach the pole: no mass would be a wrong answer."""
     log_joint = lambda x: jnp.where(x > cut, jnp.inf, 0.0)

@@ -26,7 +26,7 @@ def _size(path):
     [
         {"num_gold": 10, "num_target": 10},
         {"keep_values": False},
-        {"num_target": 200, "num_meta_target": 1},
+        pytest.param({"num_target": 200, "num_meta_target": 1}, marks=pytest.mark.full),
         pytest.param({"num_meta_target": 1}, marks=pytest.mark.full),
         pytest.param({"looseness": False}, marks=pytest.mark.full),
         pytest.param({"num_gold": 10, "num_meta_gold": 3}, marks=pytest.mark.full),
@@ -106,7 +106,7 @@ def test_a_signal_saves_what_was_finished_and_says_how_to_go_on(tmp_path, number
     assert process.stdout.readline() == "drawing\n"
     while not path.exists():
         time.sleep(0.05)
-    time.sleep(2.0)
+    time.sleep(0.3)
     process.send_signal(number)
     errors = process.communicate()[1]
     assert process.returncode in (code, 130), errors

@@ -17,7 +17,7 @@ import aide
 from aide.problems.distributions import Normal
 from aide.running.programs import QUICK_OPTIONS
 
-NUM = 200_000
+NUM = 100_000
 
 
 def sample_line(key):

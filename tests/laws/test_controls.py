@@ -37,7 +37,7 @@ def point(entry):
 
 CONTROLS = [
     ("filter-optimal-1", wrong.retained_weight, binned),
-    ("filter-optimal-2", wrong.retained_weight, probe),
+    ("filter-optimal-1", wrong.retained_weight, probe),
     ("gibbs-ais", wrong.sweep_not_reversed, binned),
     ("sir-2", wrong.WrongSumTwice, point),
     ("sir-2", wrong.WrongSumTwice, density),
@@ -49,6 +49,7 @@ CONTROLS = [
     ("tractable", wrong.WrongConstant, point),
 ]
 AGAIN = [
+    ("filter-optimal-2", wrong.retained_weight, probe),
     ("filter-ess-2", wrong.WrongPolicy, binned),
     ("sir-2", wrong.WrongUnconditional, exchange),
     ("sir-2", wrong.WrongSum, binned),

@@ -14,9 +14,11 @@ from support.registry import LINE, Entry
 
 import aide
 
+NUM_RUNS = 8_000
+
 
 def scores(algorithm):
-    return laws.scores_of(Entry(algorithm, *LINE))
+    return laws.scores_of(Entry(algorithm, *LINE, num_runs=NUM_RUNS))
 
 
 CORE = {("mala", 2)}

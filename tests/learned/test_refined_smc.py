@@ -34,6 +34,7 @@ from aide.problems.distributions import Normal
 from aide.running.programs import QUICK_OPTIONS as QUICK
 from aide.running.programs import compile_quickly
 
+NUM_RUNS = 8_000
 RESAMPLERS = [None, aide.smc.EssBelow(0.9, aide.smc.Systematic()), aide.smc.Never()]
 
 
@@ -60,7 +61,7 @@ def test_with_the_kernel_alone_it_is_canonical(kernel, num_particles, x64):
 
 
 def scores(algorithm):
-    return laws.scores_of(Entry(algorithm, *LINE))
+    return laws.scores_of(Entry(algorithm, *LINE, num_runs=NUM_RUNS))
 
 
 SIZES = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (2, 1, 1), (2, 2, 3), (2, 3, 1), (3, 1, 3), (3, 3, 1)]

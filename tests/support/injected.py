@@ -192,7 +192,6 @@ INJECTED = [
         "sweep not reversed",
         gibbs_ais,
         lambda: wrong.sweep_not_reversed(gibbs_ais()),
-        True,
     ),
     Injected(
         "AIS, random walk",

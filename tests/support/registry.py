@@ -88,7 +88,8 @@ def add_tractable():
     facts = {"determined": True, "log_q": log_q}
     shifted = lambda x: skewed.log_prob(x) + 0.7
     add("tractable", aide.Tractable.of(skewed), LINE, **facts)
-    add("tractable-shifted", aide.Tractable(skewed.sample, shifted, 0.7), LINE, log_z=0.7, **facts)
+    known = aide.Tractable(skewed.sample, shifted, 0.7)
+    add("tractable-shifted", known, LINE, log_z=0.7, full=True, **facts)
     unknown = aide.Tractable(skewed.sample, shifted, None)
     add("tractable-unknown", unknown, LINE, log_z=0.7, **facts)
     encoder = lambda y: Normal(0.5 * y - 0.8, 0.7 + 0.25 * y)
@@ -205,7 +206,7 @@ def add_filters():
     for name, proposal in proposals.items():
         for num in PARTICLES:
             filtered = aide.ParticleFilter(model, num, proposal)
-            core = (name, num) in (("optimal", 1), ("optimal", 2))
+            core = (name, num) == ("optimal", 1)
             add(f"filter-{name}-{num}", filtered, HMM_PATHS, determined=num == 1, full=not core)
     schemes = (aide.smc.Stratified(), aide.smc.Systematic(), aide.smc.Residual())
     policies: dict[str, Any] = {type(s).__name__.lower(): aide.smc.EveryStep(s) for s in schemes}

@@ -9,7 +9,7 @@ import aide
 from aide.checking.algorithm.moved_runs import moved_law
 
 KEY = jax.random.key(11)
-NUM_RUNS = 1500
+NUM_RUNS = 1000
 """Plain Python is run one by one."""
 NORMAL = np.random.default_rng(1).normal([0.7, -0.4], 1.0, size=(1000, 2))
 LOG_GAMMA = np.log(np.random.default_rng(2).gamma(3.0, size=1000))
@@ -38,6 +38,7 @@ def test_a_sign_error_fails_with_reference_draws():
     assert "a sign, a Jacobian" in repr(wrong)
 
 
+@pytest.mark.full
 def test_a_missing_jacobian_fails_with_reference_draws():
     """Of a scale with a Gamma(3) law, on a logarithmic axis."""
     right = reference(LOG_GAMMA, lambda x: 3 * x - jnp.exp(x))

@@ -63,15 +63,12 @@ def check(kernel, log_density=log_line, start=LINE_START, seed=0, **options):
     return check_kernel(jax.random.key(seed), kernel, log_density, start, **options)
 
 
-QUICK = {"cycle", "gibbs-three", "hmc", "drift", "temperature", "no accept step"}
-"""The others run in `make test-full`."""
+def some_quick(names, *quick):
+    """The others run in `make test-full`."""
+    return [pytest.param(name, marks=() if name in quick else pytest.mark.full) for name in names]
 
 
-def some_quick(names):
-    return [pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in names]
-
-
-@pytest.mark.parametrize("name", some_quick(KERNELS))
+@pytest.mark.parametrize("name", some_quick(KERNELS, "cycle", "gibbs-three"))
 def test_right_kernels_pass(name):
     kernel, problem = KERNELS[name]
     for seed in SEEDS:
@@ -79,7 +76,7 @@ def test_right_kernels_pass(name):
         assert result.passed, result
 
 
-@pytest.mark.parametrize("name", some_quick(WRONG))
+@pytest.mark.parametrize("name", some_quick(WRONG, "cycle"))
 def test_a_wrong_reversal_is_rejected(name):
     """And it is the reversal that is blamed: the density is invariant all the same."""
     kernel, problem = WRONG[name]
@@ -127,7 +124,7 @@ BLACKJAX = {
 }
 
 
-@pytest.mark.parametrize("name", some_quick(BLACKJAX))
+@pytest.mark.parametrize("name", some_quick(BLACKJAX, "hmc"))
 def test_blackjax_kernels_pass(name):
     kernel = BLACKJAX[name]()
     for seed in SEEDS:
@@ -195,7 +192,7 @@ REJECTED = {
 }
 
 
-@pytest.mark.parametrize("name", some_quick(REJECTED))
+@pytest.mark.parametrize("name", some_quick(REJECTED, "drift", "no accept step"))
 def test_wrong_kernels_are_rejected(name):
     result = check(REJECTED[name])
     assert result.verdict == "rejected"
