@@ -21,7 +21,7 @@ def scores(algorithm):
     return laws.scores_of(Entry(algorithm, *LINE, num_runs=NUM_RUNS))
 
 
-CORE = {("mala", 2)}
+CORE = {("walk", 2)}
 CASES = [
     pytest.param(name, num, marks=() if (name, num) in CORE else pytest.mark.full)
     for name in CHAIN_KERNELS

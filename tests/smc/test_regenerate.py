@@ -81,7 +81,7 @@ WRONG_FAST = [("systematic", 3)]
 UNEVEN = ["stratified", "systematic", "residual"]
 
 
-@pytest.mark.parametrize("num", [2, 3])
+@pytest.mark.parametrize("num", [pytest.param(2, marks=pytest.mark.full), 3])
 def test_the_first_retained_slot_is_uniform(x64, num):
     first = FirstState(MODEL.state_space(), None)
 
@@ -119,7 +119,7 @@ def test_regenerate_is_unbiased_with_adaptive_resampling(x64, name, num):
     assert worst_z(algorithm, output_density(optimal(), num, 0.8, name), 22) < Z_MAX
 
 
-@pytest.mark.parametrize("name", ["bootstrap", "optimal"])
+@pytest.mark.parametrize("name", ["bootstrap", pytest.param("optimal", marks=pytest.mark.full)])
 def test_one_particle_knows_its_density(x64, name):
     tables = {"bootstrap": bootstrap(), "optimal": optimal()}[name]
     proposal = None if name == "bootstrap" else MODEL.optimal_proposal()
@@ -133,7 +133,7 @@ def test_one_particle_knows_its_density(x64, name):
 @pytest.mark.parametrize(("name", "num"), cases(LAWS, [("residual", 3)]))
 def test_simulate_draws_from_the_output_density(x64, name, num):
     algorithm = bootstrap_filter(getattr(aide.smc, name.capitalize())(), num)
-    keys = jax.random.split(jax.random.key(24), 100_000)
+    keys = jax.random.split(jax.random.key(24), 50_000)
     paths = eqx.filter_jit(lambda a, k: jax.vmap(a.simulate)(k).value)(algorithm, keys)
     hits = (np.asarray(paths) @ (4, 2, 1))[:, None] == np.arange(len(PATHS))
     q = output_density(bootstrap(), num, np.inf, name)
