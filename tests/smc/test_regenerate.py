@@ -107,7 +107,7 @@ def test_regenerate_without_a_twin_is_rejected(x64, name, num):
         WrongUnconditionalTwin(getattr(aide.smc, name.capitalize())()), num
     )
     q = output_density(bootstrap(), num, np.inf, name)
-    num_draws = 200_000 if num == 2 else 30_000  # three particles show it sooner
+    num_draws = 200_000 if (name, num) == ("residual", 2) else 50_000  # z is 8 there at 50,000
     assert worst_z(algorithm, q, 21, num_draws) > 2 * Z_MAX
 
 
@@ -133,7 +133,7 @@ def test_one_particle_knows_its_density(x64, name):
 @pytest.mark.parametrize(("name", "num"), cases(LAWS, [("residual", 3)]))
 def test_simulate_draws_from_the_output_density(x64, name, num):
     algorithm = bootstrap_filter(getattr(aide.smc, name.capitalize())(), num)
-    keys = jax.random.split(jax.random.key(24), 50_000)
+    keys = jax.random.split(jax.random.key(24), 100_000)
     paths = eqx.filter_jit(lambda a, k: jax.vmap(a.simulate)(k).value)(algorithm, keys)
     hits = (np.asarray(paths) @ (4, 2, 1))[:, None] == np.arange(len(PATHS))
     q = output_density(bootstrap(), num, np.inf, name)
