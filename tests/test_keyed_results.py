@@ -7,7 +7,7 @@ import pytest
 from support.keyed import FILE, NAMES, result_of
 
 RECORDED = json.loads(FILE.read_text())
-QUICK = ("tractable-shifted", "sir-2", "filter-ess-systematic-2", "learned-walk")
+QUICK = ("tractable-shifted", "filter-ess-systematic-2", "learned-walk")
 
 
 def test_everything_is_recorded():

@@ -43,7 +43,11 @@ FIT = (regression_posterior()[0], 0.81 * np.eye(2))
 
 
 @pytest.mark.parametrize(
-    ("name", "moments", "printed"), [("prior", PRIOR, 8.1728), ("fit", FIT, 3.1343)]
+    ("name", "moments", "printed"),
+    [
+        pytest.param("prior", PRIOR, 8.1728, marks=pytest.mark.full),
+        ("fit", FIT, 3.1343),
+    ],
 )
 def test_regression(name, moments, printed):
     """The prior, and the best fit of independent normals with standard deviation 0.9."""

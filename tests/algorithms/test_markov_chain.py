@@ -42,7 +42,11 @@ def test_other_versions():
 
 
 @pytest.mark.parametrize(
-    "kernel", [aide.kernels.Ula(0.3), aide.kernels.Cycle(WALK, aide.kernels.Ula(0.3))]
+    "kernel",
+    [
+        aide.kernels.Cycle(WALK, aide.kernels.Ula(0.3)),
+        pytest.param(aide.kernels.Ula(0.3), marks=pytest.mark.full),
+    ],
 )
 def test_a_kernel_without_a_reversal_needs_refining_and_says_so_at_once(kernel):
     """The chain is built; what asks for its density hears about it before anything is run."""

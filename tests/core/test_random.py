@@ -13,7 +13,10 @@ KEY = jax.random.key(20)
 
 
 @pytest.mark.parametrize("shape", [(), pytest.param((5,), marks=pytest.mark.full), (3, 4), (0,)])
-@pytest.mark.parametrize(("precise", "dtype"), [(False, "f4"), (True, "f4"), (True, "f8")])
+@pytest.mark.parametrize(
+    ("precise", "dtype"),
+    [(False, "f4"), (True, "f8"), pytest.param(True, "f4", marks=pytest.mark.full)],
+)
 def test_the_bits_of_jax(shape, precise, dtype):
     with jax.enable_x64(precise):
         keys = jax.random.split(KEY, 6)

@@ -45,7 +45,9 @@ def _after(kernel, log_density):
     return jax.jit(jax.vmap(step))(jax.random.split(KEY, 200))
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.full) if n == "mala" else n for n in KERNELS]
+)
 @pytest.mark.usefixtures("x64")
 def test_nan_at_a_proposal_is_entered(name):
     """So that it reaches log xi; a rejection would hide it."""
@@ -114,7 +116,9 @@ UNSUMMED = {
 }
 
 
-@pytest.mark.parametrize("name", UNSUMMED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.full) if n == "tempered" else n for n in UNSUMMED]
+)
 def test_density_of_the_wrong_shape(name):
     with pytest.raises(ValueError, match=r"\(3,\).*summed over its components"):
         run(UNSUMMED[name](), VECTOR)

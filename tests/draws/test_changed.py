@@ -274,7 +274,7 @@ def test_a_changed_algorithm_is_refused_or_right(way, role, how, tmp_path):
     assert _is_right(_draw(pair), role)
 
 
-QUICK = ("array of a closure in place", "global of a loop's body")
+QUICK = ("array of a closure in place",)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def _actual(drawn, now, later):
     return curve[now - 1] - curve[later - 1]
 
 
-@pytest.mark.parametrize("now", [3, 10])
+@pytest.mark.parametrize("now", [3, pytest.param(10, marks=pytest.mark.full)])
 def test_predictions_come_true(drawn, now):
     """Within a third of the actual fall (or two of its standard errors), for M up to 100."""
     predicted = predict_falls(_fewer(drawn, now), TARGET, LARGE)

@@ -40,15 +40,15 @@ CONTROLS = [
     ("filter-optimal-1", wrong.retained_weight, probe),
     ("gibbs-ais", wrong.sweep_not_reversed, binned),
     ("sir-2", wrong.WrongSumTwice, point),
-    ("sir-2", wrong.WrongSumTwice, density),
     ("filter-systematic-3", wrong.unconditional_resampling, exchange),
-    ("sir-2", wrong.WrongSign, binned),
     ("sir-2", wrong.WrongSign, laws.self_z),
     ("tractable", wrong.WrongConstant, density),
     ("tractable", wrong.WrongConstant, mass),
-    ("tractable", wrong.WrongConstant, point),
 ]
 AGAIN = [
+    ("sir-2", wrong.WrongSumTwice, density),
+    ("sir-2", wrong.WrongSign, binned),
+    ("tractable", wrong.WrongConstant, point),
     ("filter-optimal-2", wrong.retained_weight, probe),
     ("filter-ess-2", wrong.WrongPolicy, binned),
     ("sir-2", wrong.WrongUnconditional, exchange),

@@ -113,7 +113,7 @@ def _run(algorithm, **options):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.full) if n == "tempered" else n for n in SAME]
+    "name", [pytest.param(n, marks=pytest.mark.full) if n != "filter" else n for n in SAME]
 )
 def test_new_numbers_trace_nothing(name):
     (build, first), *others = SAME[name]

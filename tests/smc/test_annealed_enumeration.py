@@ -112,7 +112,11 @@ def test_ais(x64):
     assert np.abs(by_output(output, wrong.r * again) - q).max() > VIOLATION
 
 
-@pytest.mark.parametrize("name", LAWS)
+QUICK = {"multinomial", "systematic"}
+NAMES = [n if n in QUICK else pytest.param(n, marks=pytest.mark.full) for n in LAWS]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_tempered_smc(x64, name):
     laws = enumerate_smc(SCHEDULE[0], LAWS[name], TWINS[name], FORWARD, BACKWARD)
     free, around = shipped_smc()

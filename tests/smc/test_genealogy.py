@@ -14,7 +14,9 @@ from aide.smc.sweep import total_log_evidence
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("resampler", [None, aide.smc.Never()])
+@pytest.mark.parametrize(
+    "resampler", [None, pytest.param(aide.smc.Never(), marks=pytest.mark.full)]
+)
 def test_the_recorded_run_is_the_run(resampler):
     """The path ends in the output; the last population holds the evidence of log xi."""
     smc, keys = tempered("walk", 3, resampler), jax.random.split(jax.random.key(4), 5)

@@ -66,7 +66,7 @@ MOVES = {  # move, gamma, gamma', k, l
     "annealing": (ANNEALING, COLD, WARM, SWEEP_COLD, BACK_COLD),
 }
 
-PARTS = {"chain", "walk", "reweight"}
+PARTS = {"chain", "walk", "reweight", "independence"}
 """What other moves of the list are made of, or made from."""
 NAMES = [pytest.param(n, marks=pytest.mark.full) if n in PARTS else n for n in MOVES]
 

@@ -229,7 +229,6 @@ INJECTED = [
         "density not normalised",
         lambda: density(0.9),
         lambda: wrong.WrongConstant(density(0.9)),
-        True,
     ),
     Injected("variational fit", "another density", lambda: density(0.9), lambda: density(1.0)),
     Injected("SIR", "evidence multiplied, not divided", sir, lambda: wrong.WrongSign(sir()), True),

@@ -158,7 +158,7 @@ GIBBS_CHAIN = aide.mcmc(
         RareTrace(1e-4),
         pytest.param(RareTrace(0.01), marks=pytest.mark.full),
         WithAtom(9e-3),
-        GIBBS_CHAIN,
+        pytest.param(GIBBS_CHAIN, marks=pytest.mark.full),
     ],
 )
 def test_correct_algorithms_with_rare_states_traces_and_atoms_do_not_fail(algorithm):

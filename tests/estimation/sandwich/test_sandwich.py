@@ -38,13 +38,15 @@ def _gaussians(wanted, dimension, slope, count, num=300, meta=1, log_z=(0.0, 0.0
         yield make_draws(rng, *pair, (num, num), (meta, meta), log_z)
 
 
-@pytest.mark.parametrize("dimension", [1, 10, 50])
+@pytest.mark.parametrize(
+    "dimension", [1, *(pytest.param(n, marks=pytest.mark.full) for n in (10, 50))]
+)
 @pytest.mark.parametrize("wanted", [0.01, 1.0, 20.0])
 def test_tractable_gaussians(wanted, dimension):
     assert not _too_many(*_misses(_gaussians(wanted, dimension, 0.0, 100, meta=2), wanted))
 
 
-@pytest.mark.parametrize("log_z", [(0.0, 0.0), (None, 0.0)])
+@pytest.mark.parametrize("log_z", [pytest.param((0.0, 0.0), marks=pytest.mark.full), (None, 0.0)])
 @pytest.mark.parametrize(("wanted", "dimension"), [(0.1, 1)])
 def test_noisy_gaussians(wanted, dimension, log_z):
     draws = _gaussians(wanted, dimension, 0.3, 4, num=200, meta=4, log_z=log_z)

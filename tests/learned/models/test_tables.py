@@ -26,7 +26,7 @@ from aide.learned.models.table import states_of, strides_of
 from aide.running.programs import QUICK_OPTIONS as QUICK
 from aide.running.programs import compile_quickly
 
-NUM_RUNS = 20_000
+NUM_RUNS = 6_000
 
 
 def test_states_are_numbered():
@@ -40,29 +40,29 @@ def test_the_joint_sums_to_the_marginal_and_is_proposed(x64):
     """Also where a branch is impossible; outside the box only the kernel's component is left."""
     model = jax.tree.map(jnp.asarray, made_up_table(np.random.default_rng(0), 3))
     y = jnp.asarray(STATES.T, float)
-    scores, log_q = model.score(y, jnp.log(jnp.asarray(GAMMA)))
+    score, propose = (jax.jit(lambda *a, m=m: m(*a)) for m in (model.score, model.propose))
+    scores, log_q = score(y, jnp.log(jnp.asarray(GAMMA)))
     own = jnp.asarray(np.random.default_rng(1).dirichlet(np.ones(3), 9).T)
     possible = jnp.asarray([[True] * 9, [True, False, True] * 3, [True] * 9])
     own = jnp.where(possible, own, 0.0) / jnp.sum(jnp.where(possible, own, 0.0), axis=0)
-    branches = [jnp.full(9, b) for b in range(3)]
-    joint = [
-        model.log_joint(scores, y, jnp.zeros((0, 9)), b, possible, jnp.log(own)[int(b[0])])
-        for b in branches
-    ]
-    joint = np.exp(np.stack(joint))
+    none = jnp.zeros((0, 9))
+    log_joint = jax.jit(
+        lambda b: model.log_joint(scores, y, none, jnp.full(9, b), possible, jnp.log(own)[b])
+    )
+    joint = np.exp(np.stack([log_joint(branch) for branch in range(3)]))
     np.testing.assert_allclose(joint.sum(axis=0), np.exp(log_q), rtol=1e-12)
     num = 20_000
     point = (np.arange(num) + 0.5) / num
     for state in (0, 4, 7):
         many = jnp.repeat(y[:, state : state + 1], num, axis=1)
         wide = jnp.repeat(scores[:, state : state + 1], num, axis=1)
-        guess = model.propose(jnp.asarray(point), jnp.zeros((0, num)), wide, many)
+        guess = propose(jnp.asarray(point), jnp.zeros((0, num)), wide, many)
         here = jnp.repeat(possible[:, state : state + 1], num, axis=1)
-        branch = redirect(guess.branch, here)
+        branch = jax.jit(redirect)(guess.branch, here)
         found = np.bincount(branch[~np.asarray(guess.own)], minlength=3) / num
         found = found + np.mean(guess.own) * np.asarray(own[:, state])
         np.testing.assert_allclose(found, joint[:, state] / joint[:, state].sum(), atol=5e-4)
-    outside, _ = model.score(jnp.full((2, 1), 5.0), jnp.zeros(1))
+    outside, _ = score(jnp.full((2, 1), 5.0), jnp.zeros(1))
     assert outside[0, 0] == model.log_kernel
     assert np.all(np.asarray(outside[1:]) == -np.inf)
 
