@@ -16,9 +16,8 @@ def run(*words):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(
-    "which", [("coverage/convergence",), pytest.param((), marks=pytest.mark.full)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("which", [("coverage/convergence",), ()])
 def test_a_table_has_its_head(tmp_path, which):
     """Without a name all benchmarks are loaded, and the table is looked for among theirs."""
     done = run(*which, "--only", "limits", "--replications", 2, "--out", tmp_path)

@@ -82,6 +82,7 @@ def written_out(key, ais, log_joint, log_fit, num_gold, num_target):
     return np.asarray(gold), np.asarray(target)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("x64")
 def test_supplement_written_out():
     ais = toys.forward_reverse_ais()

@@ -13,6 +13,7 @@ WALK = aide.kernels.RandomWalk(0.8)
 CHAIN = aide.mcmc(toys.PRIOR, toys.log_joint, kernel=WALK, num_steps=4)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("x64")
 def test_canonical_meta_inference_is_smc_with_one_particle():
     steps = aide.smc.Steps(aide.smc.Constant(aide.smc.Rejuvenate(WALK, toys.log_joint)), None, 4)

@@ -107,6 +107,7 @@ class Modes(eqx.Module):
         return log_modes(x)
 
 
+@pytest.mark.full
 def test_simulated_data_join_the_verdict():
     def sample_joint(key):
         key_x, key_y = jax.random.split(key)

@@ -180,6 +180,7 @@ def test_one_by_one_where_data_sets_cannot_be_traced():
     np.testing.assert_allclose(result.terms, 0.0, atol=1e-9)
 
 
+@pytest.mark.full
 def test_unknown_constants_cancel():
     """Missing constants of log_joint and an unknown Z change nothing but the evidence bounds."""
 

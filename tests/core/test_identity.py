@@ -48,6 +48,7 @@ def test_shared_and_equal_parts_are_the_same():
     assert identity_of(shared).digest == identity_of(separate).digest
 
 
+@pytest.mark.full
 def test_another_process_agrees():
     script = "from test_identity import build, identity_of\nprint(identity_of(build()).digest)"
     found = [

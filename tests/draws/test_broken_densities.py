@@ -75,6 +75,7 @@ def test_nan_inside_tempered_smc():
         run(smc, NORMAL, 200, 1)
 
 
+@pytest.mark.full
 def test_nan_inside_gibbs_sweeps():
     fair = aide.Tractable(
         lambda key: jax.random.bernoulli(key, 0.5, (3,)).astype(int), lambda x: jnp.log(0.125)

@@ -55,6 +55,7 @@ def _quick_compilation():
         yield
 
 
+@pytest.mark.full
 def test_canonical_meta_inference_says_what_its_meter_does_not_see():
     judge(aide.mcmc(START, Modes().log_prob, kernel=WALK, num_steps=NUM_STEPS))
 

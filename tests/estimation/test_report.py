@@ -148,6 +148,7 @@ def test_names_reach_neither_markup_nor_terminal():
     assert plain("a\tb\nc\x07") == "a b c�"
 
 
+@pytest.mark.full
 def test_no_pyplot_state():
     script = (
         f"import sys; sys.path = {sys.path}\n"

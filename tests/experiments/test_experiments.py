@@ -16,7 +16,7 @@ from aide.learned.refine import refine
 
 NUM_ROWS = {"linreg": 6, "bimodal": 2, "hmm": 4, "dpmm": 2}
 """Of linreg: prior, posterior, SMC, MH, MH with learned meta-inference, variational."""
-NAMES = ["bimodal", *(pytest.param(n, marks=pytest.mark.full) for n in ("linreg", "hmm", "dpmm"))]
+NAMES = ["bimodal", "linreg", "hmm", "dpmm"]
 MODEL = {
     "initial": [0.5, 0.5],
     "transition": [[0.9, 0.1], [0.2, 0.8]],
@@ -40,6 +40,7 @@ def smallest(monkeypatch):
 
 
 @pytest.mark.usefixtures("smallest")
+@pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
 def test_an_experiment_writes_its_table_and_figure(tmp_path, name):
     size = ["--num-runs", "20", "--particles", "2", "--meta", "1"]

@@ -158,6 +158,8 @@ AGAIN = {
     "hmc-plane",
     "cycle-shipped",
     "gibbs-three",
+    "kernel",
+    "repeat",
 }
 """Kernels that are tested on the line, or with other parts, already."""
 NAMES = [pytest.param(n, marks=pytest.mark.full) if n in AGAIN else n for n in KERNELS]

@@ -36,7 +36,6 @@ def point(entry):
 
 
 CONTROLS = [
-    ("filter-optimal-1", wrong.retained_weight, binned),
     ("filter-optimal-1", wrong.retained_weight, probe),
     ("gibbs-ais", wrong.sweep_not_reversed, binned),
     ("sir-2", wrong.WrongSumTwice, point),
@@ -46,6 +45,7 @@ CONTROLS = [
     ("tractable", wrong.WrongConstant, mass),
 ]
 AGAIN = [
+    ("filter-optimal-1", wrong.retained_weight, binned),
     ("sir-2", wrong.WrongSumTwice, density),
     ("sir-2", wrong.WrongSign, binned),
     ("tractable", wrong.WrongConstant, point),

@@ -22,6 +22,7 @@ def test_sgld_on_a_grid_has_the_right_cumulants():
     assert found == pytest.approx(sgld_cumulants(7, (0.0, 1.0), pulls, slope, h), rel=1e-6)
 
 
+@pytest.mark.full
 def test_chains_run_forwards_give_the_density_of_mala():
     """Within 5 jackknife errors of the exact radial density; rejections must be among the steps."""
     normal = lambda s: lambda x: -0.5 * jnp.sum((x / s) ** 2) - 2 * jnp.log(s * (2 * jnp.pi) ** 0.5)

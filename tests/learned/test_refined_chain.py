@@ -40,6 +40,7 @@ def regenerate(chain, stream, run, x):
     return chain.regenerate(jax.random.fold_in(stream, run), x)
 
 
+@pytest.mark.full
 def test_chunks_change_nothing(x64):
     """One run at a time or three: XLA once computed other numbers for single runs."""
     chain, key = chain_of(10, aide.kernels.Mala(0.4), 300), jax.random.key(3)
@@ -66,6 +67,7 @@ def quickly(operation):
     return jax.jit(lambda *arguments: operation(*arguments), compiler_options=QUICK_OPTIONS)
 
 
+@pytest.mark.full
 def test_states_are_any_pytree(x64):
     start = Named()
     fit = made_up_fit((stated(3, 3),), np.zeros(2, np.int32))

@@ -43,7 +43,7 @@ def cases(values, quick):
     return [pytest.param(*v, marks=() if v in quick else pytest.mark.full) for v in values]
 
 
-SAME = cases(list(itertools.product(ANNEALED_KERNELS, (1, 2, 3))), {("walk", 1)})
+SAME = cases(list(itertools.product(ANNEALED_KERNELS, (1, 2, 3))), set())
 
 
 @pytest.mark.parametrize(("kernel", "num_particles"), SAME)

@@ -78,6 +78,7 @@ def test_one_particle_pays_the_joint_density_of_its_choices(x64):
         assert float(run(optimal, "regenerate", 0, value)) == pytest.approx(informed, abs=1e-10)
 
 
+@pytest.mark.full
 def test_labels_are_a_partition_and_nothing_else(x64):
     rng = np.random.default_rng(3)
     model = DirichletMixture(rng.normal(size=4))

@@ -60,7 +60,8 @@ def test_runs_that_share_nothing_take_turns(x64):
     assert np.asarray(together) == pytest.approx(np.array(alone), abs=1e-14)
 
 
-@pytest.mark.parametrize("direction", ["forward", pytest.param("backward", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_the_move_does_not_depend_on_its_neighbours(x64, direction):
     rng = np.random.default_rng(0)
     data = rng.normal(size=6)

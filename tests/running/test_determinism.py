@@ -97,6 +97,7 @@ def test_vmap_is_a_loop(reference):
     np.testing.assert_allclose(batch.value, reference.target.values, rtol=TOLERANCE)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("x64")
 def test_without_compilation_nothing_changes(reference):
     """`jax.disable_jit()` is how people debug: every loop in Python, every number concrete."""

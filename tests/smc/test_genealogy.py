@@ -15,7 +15,7 @@ from aide.smc.sweep import total_log_evidence
 
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
-    "resampler", [None, pytest.param(aide.smc.Never(), marks=pytest.mark.full)]
+    "resampler", [pytest.param(None, marks=pytest.mark.full), aide.smc.Never()]
 )
 def test_the_recorded_run_is_the_run(resampler):
     """The path ends in the output; the last population holds the evidence of log xi."""

@@ -231,5 +231,5 @@ INJECTED = [
         lambda: wrong.WrongConstant(density(0.9)),
     ),
     Injected("variational fit", "another density", lambda: density(0.9), lambda: density(1.0)),
-    Injected("SIR", "evidence multiplied, not divided", sir, lambda: wrong.WrongSign(sir()), True),
+    Injected("SIR", "evidence multiplied, not divided", sir, lambda: wrong.WrongSign(sir())),
 ]

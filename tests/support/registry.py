@@ -169,7 +169,7 @@ def add_smc():
     tuples = product(*(normal((0.3, 2.2), (mean, 0.5)) for mean in (0.3, 0.5, 0.6)))
     for num in PARTICLES:
         tables = aide.smc.Smc(initial, moves, last, num, first)
-        add(f"smc-tables-{num}", tables, switch, full=num != 2)
+        add(f"smc-tables-{num}", tables, switch, full=True)
         algorithm = aide.smc.Smc(toys.GROWING, growing, toys.GROWING.log_density, num)
         add(f"smc-growing-{num}", algorithm, tuples, full=True)
     half = aide.algorithms.Tempered(toys.PRIOR.log_prob, toys.log_joint, 0.5)

@@ -157,7 +157,7 @@ GIBBS_CHAIN = aide.mcmc(
     [
         RareTrace(1e-4),
         pytest.param(RareTrace(0.01), marks=pytest.mark.full),
-        WithAtom(9e-3),
+        pytest.param(WithAtom(9e-3), marks=pytest.mark.full),
         pytest.param(GIBBS_CHAIN, marks=pytest.mark.full),
     ],
 )

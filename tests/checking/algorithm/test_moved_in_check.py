@@ -73,6 +73,7 @@ class Plain:
         return -0.5 * (x - self.sign * 0.5) ** 2
 
 
+@pytest.mark.full
 def test_plain_python():
     right, wrong = (
         aide.check(KEY, aide.PythonAlgorithm(Plain(sign), log_z=None), num_runs=NUM_RUNS)

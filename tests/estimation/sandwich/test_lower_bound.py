@@ -142,6 +142,7 @@ def _limits(guess_of, count=5):
     return np.array(found)
 
 
+@pytest.mark.full
 def test_the_own_trace_in_the_guess_would_be_wrong():
     """Control: with it, the classifier tells an algorithm from itself, and "proves" D > 0."""
     own = lambda draws: (
