@@ -1,13 +1,15 @@
 """Markov chains as inference algorithms."""
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 
 from aide._core.algorithm import Draw, Label, describe
 from aide._core.distribution import Distribution, check_distribution
 from aide._core.types import Key, LogDensity, LogProb, Value
-from aide._core.validate import check_size
+from aide._core.validate import MOST, check_size
 from aide._core.versions import AbstractAlgorithm, KernelUse, Prefix, Version
 from aide.kernels.kernel import (
     AbstractKernel,
@@ -16,7 +18,8 @@ from aide.kernels.kernel import (
     check_instance,
     lacks_reversal,
 )
-from aide.smc.moves import Constant, Rejuvenate, Steps
+from aide.kernels.schedule import AnyKernels, KernelSchedule, as_kernels, check_length, take
+from aide.smc.moves import AbstractMoveAt, Constant, Rejuvenate, Steps
 from aide.smc.smc import Smc
 
 
@@ -32,14 +35,14 @@ class MarkovChain(AbstractAlgorithm):
     Args:
         initial: $k_1$, with `sample(key)` and `log_density(x)`.
         log_joint: $\log\gamma$, which the kernel leaves invariant (unless it is unadjusted).
-        kernel: The transition.
+        kernel: The transition, or a `KernelSchedule` with one for every step and perhaps more.
         num_steps: Number of transitions; 0 returns the start.
         label: A name for tables.
     """
 
     initial: Distribution
     log_joint: LogDensity
-    kernel: AnyKernel
+    kernel: AnyKernel | KernelSchedule
     num_steps: int = eqx.field(static=True)
     label: str = eqx.field(converter=Label, default="")
 
@@ -47,6 +50,11 @@ class MarkovChain(AbstractAlgorithm):
         check_size("num_steps", self.num_steps, 0)
         check_distribution("initial", self.initial)
         check_instance(self.kernel)
+        if isinstance(self.kernel, KernelSchedule) and self.kernel.num_kernels < self.num_steps:
+            raise ValueError(
+                f"num_steps = {self.num_steps}, but there are kernels for "
+                f"{self.kernel.num_kernels} steps: stack as many as there are steps."
+            )
 
     @property
     def log_z(self) -> float:
@@ -63,15 +71,23 @@ class MarkovChain(AbstractAlgorithm):
 
         An error says so if the kernel has no reversal.
         """
-        lacking = lacks_reversal(self.kernel)
+        shared = self.kernel.common if isinstance(self.kernel, KernelSchedule) else self.kernel
+        lacking = lacks_reversal(shared)
         if isinstance(lacking, AbstractKernel):
             raise ValueError(
                 f"{type(lacking).__name__} has no reversal, so that {describe(self)} has no "
                 "canonical meta-inference. Learn one: aide.refine(key, chain)."
             )
-        move = Rejuvenate(as_invariant(self.kernel), self.log_joint)
-        steps = Steps(Constant(move), num_steps=self.num_steps)
+        as_invariant(shared)
+        steps = self.steps(Rejuvenate)
         return Smc(self.initial, (steps,), self.log_joint, 1, self.log_joint, label=self.label)
+
+    def steps(self, build: Callable[[Any, LogDensity], Any]) -> Steps:
+        """The transitions; `build(kernel, log_joint)` makes one of a kernel."""
+        if not isinstance(self.kernel, KernelSchedule):
+            return Steps(Constant(build(self.kernel, self.log_joint)), num_steps=self.num_steps)
+        schedule = self.kernel.pick(slice(self.num_steps))
+        return Steps(ScheduledStep(build, schedule.common, self.log_joint), schedule.numbers)
 
     def simulate(self, key: Key) -> Draw:
         r"""Run the chain; return its last state and $\log\gamma(x_T)\,k_1(x_0)/\gamma(x_0)$."""
@@ -88,9 +104,14 @@ class MarkovChain(AbstractAlgorithm):
         return dataclasses.replace(self, num_steps=num_steps, label=label or other)
 
     def with_budget(self, factor: float) -> "MarkovChain | None":
-        """The chain with that multiple of its steps, for `aide.audit`; `None` for less than one."""
-        num_steps = int(self.num_steps * factor)
-        return self.with_steps(num_steps) if num_steps else None
+        """The chain with that multiple of its steps, for `aide.audit`.
+
+        `None` for less than one, and for more than there are kernels for.
+        """
+        num_steps, most = int(self.num_steps * factor), MOST
+        if isinstance(self.kernel, KernelSchedule):
+            most = self.kernel.num_kernels
+        return self.with_steps(num_steps) if 1 <= num_steps <= most else None
 
     def shrunk(self) -> dict[str, Version]:
         """Few steps, with canonical meta-inference."""
@@ -101,13 +122,56 @@ class MarkovChain(AbstractAlgorithm):
         return self.canonical().prefixes()
 
     def kernels(self) -> list[KernelUse]:
-        """The kernel, with the density it is meant for."""
-        return [(self.kernel, self.log_joint)]
+        """The kernel, with the density it is meant for; of several, those `ScheduledStep` names."""
+        return self.steps(Transition).kernels() or []
 
     def with_start(self, start: Distribution, label: str = "") -> "MarkovChain":
         """The same chain from another start, with `sample(key)` and a normalised `log_prob(x)`."""
         name = label or f"{describe(self)}, other start"
         return dataclasses.replace(self, initial=start, label=name)
+
+
+class Transition(eqx.Module):
+    """A kernel, with or without a reversal, and the density it is meant for."""
+
+    kernel: Any
+    log_density: LogDensity
+
+    def kernels(self) -> list[KernelUse]:
+        """The kernel."""
+        return [(self.kernel, self.log_density)]
+
+
+class ScheduledStep(AbstractMoveAt):
+    """Builds the step of a chain from the numbers of its kernel.
+
+    Args:
+        build: Makes a step of a kernel and the density.
+        kernel: What all kernels share.
+        log_density: The density.
+    """
+
+    build: Callable[[Any, LogDensity], Any] = eqx.field(static=True)
+    kernel: Any
+    log_density: LogDensity
+
+    def __call__(self, inputs: Any) -> Any:
+        """The step whose kernel has these numbers."""
+        return self.build(eqx.combine(inputs, self.kernel), self.log_density)
+
+    def shortened(self, inputs: Any, num_steps: int) -> Steps:
+        """The first few steps: all lead from the density to itself."""
+        return Steps(self, take(inputs, slice(num_steps)))
+
+    def with_start(self, start: Distribution) -> "ScheduledStep":
+        """The builder itself: it knows nothing of the start."""
+        return self
+
+    def kernels(self, inputs: Any) -> list[KernelUse]:
+        """The first kernel, a middle one and the last."""
+        schedule = KernelSchedule(inputs, self.kernel)
+        num = schedule.num_kernels
+        return [(schedule.at(i), self.log_density) for i in sorted({0, num // 2, num - 1} - {-1})]
 
 
 def plain_label(num_steps: int) -> str:
@@ -119,7 +183,7 @@ def mcmc(
     initial: Distribution,
     log_joint: LogDensity,
     *,
-    kernel: AnyKernel,
+    kernel: AnyKernels,
     num_steps: int,
     label: str = "",
 ) -> MarkovChain:
@@ -132,9 +196,12 @@ def mcmc(
     Args:
         initial: $k_1$, with `sample(key)` and `log_density(x)`.
         log_joint: $\log\gamma$, which the kernel leaves invariant (unless it is unadjusted).
-        kernel: The transition.
+        kernel: The transition; or one for every step: a list of kernels of one kind, or what
+            `aide.kernels.stack_kernels` makes of it.
         num_steps: Number of transitions; 0 returns the start.
         label: A name for tables.
     """
     check_size("num_steps", num_steps, 0)
+    kernel = as_kernels(kernel)
+    check_length(kernel, num_steps, "give one per step")
     return MarkovChain(initial, log_joint, kernel, num_steps, label or plain_label(num_steps))

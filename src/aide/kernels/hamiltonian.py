@@ -1,17 +1,18 @@
 r"""Gradient-based kernels: HMC, and MALA as HMC with one leapfrog step."""
 
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array
+from jaxtyping import Array, Int
 
 from aide._core.numerics import as_parameter
 from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_positive, check_scalar, check_size
+from aide.kernels.metric import Metric, as_metric, pulled, stretched
 from aide.kernels.metropolis import (
     AbstractMetropolis,
     log_standard_normal,
@@ -35,15 +36,21 @@ class _Carry(NamedTuple):
 class AbstractHamiltonian(AbstractMetropolis):
     r"""Leapfrog steps: $v$ is the momentum, $\varphi$ follows the dynamics and flips it.
 
+    With $L L^\top$ the metric (the inverse mass matrix), a leapfrog step of size $\epsilon$ is
+    $v \leftarrow v + \frac\epsilon2 L^\top\nabla\log\gamma(x)$,
+    $x \leftarrow x + \epsilon L v$, and the first line again: that of $v \sim N(0, I)$ in the
+    coordinates $L^{-1}x$.
+
     A log density that is NaN is an error, except where the trajectory has diverged (its energy grew
     by more than 1,000 nats, a proposal never accepted): there the step is rejected.
     """
 
     step_size: eqx.AbstractVar[Parameter]
+    metric: eqx.AbstractVar[Metric | None]
 
     @property
     @abstractmethod
-    def length(self) -> int:
+    def length(self) -> int | Int[Array, ""]:
         """Leapfrog steps per transition."""
 
     def noise(self, key: Key, x: Value) -> Value:
@@ -67,18 +74,22 @@ class AbstractHamiltonian(AbstractMetropolis):
             value = check_scalar("log_density", log_density(unravel(flat)))
             return jnp.asarray(value, flat.dtype)
 
-        def leapfrog(carry: _Carry, _: None) -> tuple[_Carry, None]:
+        def climb(flat: Array) -> tuple[Array, Array]:
+            value, gradient = jax.value_and_grad(evaluate)(flat)
+            return value, pulled(self.metric, gradient)
+
+        def leapfrog(_: Any, carry: _Carry) -> _Carry:
             middle = carry.momentum + 0.5 * self.step_size * carry.slope
-            ahead = carry.position + self.step_size * middle
+            ahead = carry.position + self.step_size * stretched(self.metric, middle)
             # What a step too long does before it overflows; energies here are known numbers.
             energy = 0.5 * jnp.sum(middle**2) - carry.value
             diverged = carry.diverged | ~(energy - first < DIVERGED)
-            value, slope = jax.value_and_grad(evaluate)(ahead)
+            value, slope = climb(ahead)
             # Stop where the density is NaN: `step` then accepts the point and the NaN is seen.
             # An overflow, or a density of 0 without a gradient, is a rejection instead, and so is
             # NaN (inf - inf, say) where a diverging trajectory has gone.
             broken = carry.broken | (jnp.isnan(value) & jnp.all(jnp.isfinite(ahead)) & ~diverged)
-            after = _Carry(
+            return _Carry(
                 jnp.where(carry.broken, carry.position, ahead).astype(position.dtype),
                 jnp.where(broken, 0.0, middle + 0.5 * self.step_size * slope).astype(
                     position.dtype
@@ -88,16 +99,15 @@ class AbstractHamiltonian(AbstractMetropolis):
                 broken,
                 diverged & ~carry.broken,
             )
-            return after, None
 
-        value, slope = jax.value_and_grad(evaluate)(position)
+        value, slope = climb(position)
         first = 0.5 * jnp.sum(momentum**2) - value
         no = jnp.asarray(False)
         carry = _Carry(position, momentum, value, slope, no, no)
-        if self.length == 1:
-            end, _ = leapfrog(carry, None)
+        if isinstance(self.length, int) and self.length == 1:
+            end = leapfrog(0, carry)
         else:
-            end, _ = jax.lax.scan(leapfrog, carry, None, length=self.length)
+            end = jax.lax.fori_loop(0, self.length, leapfrog, carry)
         momentum = jnp.where(end.diverged & jnp.isnan(end.value), jnp.nan, end.momentum)
         return unravel(end.position), unravel(-momentum)
 
@@ -109,17 +119,22 @@ class Hmc(AbstractHamiltonian):
         step_size: A number, or numbers that broadcast against the flattened state (a diagonal
             preconditioner).
         num_leapfrog: Leapfrog steps per transition.
+        metric: The inverse mass matrix, an estimate of the covariance: variances of the flattened
+            state, or a matrix; the identity unless stated. `step_size` is then in units of the
+            spread.
     """
 
     step_size: Parameter = eqx.field(converter=as_parameter)
-    num_leapfrog: int = eqx.field(static=True)
+    num_leapfrog: int | Int[Array, ""]
+    metric: Metric | None = eqx.field(converter=as_metric, default=None)
 
     def __check_init__(self) -> None:
         check_positive("step_size", self.step_size)
-        check_size("num_leapfrog", self.num_leapfrog)
+        if not isinstance(self.num_leapfrog, jax.Array):
+            check_size("num_leapfrog", self.num_leapfrog)
 
     @property
-    def length(self) -> int:
+    def length(self) -> int | Int[Array, ""]:
         """As many steps as stated."""
         return self.num_leapfrog
 
@@ -127,11 +142,15 @@ class Hmc(AbstractHamiltonian):
 class Mala(AbstractHamiltonian):
     r"""The Metropolis-adjusted Langevin algorithm: $y = x + \frac{h^2}{2}\nabla\log\gamma + h v$.
 
+    With a metric $L L^\top$, $y = x + \frac{h^2}{2} L L^\top\nabla\log\gamma + h L v$.
+
     Args:
         step_size: $h$; one leapfrog step of that size is the same transition.
+        metric: As in `Hmc`.
     """
 
     step_size: Parameter = eqx.field(converter=as_parameter)
+    metric: Metric | None = eqx.field(converter=as_metric, default=None)
 
     def __check_init__(self) -> None:
         check_positive("step_size", self.step_size)

@@ -9,14 +9,13 @@ from aide._core.algorithm import Draw, Label, describe
 from aide._core.random import derive
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_size
-from aide.algorithms.mcmc import MarkovChain
+from aide.algorithms.mcmc import MarkovChain, Transition
 from aide.kernels.kernel import Repeat
 from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.records.flat_states import FlatLayout
 from aide.learned.records.recording import ChainRecorder
-from aide.learned.records.transitions import Transition, Transitions
+from aide.learned.records.transitions import Transitions
 from aide.learned.walk_back.backward import Backward
-from aide.smc.moves import Constant
 from aide.smc.policy import AbstractResampler, EssBelow, as_resampler
 from aide.smc.resampling import Systematic
 
@@ -122,6 +121,5 @@ def transitions_of(chain: MarkovChain) -> Transitions:
     kernel, num_steps = chain.kernel, chain.num_steps
     while isinstance(kernel, Repeat):
         kernel, num_steps = kernel.kernel, num_steps * kernel.num_times
-    return Transitions(
-        chain.initial, Constant(Transition(kernel, chain.log_joint)), None, num_steps
-    )
+    unrolled = dataclasses.replace(chain, kernel=kernel, num_steps=num_steps)
+    return Transitions.of(chain.initial, unrolled.steps(Transition))
