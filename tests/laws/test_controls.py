@@ -39,6 +39,7 @@ CONTROLS = [
     ("filter-optimal-1", wrong.retained_weight, binned),
     ("filter-optimal-2", wrong.retained_weight, probe),
     ("gibbs-ais", wrong.sweep_not_reversed, binned),
+    ("schedule-walk-1", wrong.WrongKernelOrder, probe),
     ("sir-2", wrong.WrongSumTwice, point),
     ("sir-2", wrong.WrongSumTwice, density),
     ("filter-systematic-3", wrong.unconditional_resampling, exchange),
@@ -57,6 +58,7 @@ AGAIN = [
     ("sir-2", wrong.WrongExtraParticle, binned),
     ("filter-stratified-3", wrong.unconditional_resampling, exchange),
     ("tempered-walk-1", wrong.temperature, exchange),
+    ("schedule-hmc-2", wrong.WrongKernelOrder, probe),
 ]
 """Mistakes of other algorithms of a family, and laws that the controls above show to have power."""
 CASES = [*CONTROLS, *(pytest.param(*case, marks=pytest.mark.full) for case in AGAIN)]

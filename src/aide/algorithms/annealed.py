@@ -123,7 +123,7 @@ class AnnealingMove(AbstractMove):
     def log_weight(self, y: Value) -> LogProb:
         r"""$(\beta_t - \beta_{t-1}) \log\{\gamma(y)/k_1(y)\}$."""
         ratio = log_ratio(self.step.log_end(y), self.step.log_start(y))
-        return (self.after - self.before) * ratio
+        return jnp.asarray((self.after - self.before) * ratio)
 
 
 def tempered_smc(

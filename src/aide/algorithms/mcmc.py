@@ -202,6 +202,6 @@ def mcmc(
         label: A name for tables.
     """
     check_size("num_steps", num_steps, 0)
-    kernel = as_kernels(kernel)
-    check_length(kernel, num_steps, "give one per step")
-    return MarkovChain(initial, log_joint, kernel, num_steps, label or plain_label(num_steps))
+    kernels = as_kernels(kernel)
+    check_length(kernels, num_steps, "give one per step")
+    return MarkovChain(initial, log_joint, kernels, num_steps, label or plain_label(num_steps))

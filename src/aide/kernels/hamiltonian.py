@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Int
 
@@ -22,6 +23,11 @@ from aide.kernels.metropolis import (
 
 DIVERGED = 1000.0
 """Nats by which a trajectory's energy must grow before NaN on it is put down to its divergence."""
+
+
+def _as_count(count: Any) -> Any:
+    """Python's own integers are compiled in; arrays, those of a schedule, are traced."""
+    return int(count) if isinstance(count, np.integer) else count
 
 
 class _Carry(NamedTuple):
@@ -46,7 +52,11 @@ class AbstractHamiltonian(AbstractMetropolis):
     """
 
     step_size: eqx.AbstractVar[Parameter]
-    metric: eqx.AbstractVar[Metric | None]
+
+    @property
+    @abstractmethod
+    def preconditioner(self) -> Metric | None:
+        """The metric; `None` is the identity."""
 
     @property
     @abstractmethod
@@ -76,11 +86,11 @@ class AbstractHamiltonian(AbstractMetropolis):
 
         def climb(flat: Array) -> tuple[Array, Array]:
             value, gradient = jax.value_and_grad(evaluate)(flat)
-            return value, pulled(self.metric, gradient)
+            return value, pulled(self.preconditioner, gradient)
 
         def leapfrog(_: Any, carry: _Carry) -> _Carry:
             middle = carry.momentum + 0.5 * self.step_size * carry.slope
-            ahead = carry.position + self.step_size * stretched(self.metric, middle)
+            ahead = carry.position + self.step_size * stretched(self.preconditioner, middle)
             # What a step too long does before it overflows; energies here are known numbers.
             energy = 0.5 * jnp.sum(middle**2) - carry.value
             diverged = carry.diverged | ~(energy - first < DIVERGED)
@@ -107,7 +117,10 @@ class AbstractHamiltonian(AbstractMetropolis):
         if isinstance(self.length, int) and self.length == 1:
             end = leapfrog(0, carry)
         else:
-            end = jax.lax.fori_loop(0, self.length, leapfrog, carry)
+            # A number of steps that is traced makes a loop with an open end.
+            length = self.length
+            length = length if isinstance(length, int) else jnp.asarray(length).astype(int)
+            end = jax.lax.fori_loop(0, length, leapfrog, carry)
         momentum = jnp.where(end.diverged & jnp.isnan(end.value), jnp.nan, end.momentum)
         return unravel(end.position), unravel(-momentum)
 
@@ -125,13 +138,18 @@ class Hmc(AbstractHamiltonian):
     """
 
     step_size: Parameter = eqx.field(converter=as_parameter)
-    num_leapfrog: int | Int[Array, ""]
+    num_leapfrog: int | Int[Array, ""] = eqx.field(converter=_as_count)
     metric: Metric | None = eqx.field(converter=as_metric, default=None)
 
     def __check_init__(self) -> None:
         check_positive("step_size", self.step_size)
         if not isinstance(self.num_leapfrog, jax.Array):
             check_size("num_leapfrog", self.num_leapfrog)
+
+    @property
+    def preconditioner(self) -> Metric | None:
+        """The metric as stated."""
+        return self.metric
 
     @property
     def length(self) -> int | Int[Array, ""]:
@@ -154,6 +172,11 @@ class Mala(AbstractHamiltonian):
 
     def __check_init__(self) -> None:
         check_positive("step_size", self.step_size)
+
+    @property
+    def preconditioner(self) -> Metric | None:
+        """The metric as stated."""
+        return self.metric
 
     @property
     def length(self) -> int:

@@ -1,8 +1,8 @@
 r"""Metrics of real-valued kernels: their steps in units of the spread of the density.
 
 With a metric $M^{-1} = L L^\top$, an estimate of the covariance, a kernel steps by $L v$ instead of
-$v$ and sees the gradient $L^\top\nabla$: it moves in the coordinates $L^{-1}x$, in which the density
-is round. Noise stays $v \sim N(0, I)$, so that involutions keep their Jacobian of 1.
+$v$ and sees the gradient $L^\top\nabla$: it moves in the coordinates $L^{-1}x$, in which the
+density is round. Noise stays $v \sim N(0, I)$, so that involutions keep their Jacobian of 1.
 """
 
 import equinox as eqx

@@ -103,7 +103,7 @@ def take(numbers: Any, steps: Any) -> Any:
 
 
 def _are_numbers(column: Sequence[Any]) -> bool:
-    """Whether to stack: arrays and reals always, integers (compiled in otherwise) if they differ."""
+    """Whether to stack: arrays and reals always; integers, else compiled in, if they differ."""
     if any(isinstance(leaf, jax.Array | np.ndarray | np.generic | float) for leaf in column):
         return True
     return all(type(leaf) is int for leaf in column) and len(set(column)) > 1
