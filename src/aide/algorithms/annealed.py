@@ -15,10 +15,12 @@ from jaxtyping import Array
 
 from aide._core.distribution import Distribution, LogDensityOf, check_distribution
 from aide._core.numerics import as_log, as_parameter, log_ratio
+from aide._core.observation import ObservedMove
 from aide._core.types import Key, LogDensity, LogProb, Numbers, Parameter, Value
 from aide._core.validate import check_scalar, check_size
 from aide._core.versions import KernelUse
 from aide.kernels.kernel import InvariantKernel, as_invariant
+from aide.kernels.observe import observe_kernel
 from aide.kernels.schedule import (
     InvariantKernels,
     KernelSchedule,
@@ -119,6 +121,12 @@ class AnnealingMove(AbstractMove):
         r"""Move by the kernel's reversal at $\beta_{t-1}$; weigh $y$."""
         x, _ = Rejuvenate(self.kernel, self.log_density).backward(key, y)
         return x, self.log_weight(y)
+
+    def observe_move(self, key: Key, x: Value) -> ObservedMove:
+        """The kernel's step, its temperature, and the weight."""
+        moved = observe_kernel(key, self.kernel, self.log_density, x)
+        temperature = jnp.asarray(self.before, float)
+        return moved._replace(log_weight=self.log_weight(moved.value), temperature=temperature)
 
     def log_weight(self, y: Value) -> LogProb:
         r"""$(\beta_t - \beta_{t-1}) \log\{\gamma(y)/k_1(y)\}$."""

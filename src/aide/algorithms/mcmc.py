@@ -5,9 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 
 from aide._core.algorithm import Draw, Label, describe
-from aide._core.distribution import Distribution, check_distribution
+from aide._core.distribution import Distribution, SampleFrom, check_distribution
+from aide._core.observation import ObservedMove, ObservedSteps
+from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import MOST, check_size
 from aide._core.versions import AbstractAlgorithm, KernelUse, Prefix, Version
@@ -18,9 +21,13 @@ from aide.kernels.kernel import (
     check_instance,
     lacks_reversal,
 )
+from aide.kernels.observe import observe_kernel
 from aide.kernels.schedule import AnyKernels, KernelSchedule, as_kernels, check_length, take
 from aide.smc.moves import AbstractMoveAt, Constant, Rejuvenate, Steps
+from aide.smc.policy import Never
 from aide.smc.smc import Smc
+from aide.smc.sweep import start
+from aide.smc.watching import watch_segments
 
 
 class MarkovChain(AbstractAlgorithm):
@@ -97,6 +104,15 @@ class MarkovChain(AbstractAlgorithm):
         r"""Run the reversed kernel from $x_T$ to $x_0$; $\log\gamma(x_T)\,k_1(x_0)/\gamma(x_0)$."""
         return self.canonical().regenerate(key, value)
 
+    def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
+        """What the steps of the run show that `simulate` makes with this key; no weights."""
+        key_start, key_moves, _ = derive_keys(key, 3)
+        even = lambda x: jnp.zeros(())
+        first = start(key_start, SampleFrom(self.initial), even, 1, None)
+        segments = [(derive(key_moves, 0), self.steps(Transition))]
+        *_, steps = watch_segments(first, segments, Never())
+        return (steps._replace(log_evidence=None),)
+
     def with_steps(self, num_steps: int, label: str = "") -> "MarkovChain":
         """The same chain with another number of steps."""
         is_plain = self.label in ("", plain_label(self.num_steps))
@@ -136,6 +152,10 @@ class Transition(eqx.Module):
 
     kernel: Any
     log_density: LogDensity
+
+    def observe_move(self, key: Key, x: Value) -> ObservedMove:
+        """A step, what was accepted, and how far it went."""
+        return observe_kernel(key, self.kernel, self.log_density, x)
 
     def kernels(self) -> list[KernelUse]:
         """The kernel."""

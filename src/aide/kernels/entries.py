@@ -3,9 +3,17 @@ r"""Kernels for one entry of a state that has several: a dictionary, tuple, list
 from typing import Any
 
 import equinox as eqx
+from jaxtyping import Array
 
-from aide._core.types import Key, LogDensity, LogProb, Value
-from aide.kernels.kernel import AbstractCompound, AnyKernel, check_instance, reversal_of
+from aide._core.types import Key, LogDensity, Value
+from aide._core.versions import ask
+from aide.kernels.kernel import (
+    AbstractCompound,
+    AbstractKernel,
+    AnyKernel,
+    check_instance,
+    reversal_of,
+)
 
 
 def entry_of(state: Value, name: Any) -> Value:
@@ -53,12 +61,19 @@ class OnEntry(AbstractCompound):
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         """Make a step of the entry, for the density as a function of the entry alone."""
-
-        def log_conditional(entry: Value) -> LogProb:
-            return log_density(with_entry(x, self.name, entry))
-
+        log_conditional = self._conditional(log_density, x)
         moved = self.kernel.step(key, log_conditional, entry_of(x, self.name))
         return with_entry(x, self.name, moved)
+
+    def _conditional(self, log_density: LogDensity, x: Value) -> LogDensity:
+        return lambda entry: log_density(with_entry(x, self.name, entry))
+
+    def observe_step(self, key: Key, log_density: LogDensity, x: Value) -> tuple[Value, Array]:
+        """The same step, and what the entry's kernel accepted."""
+        log_conditional = self._conditional(log_density, x)
+        arguments = (key, log_conditional, entry_of(x, self.name))
+        moved, share = ask(AbstractKernel, self.kernel, "observe_step", *arguments)
+        return with_entry(x, self.name, moved), share
 
     def reversal(self) -> "OnEntry":
         """The reversal of the entry's kernel, on that entry."""

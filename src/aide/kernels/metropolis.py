@@ -60,6 +60,11 @@ class AbstractMetropolis(AbstractInvariantKernel):
         """
         return self.record(key, log_density, x).value
 
+    def observe_step(self, key: Key, log_density: LogDensity, x: Value) -> tuple[Value, Array]:
+        """The same step, and whether it was accepted."""
+        y, _, branch = self.record(key, log_density, x)
+        return y, jnp.where(branch == ACCEPTED, 1.0, 0.0)[None]
+
     def record(self, key: Key, log_density: LogDensity, x: Value) -> Recorded:
         """Make a step; the record is the noise that leads back, and the branch."""
         key_noise, key_accept = derive_keys(key, 2)

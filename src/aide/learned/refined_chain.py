@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 
 from aide._core.algorithm import Draw, Label, describe
+from aide._core.observation import ObservedSteps
 from aide._core.random import derive
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_size
@@ -99,6 +100,10 @@ class RefinedChain(eqx.Module):
             derive(key, 2), transitions, run.layout, run.last, run.trace
         )
         return Draw(run.layout.unravel(run.last), log_xi)
+
+    def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
+        """What the steps of the chain show; meta-inference changes none of them."""
+        return self.chain.observe_steps(key)
 
     def regenerate(self, key: Key, value: Value) -> LogProb:
         r"""SMC backwards from $x$: $\log$ of an unbiased estimate of $q(x)$."""
