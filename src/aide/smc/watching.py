@@ -70,9 +70,9 @@ class _Watched(eqx.Module):
 
     move: Any
 
-    def forward(self, key: Key, pair: Any) -> tuple[Any, LogProb]:
+    def forward(self, key: Key, x: Any) -> tuple[Any, LogProb]:
         """Move the state; what was shown before is forgotten."""
-        value, log_weight, *shown = _observe(self.move, key, pair[0])
+        value, log_weight, *shown = _observe(self.move, key, x[0])
         return (value, tuple(shown)), log_weight
 
     def backward(self, key: Key, y: Any) -> tuple[Any, LogProb]:
