@@ -146,7 +146,7 @@ def test_the_setting_a_new_user_chose_is_flagged(step_size, num_leapfrog, flagge
     """61 dimensions, 208 data, 1,000 particles, 60 temperatures: plausible, and wrong."""
     problem = logistic_regression(208, 60, 0.8, 1)
     kernel = aide.kernels.Hmc(step_size, num_leapfrog)
-    found = aide.diagnose(KEY, annealed_logistic(kernel, 1000, 60, problem), num_runs=8)
+    found = aide.diagnose(KEY, annealed_logistic(kernel, 1000, 60, problem), num_runs=4)
     assert any("of its proposals at temperatures" in note for note in found.notes) == flagged
     assert bool(found.notes) == flagged
 
