@@ -9,6 +9,7 @@ from aide import (
     checking,
     comparing,
     convergence,
+    diagnosing,
     draws,
     estimation,
     kernels,
@@ -34,6 +35,7 @@ from aide.checking.algorithm.check import check
 from aide.checking.kernel.check import check_kernel
 from aide.comparing.compare import compare
 from aide.convergence.convergence import measure_convergence
+from aide.diagnosing.diagnose import diagnose
 from aide.draws.draw import draw
 from aide.estimation.estimate import estimate
 from aide.estimation.summary import summarise
@@ -66,6 +68,8 @@ __all__ = [
     "compare_probe",
     "comparing",
     "convergence",
+    "diagnose",
+    "diagnosing",
     "draw",
     "draws",
     "estimate",

@@ -33,7 +33,7 @@ def refined():
 
 
 @pytest.mark.parametrize("nats", [1.0, pytest.param(0.1, marks=pytest.mark.full)])
-def test_tighten_reaches_the_natsor_says_why_not(refined, nats):
+def test_tighten_reaches_the_request_or_says_why_not(refined, nats):
     with compile_quickly():
         found = aide.tighten(jax.random.key(2), refined, nats, num_runs=60)
         assert eqx.tree_equal(found.algorithm.with_reverse(10), refined)

@@ -148,3 +148,16 @@ def test_one_printout_gives_one_piece_of_advice(gap):
     text = repr(_made(gap + noise, noise, gap + 0.1 * noise))
     assert text.count("raise num_meta_gold") + text.count("improve meta-inference") == 1
     assert "num_meta_gold first" not in text
+
+
+@pytest.mark.parametrize(("spread", "noted"), [(1.1, True), (0.9, False)])
+def test_estimates_at_one_output_that_scatter_are_reported(spread, noted):
+    """With spread s of each of two estimates, their difference has s times the root of 2."""
+    gaps = np.sqrt(2) * spread * np.random.default_rng(0).normal(size=2000)
+    result = _made(np.zeros(2000), np.zeros(2000), gaps)
+    words = (
+        f"gold standard at one output scatter by {spread:.1f} nats",
+        "aide.diagnose(key, gold)",
+    )
+    assert _mentions(result, *words) == noted
+    assert not _mentions(result, "of the target at one output scatter")

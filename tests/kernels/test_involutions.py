@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
+from support.wrong import WrongMetric
 
 import aide
 from aide.checking.kernel.adapt import claimed_reversal
@@ -23,12 +24,18 @@ def log_density(x):
     return jnp.logaddexp(Normal(-1.0, 0.5).log_prob(a), Normal(1.0, 0.9).log_prob(a)) + bend
 
 
+COVARIANCE = np.array([[1.0, 0.5, -0.2], [0.5, 2.0, 0.3], [-0.2, 0.3, 0.6]])
 KERNELS = {
     "walk": aide.kernels.RandomWalk([0.5, 1.2, 0.8]),
     "mala": aide.kernels.Mala(0.6),
     "mala-scaled": aide.kernels.Mala([0.3, 0.5, 0.7]),
     "hmc": aide.kernels.Hmc(0.3, 5),
     "independence": aide.kernels.Independence(Normal(np.zeros(3), 2.0)),
+    "walk-dense": aide.kernels.RandomWalk(0.7, COVARIANCE),
+    "mala-dense": aide.kernels.Mala(0.4, COVARIANCE),
+    "hmc-diagonal": aide.kernels.Hmc(0.2, 4, [0.5, 2.0, 1.3]),
+    "hmc-dense": aide.kernels.Hmc(0.2, 4, COVARIANCE),
+    "hmc-counted": aide.kernels.Hmc(0.3, jnp.asarray(5)),
 }
 POINTS = [{"a": 0.3, "b": [-0.4, 1.2]}, {"a": -1.7, "b": [2.0, 0.1]}]
 NOISE = {"a": -0.6, "b": [0.8, 0.2]}
@@ -76,6 +83,39 @@ def test_the_checks_see_a_map_that_is_none():
     assert float(jnp.max(jnp.abs(phi(phi(z)) - z))) > 0.1
     phi, z = involution(Stretched(0.5), POINTS[0])
     assert abs(float(jnp.linalg.det(jax.jacfwd(phi)(z)))) > 1.1
+
+
+class HalfMetric(aide.kernels.Metric):
+    """Wrong: the metric stretches positions and leaves gradients as they are."""
+
+    def pull(self, gradient):
+        return gradient
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_metric_used_by_halves_is_rejected():
+    """One is no involution; the other is, and does not keep the energy: few are accepted."""
+    phi, z = involution(WrongMetric(0.3, 2, COVARIANCE), POINTS[0])
+    assert float(jnp.max(jnp.abs(phi(phi(z)) - z))) > 0.01
+    right, wrong = (
+        aide.kernels.Hmc(0.3, 4, metric)
+        for metric in (COVARIANCE, HalfMetric(np.linalg.cholesky(COVARIANCE)))
+    )
+    energy = lambda z: log_density(z[0]) - 0.5 * sum(jnp.sum(v**2) for v in z[1].values())
+    losses = []
+    for kernel in (right, wrong):
+        phi, z = involution(kernel, POINTS[0])
+        unravel = ravel_pytree(({"a": 0.0, "b": jnp.zeros(2)}, {"a": 0.0, "b": jnp.zeros(2)}))[1]
+        losses.append(abs(float(energy(unravel(phi(z))) - energy(unravel(z)))))
+    assert losses[0] < 0.2 < 0.5 < losses[1]
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("metric", [np.diag([0.5, 2.0, 1.3]), [0.5, 2.0, 1.3]])
+def test_a_diagonal_metric_is_a_step_size_per_coordinate(metric):
+    phi, z = involution(aide.kernels.Hmc(0.2, 4, metric), POINTS[0])
+    plain, _ = involution(aide.kernels.Hmc(0.2 * np.sqrt([0.5, 2.0, 1.3]), 4), POINTS[0])
+    np.testing.assert_allclose(phi(z), plain(z), rtol=0, atol=1e-13)
 
 
 @pytest.mark.usefixtures("x64")
@@ -174,6 +214,10 @@ def test_kernel_must_say_how_it_reverses():
         ),
         (lambda: aide.kernels.GibbsSites(3, 2), "sites must be a list of flat indices"),
         (lambda: aide.kernels.Cycle(), "at least one kernel"),
+        (lambda: aide.kernels.Hmc(0.1, 3, [1.0, -1.0]), "metric must be positive"),
+        (lambda: aide.kernels.Hmc(0.1, 3, [[1.0, 2.0], [2.0, 1.0]]), "with the eigenvalue -1"),
+        (lambda: aide.kernels.Mala(0.1, [[1.0, 0.5], [0.0, 1.0]]), "metric must be symmetric"),
+        (lambda: aide.kernels.Mala(0.1, np.ones((2, 3))), r"variances or a covariance.*\(2, 3\)"),
         (
             lambda: aide.kernels.Repeat(aide.kernels.RandomWalk(1.0), -1),
             "num_times must be an integer",

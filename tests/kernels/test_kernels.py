@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support import Z_MAX, z_score
 from support.toys import log_table
-from support.wrong import WrongCycle, WrongDrift, WrongGibbsSites
+from support.wrong import WrongCycle, WrongDrift, WrongGibbsSites, WrongMetric
 
 import aide
 from aide.problems.distributions import Normal
@@ -85,6 +85,7 @@ PARTS = (
     aide.kernels.Kernel(walk_a, reversible=True),
     aide.kernels.Kernel(redraw_b, reversible=True),
 )
+METRIC = np.array([[1.4, 0.9], [0.9, 1.6]])
 FORWARD, BACKWARD = two_updates((walk_a, redraw_b)), two_updates((redraw_b, walk_a))
 KERNELS = {
     "walk": (aide.kernels.RandomWalk(1.2), LINE),
@@ -95,6 +96,9 @@ KERNELS = {
     "mala-plane": (aide.kernels.Mala([0.6, 0.8]), PLANE),
     "hmc": (aide.kernels.Hmc(0.5, 3), LINE),
     "hmc-plane": (aide.kernels.Hmc(0.4, 3), PLANE),
+    "hmc-dense": (aide.kernels.Hmc(0.5, 3, METRIC), PLANE),
+    "mala-dense": (aide.kernels.Mala(0.7, METRIC), PLANE),
+    "walk-dense": (aide.kernels.RandomWalk(1.2, METRIC), PLANE),
     "cycle": (aide.kernels.Cycle(*PARTS), PLANE),
     "cycle-shipped": (
         aide.kernels.Cycle(aide.kernels.RandomWalk(0.5), aide.kernels.Hmc(0.4, 2)),
@@ -156,6 +160,8 @@ AGAIN = {
     "independence-plane",
     "mala-plane",
     "hmc-plane",
+    "mala-dense",
+    "walk-dense",
     "cycle-shipped",
     "gibbs-three",
     "kernel",
@@ -189,3 +195,23 @@ def test_a_wrong_acceptance_is_rejected():
     invariance, reversal = kernel_z(WrongDrift(1.2), LINE)
     assert np.abs(invariance).max() > 2 * Z_MAX
     assert abs(reversal) > 2 * Z_MAX
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_metric_for_half_of_the_way_is_rejected():
+    invariance, _ = kernel_z(WrongMetric(0.5, 3, METRIC), PLANE)
+    assert np.abs(invariance).max() > 2 * Z_MAX
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kernel", [aide.kernels.Hmc, WrongMetric])
+def test_the_check_of_kernels_sees_a_wrong_metric(kernel):
+    """A correlated Gaussian, which a leapfrog step with its metric takes for a round one."""
+    precision = np.linalg.inv(METRIC)
+    result = aide.check_kernel(
+        jax.random.key(7),
+        kernel(0.6, 3, METRIC),
+        lambda x: -0.5 * x @ jnp.asarray(precision) @ x,
+        Normal(np.zeros(2), 2.0),
+    )
+    assert result.passed == (kernel is aide.kernels.Hmc)

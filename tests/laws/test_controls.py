@@ -38,6 +38,7 @@ def point(entry):
 CONTROLS = [
     ("filter-optimal-1", wrong.retained_weight, probe),
     ("gibbs-ais", wrong.sweep_not_reversed, binned),
+    ("schedule-walk-1", wrong.WrongKernelOrder, probe),
     ("sir-2", wrong.WrongSumTwice, point),
     ("filter-systematic-3", wrong.unconditional_resampling, exchange),
     ("sir-2", wrong.WrongSign, laws.self_z),
@@ -58,6 +59,7 @@ AGAIN = [
     ("sir-2", wrong.WrongExtraParticle, binned),
     ("filter-stratified-3", wrong.unconditional_resampling, exchange),
     ("tempered-walk-1", wrong.temperature, exchange),
+    ("schedule-hmc-2", wrong.WrongKernelOrder, probe),
 ]
 """Mistakes of other algorithms of a family, and laws that the controls above show to have power."""
 CASES = [*CONTROLS, *(pytest.param(*case, marks=pytest.mark.full) for case in AGAIN)]

@@ -56,12 +56,19 @@ class AisLaws(NamedTuple):
 
 def enumerate_ais(forward: tuple[int, ...], backward: tuple[int, ...]) -> AisLaws:
     """AIS with Gibbs sweeps over the sites `forward`, walked back by sweeps over `backward`."""
+    return enumerate_sweeps((forward, forward), (backward, backward))
+
+
+def enumerate_sweeps(
+    forward: tuple[tuple[int, ...], ...], backward: tuple[tuple[int, ...], ...]
+) -> AisLaws:
+    """AIS with other sweeps at each of its two steps."""
     traces = np.array(list(itertools.product(range(len(STATES)), repeat=3)))
     q, r = PRIOR[traces[:, 0]], np.ones(len(traces))
     for t in range(2):
         density = tempered(TEMPERATURES[t])
-        q = q * gibbs_sweep(density, forward)[traces[:, t], traces[:, t + 1]]
-        r = r * gibbs_sweep(density, backward)[traces[:, t + 1], traces[:, t]]
+        q = q * gibbs_sweep(density, forward[t])[traces[:, t], traces[:, t + 1]]
+        r = r * gibbs_sweep(density, backward[t])[traces[:, t + 1], traces[:, t]]
     return AisLaws(traces, q, r)
 
 

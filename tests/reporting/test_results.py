@@ -22,6 +22,7 @@ from aide.checking.kernel.start import StartQuality
 from aide.comparing.closeness import judge
 from aide.comparing.compare import compare_estimates
 from aide.convergence.curve import Convergence
+from aide.diagnosing import Diagnosis, StepDiagnosis
 from aide.estimation import Contrast, Sandwich
 from aide.estimation.means import Mean
 from aide.reporting import Result
@@ -69,7 +70,16 @@ def _kernel():
     return KernelCheck(0.4, 1e-4, None, law, StartQuality(1000.0, 0.1, 0.0, 0.5), 4000, NAME)
 
 
+def _diagnosis():
+    steps = (
+        StepDiagnosis(0, None, None, 0.5, 10.0, 0.0, None),
+        StepDiagnosis(1, 0.2, 0.01, 0.9, 1.0, 1.0, 0.1),
+    )
+    return Diagnosis(NAME, 10, 3, steps, np.array([-np.inf, 0.0, 1.0]))
+
+
 RESULTS = {
+    "diagnosis": _diagnosis,
     "estimate": _estimate,
     "infinite": lambda: estimate_with(np.r_[np.inf, NOISE], NOISE, names=("gold", NAME)),
     "comparison": lambda: compare_estimates({NAME: _estimate(), "far": _estimate(5.0)}, 1.0),
@@ -171,5 +181,6 @@ def test_namespaces_hold_the_results():
         aide.checking.CheckReport,
         aide.checking.KernelCheck,
         aide.convergence.Convergence,
+        aide.diagnosing.Diagnosis,
     ):
         assert issubclass(thing, aide.reporting.Result)

@@ -4,13 +4,20 @@ $q$ and $r$ come from exact kernel matrices (`reference.annealing`), $\xi$ from 
 algorithms, whose kernel and random draws are scripted.
 """
 
-from functools import cache
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from reference.annealing import GAMMA, PRIOR, STATES, TEMPERATURES, enumerate_ais, enumerate_smc
+from reference.annealing import (
+    GAMMA,
+    PRIOR,
+    STATES,
+    TEMPERATURES,
+    enumerate_smc,
+    enumerate_sweeps,
+)
 from reference.resampling import LAWS, TWINS, twin
 from reference.scripted import ScriptedInitial, ScriptedKernel, ScriptedScheme, Table, key_per_slot
 
@@ -42,14 +49,25 @@ def other(state):
     return (state + 1) % 3
 
 
-@jax.jit
-@jax.vmap
-def shipped_ais(trace):
+def whole_script(*parts):
+    """One kernel that knows all steps."""
+    return ScriptedKernel(TEMPERATURES[:-1], *parts)
+
+
+def script_by_step(*parts):
+    """One kernel per step, which knows that step alone."""
+    alone = [[part[t : t + 1] for part in (TEMPERATURES, *parts)] for t in range(2)]
+    return [ScriptedKernel(*one) for one in alone]
+
+
+@partial(jax.jit, static_argnums=0)
+@partial(jax.vmap, in_axes=(None, 0))
+def shipped_ais(build, trace):
     """Xi of one trace [3, sites], by `simulate` and by `regenerate`, and the output."""
     key, scheme = jax.random.key(0), ScriptedScheme(jnp.zeros(1, jnp.int32))
-    script = ScriptedKernel(TEMPERATURES[:-1], trace[1:, None])
+    script = build(trace[1:, None])
     draw = tempered_smc(trace[:1], script, TEMPERATURES, scheme).simulate(key)
-    script = ScriptedKernel(TEMPERATURES[:-1], other(trace[1:, None]), trace[:-1])
+    script = build(other(trace[1:, None]), trace[:-1])
     again = tempered_smc(other(trace[:1]), script, TEMPERATURES, scheme)
     return draw.value, jnp.exp(draw.log_xi), jnp.exp(again.regenerate(key, trace[-1]))
 
@@ -97,9 +115,19 @@ def by_output(outputs, values):
     return np.bincount(outputs.ravel(), values.ravel(), minlength=len(STATES))
 
 
-def test_ais(x64):
-    laws = enumerate_ais(FORWARD, BACKWARD)
-    value, own, again = (np.asarray(a) for a in shipped_ais(jnp.asarray(STATES[laws.traces])))
+SWEEPS = {
+    "one kernel": (whole_script, (FORWARD, FORWARD), (BACKWARD, BACKWARD), (FORWARD, FORWARD)),
+    "one per step": (script_by_step, ((1, 1), FORWARD), ((1, 1), BACKWARD), (BACKWARD, (1, 1))),
+}
+"""How the script is given; sweeps forward, backward, and backward with a mistake."""
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_ais(x64, name):
+    build, forward, backward, mistaken = SWEEPS[name]
+    laws = enumerate_sweeps(forward, backward)
+    traces = jnp.asarray(STATES[laws.traces])
+    value, own, again = (np.asarray(a) for a in shipped_ais(build, traces))
     output = laws.traces[:, 2]
     np.testing.assert_array_equal(value @ (3, 1), output)
     np.testing.assert_allclose(own, again, rtol=TOLERANCE)
@@ -108,7 +136,7 @@ def test_ais(x64):
     assert abs(q.sum() - 1) < TOLERANCE
     np.testing.assert_allclose(by_output(output, laws.r), 1, rtol=0, atol=TOLERANCE)
     np.testing.assert_allclose(by_output(output, laws.r * again), q, rtol=0, atol=TOLERANCE)
-    wrong = enumerate_ais(FORWARD, FORWARD)
+    wrong = enumerate_sweeps(forward, mistaken)
     assert np.abs(by_output(output, wrong.r * again) - q).max() > VIOLATION
 
 

@@ -11,7 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from reference.annealing import GAMMA, PRIOR, STATES, TEMPERATURES, enumerate_ais, enumerate_smc
+from reference.annealing import (
+    GAMMA,
+    PRIOR,
+    STATES,
+    TEMPERATURES,
+    enumerate_ais,
+    enumerate_smc,
+    enumerate_sweeps,
+)
 from reference.resampling import LAWS, TWINS
 from reference.scripted import Table
 from support import Z_MAX, z_score
@@ -47,6 +55,15 @@ def test_ais_is_unbiased_and_an_unreversed_sweep_is_rejected(x64):
     assert worst_z(annealed(GIBBS), q, 41) < Z_MAX
     wrong = aide.kernels.Kernel(GIBBS.step, reversible=True)
     assert worst_z(annealed(wrong), q, 41) > 2 * Z_MAX
+
+
+def test_ais_with_a_kernel_per_temperature_is_unbiased_and_their_order_matters(x64):
+    forward, backward = ((1, 1), (0, 1)), ((1, 1), (1, 0))
+    laws = enumerate_sweeps(forward, backward)
+    q = np.bincount(laws.traces[:, 2], laws.q)
+    sweeps = [aide.kernels.GibbsSites(sites, 3) for sites in forward]
+    assert worst_z(annealed(sweeps), q, 43) < Z_MAX
+    assert worst_z(annealed(sweeps[::-1]), q, 43) > 2 * Z_MAX
 
 
 @pytest.mark.full

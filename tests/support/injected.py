@@ -18,13 +18,12 @@ from support.registry import HMM
 
 
 class Injected(NamedTuple):
-    """A mistake: the algorithm it is made in, and the wrong version; `quick` ones run always."""
+    """A mistake: the algorithm it is made in, and the wrong version."""
 
     family: str
     mistake: str
     right: Callable[[], Any]
     wrong: Callable[[], Any]
-    quick: bool = False
 
 
 class NoKinetic(aide.kernels.Hmc):

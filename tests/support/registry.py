@@ -133,6 +133,22 @@ def add_annealed():
         add(f"mcmc-{num}", algorithm, LINE, determined=num == 0, full=num != 1)
 
 
+def add_schedules():
+    """Kernels that change along the path: scales far apart, leapfrog steps and metrics too."""
+    hmc, walk = aide.kernels.Hmc, aide.kernels.RandomWalk
+    kernels = {
+        "walk": [walk(0.02), walk(1.6)],
+        "hmc": [hmc(0.02, 2, [0.5]), hmc(0.3, 4, [2.0])],
+    }
+    for name, each in kernels.items():
+        for num in PARTICLES:
+            path: Any = {"kernel": each, "temperatures": [0.05, 0.95, 1.0]}
+            algorithm = aide.tempered_smc(toys.PRIOR, toys.log_joint, num_particles=num, **path)
+            add(f"schedule-{name}-{num}", algorithm, LINE, full=(name, num) != ("walk", 1))
+    chain = aide.mcmc(toys.PRIOR, toys.log_joint, kernel=kernels["walk"], num_steps=2)
+    add("schedule-mcmc", chain, LINE, full=True)
+
+
 def add_ising():
     """AIS and tempered SMC with Gibbs sweeps on a grid of four spins."""
     ising = IsingModel(0.6, 0.3, (2, 2))
@@ -240,6 +256,7 @@ def add_refined():
 add_tractable()
 add_importance()
 add_annealed()
+add_schedules()
 add_ising()
 add_gibbs()
 add_smc()

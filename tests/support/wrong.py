@@ -9,6 +9,7 @@ import dataclasses
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 import aide
@@ -200,6 +201,18 @@ class WrongPolicy(_Mistake):
         return never.regenerate(key, value)
 
 
+class WrongKernelOrder(_Mistake):
+    """Meta-inference runs the kernels of a schedule in the wrong order."""
+
+    def regenerate(self, key, value):
+        """The mistake."""
+        (steps,) = self.right.moves
+        *temperatures, numbers = steps.inputs
+        flipped = jax.tree.map(lambda stack: stack[::-1], numbers)
+        moves = (Steps(steps.move_at, (*temperatures, flipped)),)
+        return dataclasses.replace(self.right, moves=moves).regenerate(key, value)
+
+
 class WrongSign(_Mistake):
     """Both operations multiply by the evidence estimate where they should divide."""
 
@@ -225,6 +238,16 @@ class WrongCycle(eqx.Module):
     def reversal(self):
         """The mistake."""
         return self
+
+
+class WrongMetric(aide.kernels.Hmc):
+    """Half of the trajectory knows the metric, the other half does not."""
+
+    def involution(self, log_density, x, v):
+        """The mistake."""
+        plain = aide.kernels.Hmc(self.step_size, self.num_leapfrog)
+        y, w = super().involution(log_density, x, v)
+        return plain.involution(log_density, y, jax.tree.map(jnp.negative, w))
 
 
 class WrongDrift(aide.kernels.RandomWalk):

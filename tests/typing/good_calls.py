@@ -133,6 +133,10 @@ for density in densities:
 aide.sir(LikeNumPyro(), log_joint, num_particles=3).with_start(LikeDistrax(), label="there")
 exact = aide.Tractable(lambda key: jax.random.normal(key), lambda x: -0.5 * x**2)
 aide.ais(exact, LogJoint(1.0), kernel=walk, temperatures=[0.5, 1.0])
+hmcs = [aide.kernels.Hmc(0.1, 3, [1.0, 2.0]), aide.kernels.Hmc(0.2, 4, [1.0, 3.0])]
+aide.ais(exact, LogJoint(1.0), kernel=hmcs, num_temperatures=3)
+aide.ais(exact, LogJoint(1.0), kernel=aide.kernels.stack_kernels(hmcs), num_temperatures=3)
+aide.mcmc(prior, log_joint, kernel=[ula, ula], num_steps=2)
 aide.ais(LikeDistrax(), log_joint, kernel=Walk(), temperatures=np.array([0.5, 1.0]))
 aide.ais(prior, log_joint, kernel=Foreign(), num_temperatures=3)
 smc = aide.tempered_smc(

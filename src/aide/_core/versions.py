@@ -15,6 +15,7 @@ import equinox as eqx
 
 from aide._core.algorithm import Draw, InferenceAlgorithm, describe
 from aide._core.distribution import Distribution
+from aide._core.observation import ObservedSteps
 from aide._core.rebuild import rebuilt
 from aide._core.types import Key, LogDensity, LogProb, Value
 
@@ -104,6 +105,14 @@ class AbstractAlgorithm(eqx.Module):
         """MCMC kernels on states like those of `initial`, each with its density; here none."""
         return ()
 
+    def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
+        """What the steps of one run show, for `aide.diagnose`; an error: nothing is known here."""
+        raise NoSuchVersion(
+            f"{describe(self)} has no steps to look at: aide.diagnose is for sir, tempered_smc, "
+            "ais, mcmc, particle filters, aide.smc.Smc and what aide.refine makes of them. An "
+            "algorithm of your own may have a method observe_steps(key)."
+        )
+
     def determines_trace(self) -> bool:
         r"""Whether the output is known to determine the trace, or at least $\xi$."""
         return getattr(self, "determines_log_xi", False) is True
@@ -173,6 +182,11 @@ def prefixes_of(algorithm: InferenceAlgorithm) -> Sequence[Prefix]:
 def kernels_of(algorithm: InferenceAlgorithm) -> Sequence[KernelUse]:
     """MCMC kernels with the density each is meant for, as long as states are those of the start."""
     return _ask(algorithm, "kernels")
+
+
+def observed_steps(algorithm: InferenceAlgorithm, key: Key) -> tuple[ObservedSteps, ...]:
+    """What the steps of one run show; `NoSuchVersion` if the algorithm does not say."""
+    return _ask(algorithm, "observe_steps", key)
 
 
 def determines_trace(algorithm: InferenceAlgorithm) -> bool:

@@ -5,6 +5,7 @@ invariant for $\gamma_{\beta_{t-1}}$ and then reweights to $\gamma_{\beta_t}$.
 """
 
 from dataclasses import replace
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,10 +15,19 @@ from jaxtyping import Array
 
 from aide._core.distribution import Distribution, LogDensityOf, check_distribution
 from aide._core.numerics import as_log, as_parameter, log_ratio
+from aide._core.observation import ObservedMove
 from aide._core.types import Key, LogDensity, LogProb, Numbers, Parameter, Value
 from aide._core.validate import check_scalar, check_size
 from aide._core.versions import KernelUse
-from aide.kernels.kernel import InvariantKernel
+from aide.kernels.kernel import InvariantKernel, as_invariant
+from aide.kernels.observe import observe_kernel
+from aide.kernels.schedule import (
+    InvariantKernels,
+    KernelSchedule,
+    as_kernels,
+    check_length,
+    take,
+)
 from aide.smc.move import AbstractMove
 from aide.smc.moves import AbstractMoveAt, Rejuvenate, Steps
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
@@ -45,47 +55,57 @@ class Tempered(eqx.Module):
 
 
 class AnnealingStep(AbstractMoveAt):
-    r"""A kernel at $\beta_{t-1}$, then the weight $(\gamma/k_1)^{\beta_t-\beta_{t-1}}$."""
+    r"""A kernel at $\beta_{t-1}$, then the weight $(\gamma/k_1)^{\beta_t-\beta_{t-1}}$.
+
+    Inputs of a step are $\beta_{t-1}$, $\beta_t$ and, where kernels change along the path, the
+    numbers of its kernel; `kernel` is then what all of them share.
+    """
 
     log_start: LogDensity
     log_end: LogDensity
     kernel: InvariantKernel
 
     def __check_init__(self) -> None:
-        Rejuvenate(self.kernel, self.log_end)  # its checks apply
+        as_invariant(self.kernel)  # a kernel without a reversal is an error here, not in a run
 
-    def __call__(self, inputs: tuple[Array, Array]) -> "AnnealingMove":
+    def __call__(self, inputs: tuple[Any, ...]) -> "AnnealingMove":
         """The move between two neighbouring temperatures."""
         return AnnealingMove(self, *inputs)
 
-    def shortened(self, inputs: tuple[Array, Array], num_steps: int) -> Steps:
+    def shortened(self, inputs: tuple[Any, ...], num_steps: int) -> Steps:
         """Some of the temperatures, evenly chosen, the first and the last among them."""
-        before, after = (np.asarray(a) for a in inputs)
-        knots = np.append(before, after[-1])
-        chosen = knots[np.linspace(0, len(knots) - 1, num_steps + 1).round().astype(int)]
-        return Steps(self, (chosen[:-1], chosen[1:]))
+        before, after, *numbers = inputs
+        knots = np.append(np.asarray(before), np.asarray(after)[-1])
+        chosen = np.linspace(0, len(knots) - 1, num_steps + 1).round().astype(int)
+        path = (knots[chosen[:-1]], knots[chosen[1:]])
+        return Steps(self, (*path, *(take(part, chosen[:-1]) for part in numbers)))
 
     def with_start(self, start: Distribution) -> "AnnealingStep":
         """The path from another start."""
         return replace(self, log_start=LogDensityOf(start))
 
-    def kernels(self, inputs: tuple[Array, Array]) -> list[KernelUse]:
-        """The kernel, at the first temperature."""
-        temperature = np.asarray(inputs[0])[0]
-        return [(self.kernel, Tempered(self.log_start, self.log_end, temperature))]
+    def kernels(self, inputs: tuple[Any, ...]) -> list[KernelUse]:
+        """The kernel, at the first temperature; of several the first, a middle and the last."""
+        num = len(inputs[0])
+        places = sorted({0, num // 2, num - 1}) if len(inputs) > 2 else [0]
+        moves = [self(take(inputs, place)) for place in places]
+        return [(move.kernel, move.log_density) for move in moves]
 
 
 class AnnealingMove(AbstractMove):
     """One step of an annealing path as a weighted move."""
 
     step: AnnealingStep
-    before: Array
-    after: Array
+    before: Parameter
+    after: Parameter
+    numbers: Any = None
 
     @property
     def kernel(self) -> InvariantKernel:
         """The kernel of the step."""
-        return self.step.kernel
+        if self.numbers is None:
+            return self.step.kernel
+        return eqx.combine(self.numbers, self.step.kernel)
 
     @property
     def log_density(self) -> Tempered:
@@ -102,17 +122,23 @@ class AnnealingMove(AbstractMove):
         x, _ = Rejuvenate(self.kernel, self.log_density).backward(key, y)
         return x, self.log_weight(y)
 
+    def observe_move(self, key: Key, x: Value) -> ObservedMove:
+        """The kernel's step, its temperature, and the weight."""
+        moved = observe_kernel(key, self.kernel, self.log_density, x)
+        temperature = jnp.asarray(self.before, float)
+        return moved._replace(log_weight=self.log_weight(moved.value), temperature=temperature)
+
     def log_weight(self, y: Value) -> LogProb:
         r"""$(\beta_t - \beta_{t-1}) \log\{\gamma(y)/k_1(y)\}$."""
         ratio = log_ratio(self.step.log_end(y), self.step.log_start(y))
-        return (self.after - self.before) * ratio
+        return jnp.asarray((self.after - self.before) * ratio)
 
 
 def tempered_smc(
     prior: Distribution,
     log_joint: LogDensity,
     *,
-    kernel: InvariantKernel,
+    kernel: InvariantKernels,
     num_particles: int,
     num_temperatures: int | None = None,
     temperatures: Numbers | None = None,
@@ -125,7 +151,8 @@ def tempered_smc(
         prior: Start of the path, with `sample(key)` and `log_density(x)`; any distribution that
             covers the posterior will do.
         log_joint: $\log\gamma$: prior times likelihood, or an unnormalised density.
-        kernel: MCMC kernel applied at every temperature but the last.
+        kernel: MCMC kernel applied at every temperature but the last; or one for each of them: a
+            list of kernels of one kind, or what `aide.kernels.stack_kernels` makes of it.
         num_particles: $P$.
         num_temperatures: Number of temperatures, equally spaced, the last one 1. Fix them before
             the run: a schedule adapted to the particles of the run itself makes $\xi$ wrong.
@@ -137,8 +164,7 @@ def tempered_smc(
     schedule = _schedule(num_temperatures, temperatures)
     check_distribution("prior", prior)
     first = Tempered(LogDensityOf(prior), log_joint, schedule[0])
-    step = AnnealingStep(LogDensityOf(prior), log_joint, kernel)
-    moves = (Steps(step, (schedule[:-1], schedule[1:])),) if len(schedule) > 1 else ()
+    moves = _path(LogDensityOf(prior), log_joint, as_kernels(kernel), schedule)
     size = f"{len(schedule)} temperatures"
     name = (
         f"tempered SMC, {num_particles} particles, {size}" if num_particles > 1 else f"AIS, {size}"
@@ -151,7 +177,7 @@ def ais(
     prior: Distribution,
     log_joint: LogDensity,
     *,
-    kernel: InvariantKernel,
+    kernel: InvariantKernels,
     num_temperatures: int | None = None,
     temperatures: Numbers | None = None,
     label: str = "",
@@ -170,6 +196,21 @@ def ais(
         temperatures=temperatures,
         label=label,
     )
+
+
+def _path(
+    log_start: LogDensity,
+    log_end: LogDensity,
+    kernel: InvariantKernel | KernelSchedule,
+    schedule: np.ndarray | Array,
+) -> tuple[Steps, ...]:
+    num_moves, temperatures = len(schedule) - 1, (schedule[:-1], schedule[1:])
+    check_length(kernel, num_moves, "one at every temperature but the last")
+    if isinstance(kernel, KernelSchedule):
+        step = AnnealingStep(log_start, log_end, kernel.common)
+        return (Steps(step, (*temperatures, kernel.numbers)),)
+    step = AnnealingStep(log_start, log_end, kernel)
+    return (Steps(step, temperatures),) if num_moves else ()
 
 
 def _schedule(num_temperatures: int | None, temperatures: Numbers | None) -> np.ndarray | Array:

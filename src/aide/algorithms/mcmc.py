@@ -1,13 +1,18 @@
 """Markov chains as inference algorithms."""
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 
 from aide._core.algorithm import Draw, Label, describe
-from aide._core.distribution import Distribution, check_distribution
+from aide._core.distribution import Distribution, SampleFrom, check_distribution
+from aide._core.observation import ObservedMove, ObservedSteps
+from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
-from aide._core.validate import check_size
+from aide._core.validate import MOST, check_size
 from aide._core.versions import AbstractAlgorithm, KernelUse, Prefix, Version
 from aide.kernels.kernel import (
     AbstractKernel,
@@ -16,8 +21,13 @@ from aide.kernels.kernel import (
     check_instance,
     lacks_reversal,
 )
-from aide.smc.moves import Constant, Rejuvenate, Steps
+from aide.kernels.observe import observe_kernel
+from aide.kernels.schedule import AnyKernels, KernelSchedule, as_kernels, check_length, take
+from aide.smc.moves import AbstractMoveAt, Constant, Rejuvenate, Steps
+from aide.smc.policy import Never
 from aide.smc.smc import Smc
+from aide.smc.sweep import start
+from aide.smc.watching import watch_segments
 
 
 class MarkovChain(AbstractAlgorithm):
@@ -32,14 +42,14 @@ class MarkovChain(AbstractAlgorithm):
     Args:
         initial: $k_1$, with `sample(key)` and `log_density(x)`.
         log_joint: $\log\gamma$, which the kernel leaves invariant (unless it is unadjusted).
-        kernel: The transition.
+        kernel: The transition, or a `KernelSchedule` with one for every step and perhaps more.
         num_steps: Number of transitions; 0 returns the start.
         label: A name for tables.
     """
 
     initial: Distribution
     log_joint: LogDensity
-    kernel: AnyKernel
+    kernel: AnyKernel | KernelSchedule
     num_steps: int = eqx.field(static=True)
     label: str = eqx.field(converter=Label, default="")
 
@@ -47,6 +57,11 @@ class MarkovChain(AbstractAlgorithm):
         check_size("num_steps", self.num_steps, 0)
         check_distribution("initial", self.initial)
         check_instance(self.kernel)
+        if isinstance(self.kernel, KernelSchedule) and self.kernel.num_kernels < self.num_steps:
+            raise ValueError(
+                f"num_steps = {self.num_steps}, but there are kernels for "
+                f"{self.kernel.num_kernels} steps: stack as many as there are steps."
+            )
 
     @property
     def log_z(self) -> float:
@@ -63,15 +78,23 @@ class MarkovChain(AbstractAlgorithm):
 
         An error says so if the kernel has no reversal.
         """
-        lacking = lacks_reversal(self.kernel)
+        shared = self.kernel.common if isinstance(self.kernel, KernelSchedule) else self.kernel
+        lacking = lacks_reversal(shared)
         if isinstance(lacking, AbstractKernel):
             raise ValueError(
                 f"{type(lacking).__name__} has no reversal, so that {describe(self)} has no "
                 "canonical meta-inference. Learn one: aide.refine(key, chain)."
             )
-        move = Rejuvenate(as_invariant(self.kernel), self.log_joint)
-        steps = Steps(Constant(move), num_steps=self.num_steps)
+        as_invariant(shared)
+        steps = self.steps(Rejuvenate)
         return Smc(self.initial, (steps,), self.log_joint, 1, self.log_joint, label=self.label)
+
+    def steps(self, build: Callable[[Any, LogDensity], Any]) -> Steps:
+        """The transitions; `build(kernel, log_joint)` makes one of a kernel."""
+        if not isinstance(self.kernel, KernelSchedule):
+            return Steps(Constant(build(self.kernel, self.log_joint)), num_steps=self.num_steps)
+        schedule = self.kernel.pick(slice(self.num_steps))
+        return Steps(ScheduledStep(build, schedule.common, self.log_joint), schedule.numbers)
 
     def simulate(self, key: Key) -> Draw:
         r"""Run the chain; return its last state and $\log\gamma(x_T)\,k_1(x_0)/\gamma(x_0)$."""
@@ -81,6 +104,15 @@ class MarkovChain(AbstractAlgorithm):
         r"""Run the reversed kernel from $x_T$ to $x_0$; $\log\gamma(x_T)\,k_1(x_0)/\gamma(x_0)$."""
         return self.canonical().regenerate(key, value)
 
+    def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
+        """What the steps of the run show that `simulate` makes with this key; no weights."""
+        key_start, key_moves, _ = derive_keys(key, 3)
+        even = lambda x: jnp.zeros(())
+        first = start(key_start, SampleFrom(self.initial), even, 1, None)
+        segments = [(derive(key_moves, 0), self.steps(Transition))]
+        *_, steps = watch_segments(first, segments, Never())
+        return (steps._replace(log_evidence=None),)
+
     def with_steps(self, num_steps: int, label: str = "") -> "MarkovChain":
         """The same chain with another number of steps."""
         is_plain = self.label in ("", plain_label(self.num_steps))
@@ -88,9 +120,14 @@ class MarkovChain(AbstractAlgorithm):
         return dataclasses.replace(self, num_steps=num_steps, label=label or other)
 
     def with_budget(self, factor: float) -> "MarkovChain | None":
-        """The chain with that multiple of its steps, for `aide.audit`; `None` for less than one."""
-        num_steps = int(self.num_steps * factor)
-        return self.with_steps(num_steps) if num_steps else None
+        """The chain with that multiple of its steps, for `aide.audit`.
+
+        `None` for less than one, and for more than there are kernels for.
+        """
+        num_steps, most = int(self.num_steps * factor), MOST
+        if isinstance(self.kernel, KernelSchedule):
+            most = self.kernel.num_kernels
+        return self.with_steps(num_steps) if 1 <= num_steps <= most else None
 
     def shrunk(self) -> dict[str, Version]:
         """Few steps, with canonical meta-inference."""
@@ -101,13 +138,60 @@ class MarkovChain(AbstractAlgorithm):
         return self.canonical().prefixes()
 
     def kernels(self) -> list[KernelUse]:
-        """The kernel, with the density it is meant for."""
-        return [(self.kernel, self.log_joint)]
+        """The kernel, with the density it is meant for; of several, those `ScheduledStep` names."""
+        return self.steps(Transition).kernels() or []
 
     def with_start(self, start: Distribution, label: str = "") -> "MarkovChain":
         """The same chain from another start, with `sample(key)` and a normalised `log_prob(x)`."""
         name = label or f"{describe(self)}, other start"
         return dataclasses.replace(self, initial=start, label=name)
+
+
+class Transition(eqx.Module):
+    """A kernel, with or without a reversal, and the density it is meant for."""
+
+    kernel: Any
+    log_density: LogDensity
+
+    def observe_move(self, key: Key, x: Value) -> ObservedMove:
+        """A step, what was accepted, and how far it went."""
+        return observe_kernel(key, self.kernel, self.log_density, x)
+
+    def kernels(self) -> list[KernelUse]:
+        """The kernel."""
+        return [(self.kernel, self.log_density)]
+
+
+class ScheduledStep(AbstractMoveAt):
+    """Builds the step of a chain from the numbers of its kernel.
+
+    Args:
+        build: Makes a step of a kernel and the density.
+        kernel: What all kernels share.
+        log_density: The density.
+    """
+
+    build: Callable[[Any, LogDensity], Any] = eqx.field(static=True)
+    kernel: Any
+    log_density: LogDensity
+
+    def __call__(self, inputs: Any) -> Any:
+        """The step whose kernel has these numbers."""
+        return self.build(eqx.combine(inputs, self.kernel), self.log_density)
+
+    def shortened(self, inputs: Any, num_steps: int) -> Steps:
+        """The first few steps: all lead from the density to itself."""
+        return Steps(self, take(inputs, slice(num_steps)))
+
+    def with_start(self, start: Distribution) -> "ScheduledStep":
+        """The builder itself: it knows nothing of the start."""
+        return self
+
+    def kernels(self, inputs: Any) -> list[KernelUse]:
+        """The first kernel, a middle one and the last."""
+        schedule = KernelSchedule(inputs, self.kernel)
+        num = schedule.num_kernels
+        return [(schedule.at(i), self.log_density) for i in sorted({0, num // 2, num - 1} - {-1})]
 
 
 def plain_label(num_steps: int) -> str:
@@ -119,7 +203,7 @@ def mcmc(
     initial: Distribution,
     log_joint: LogDensity,
     *,
-    kernel: AnyKernel,
+    kernel: AnyKernels,
     num_steps: int,
     label: str = "",
 ) -> MarkovChain:
@@ -132,9 +216,12 @@ def mcmc(
     Args:
         initial: $k_1$, with `sample(key)` and `log_density(x)`.
         log_joint: $\log\gamma$, which the kernel leaves invariant (unless it is unadjusted).
-        kernel: The transition.
+        kernel: The transition; or one for every step: a list of kernels of one kind, or what
+            `aide.kernels.stack_kernels` makes of it.
         num_steps: Number of transitions; 0 returns the start.
         label: A name for tables.
     """
     check_size("num_steps", num_steps, 0)
-    return MarkovChain(initial, log_joint, kernel, num_steps, label or plain_label(num_steps))
+    kernels = as_kernels(kernel)
+    check_length(kernels, num_steps, "give one per step")
+    return MarkovChain(initial, log_joint, kernels, num_steps, label or plain_label(num_steps))

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from aide._core.algorithm import Draw, Label
+from aide._core.observation import ObservedSteps
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_size
@@ -25,6 +26,7 @@ from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
 from aide.smc.smc import choose_output, log_xi_of, refuse_zero
 from aide.smc.sweep import Population, Retained, run_segment, start
+from aide.smc.watching import watch_segments
 
 
 class ParticleFilter(AbstractAlgorithm):
@@ -77,6 +79,14 @@ class ParticleFilter(AbstractAlgorithm):
         return Draw(
             path, refuse_zero(log_xi_of(self.model.log_joint(path), population), population)
         )
+
+    def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
+        """What the steps of the run show that `simulate` makes with this key."""
+        key_start, key_steps, _ = derive_keys(key, 3)
+        first = FirstState(self.model, self.proposal)
+        population = start(key_start, first.sample, first.log_weight, self.num_particles, None)
+        segments = [(key_steps, self._steps())] if self.model.num_steps > 1 else []
+        return watch_segments(population, segments, self.resampler)
 
     def regenerate(self, key: Key, value: Value) -> LogProb:
         """Conditional SMC (Andrieu, Doucet & Holenstein 2010) around the given path."""

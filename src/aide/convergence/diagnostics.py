@@ -17,7 +17,7 @@ from aide._core.distribution import sample_from
 from aide._core.random import as_key, derive, derive_keys
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_count
-from aide.algorithms.mcmc import MarkovChain
+from aide.algorithms.mcmc import MarkovChain, Transition
 from aide.running.map_runs import map_runs
 
 CHAINS = 2
@@ -106,12 +106,16 @@ class _Path:
         key_start, key_steps = derive_keys(jax.random.fold_in(stream, run), 2)
         first = jax.tree.map(_in_double, sample_from(chain.initial, key_start))
 
+        steps = chain.with_steps(self.num_steps).steps(Transition)
+
         def transition(x: Value, step: Any) -> tuple[Value, Value]:
-            y = _step(chain.kernel, derive(key_steps, step), chain.log_joint, x)
+            index, inputs = step
+            kernel = steps.move_at(inputs).kernel
+            y = _step(kernel, derive(key_steps, index), chain.log_joint, x)
             return y, y
 
-        steps = jnp.arange(self.num_steps, dtype=jnp.uint32)
-        return jax.lax.scan(transition, first, steps)[1]
+        numbered = (jnp.arange(self.num_steps, dtype=jnp.uint32), steps.inputs)
+        return jax.lax.scan(transition, first, numbered)[1]
 
 
 def _step(kernel: Any, key: Key, log_density: LogDensity, x: Value) -> Value:

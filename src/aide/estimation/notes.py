@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 NAMES = {GOLD: "gold standard", TARGET: "target"}
 
+MOST_SCATTER = 1.0
+"""Nats by which a log evidence may differ from run to run before an expert would stop."""
+
 
 def find_notes(estimate: "Estimate") -> tuple[str, ...]:
     """All notes that apply."""
@@ -28,6 +31,7 @@ def find_notes(estimate: "Estimate") -> tuple[str, ...]:
         _repeats,
         _one_density,
         _loose,
+        _scatter,
         _below_zero,
         _contradiction,
     )
@@ -157,6 +161,28 @@ def _loose(estimate: "Estimate") -> list[str]:
                 f"the {role.word} at its own outputs, not to the outputs{remedy}"
             )
     return found
+
+
+def own_scatter(side: Side) -> float:
+    r"""How far two estimates of $\log q$ at one output of an algorithm scatter, in nats.
+
+    $\mathrm{sd}(l)/\sqrt2$ with $l = \log\xi_2 - \log\xi_1$ at its own outputs. In an SMC algorithm
+    $l$ is a difference of two log evidences, so that this is about the scatter of one.
+    """
+    if side.own.shape[1] < 2 or side.num_runs < 2:
+        return 0.0
+    gaps = side.own[:, 1] - side.own[:, 0]
+    return float(np.std(gaps, ddof=1) / np.sqrt(2)) if np.isfinite(gaps).all() else 0.0
+
+
+def _scatter(estimate: "Estimate") -> list[str]:
+    return [
+        f"Two estimates of the log density of the {NAMES[side.role]} at one output scatter by "
+        f"{own_scatter(side):.1f} nats (in SMC and AIS: the log evidence does, from run to "
+        f"run). aide.diagnose(key, {side.role.word}) shows which steps are to blame."
+        for side in estimate.draws.sides
+        if own_scatter(side) > MOST_SCATTER
+    ]
 
 
 def _contradiction(estimate: "Estimate") -> list[str]:

@@ -13,7 +13,9 @@ from aide.kernels.kernel import (
     Repeat,
 )
 from aide.kernels.langevin import Sgld, Ula
+from aide.kernels.metric import Metric
 from aide.kernels.metropolis import AbstractMetropolis, Independence, RandomWalk
+from aide.kernels.schedule import KernelSchedule, stack_kernels
 
 __all__ = [
     "AbstractInvariantKernel",
@@ -27,10 +29,13 @@ __all__ = [
     "Independence",
     "InvariantKernel",
     "Kernel",
+    "KernelSchedule",
     "Mala",
+    "Metric",
     "OnEntry",
     "RandomWalk",
     "Repeat",
     "Sgld",
     "Ula",
+    "stack_kernels",
 ]

@@ -6,9 +6,17 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from aide._core.types import Key, LogDensity, LogProb, Value
-from aide.kernels.kernel import AbstractCompound, AnyKernel, check_instance, reversal_of
+from aide._core.versions import ask
+from aide.kernels.kernel import (
+    AbstractCompound,
+    AbstractKernel,
+    AnyKernel,
+    check_instance,
+    reversal_of,
+)
 from aide.kernels.retrace import Recorded, Retraceable, Retraced, parts_of
 
 
@@ -62,10 +70,14 @@ class OnEntry(AbstractCompound):
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         """Make a step of the entry, for the density as a function of the entry alone."""
-        moved = self.kernel.step(
-            key, conditional(log_density, x, self.name), entry_of(x, self.name)
-        )
-        return with_entry(x, self.name, moved)
+        seen = conditional(log_density, x, self.name), entry_of(x, self.name)
+        return with_entry(x, self.name, self.kernel.step(key, *seen))
+
+    def observe_step(self, key: Key, log_density: LogDensity, x: Value) -> tuple[Value, Array]:
+        """The same step, and what the entry's kernel accepted."""
+        seen = conditional(log_density, x, self.name), entry_of(x, self.name)
+        moved, share = ask(AbstractKernel, self.kernel, "observe_step", key, *seen)
+        return with_entry(x, self.name, moved), share
 
     def retraceable_parts(self) -> "tuple[EntryRecords, ...]":
         """The kernels that the entry's kernel runs, each on that entry, with their records."""

@@ -44,6 +44,10 @@ class FiniteNoise(AbstractInvariantKernel):
         """Step as the kernel does."""
         return self.kernel.step(key, log_density, x)
 
+    def observe_step(self, key: Key, log_density: LogDensity, x: Value) -> tuple[Value, Array]:
+        """The kernel's step, and whether it was accepted."""
+        return self.kernel.observe_step(key, log_density, x)
+
     def reversal(self) -> "FiniteNoise":
         """The kernel itself: detailed balance holds."""
         return self

@@ -1,17 +1,19 @@
 r"""Gradient-based kernels: HMC, and MALA as HMC with one leapfrog step."""
 
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array
+from jaxtyping import Array, Int
 
 from aide._core.numerics import as_parameter
 from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_positive, check_scalar, check_size
+from aide.kernels.metric import Metric, as_metric, pulled, stretched
 from aide.kernels.metropolis import (
     AbstractMetropolis,
     log_standard_normal,
@@ -21,6 +23,11 @@ from aide.kernels.metropolis import (
 
 DIVERGED = 1000.0
 """Nats by which a trajectory's energy must grow before NaN on it is put down to its divergence."""
+
+
+def _as_count(count: Any) -> Any:
+    """Python's own integers are compiled in; arrays, those of a schedule, are traced."""
+    return int(count) if isinstance(count, np.integer) else count
 
 
 class _Carry(NamedTuple):
@@ -35,6 +42,11 @@ class _Carry(NamedTuple):
 class AbstractHamiltonian(AbstractMetropolis):
     r"""Leapfrog steps: $v$ is the momentum, $\varphi$ follows the dynamics and flips it.
 
+    With $L L^\top$ the metric (the inverse mass matrix), a leapfrog step of size $\epsilon$ is
+    $v \leftarrow v + \frac\epsilon2 L^\top\nabla\log\gamma(x)$,
+    $x \leftarrow x + \epsilon L v$, and the first line again: that of $v \sim N(0, I)$ in the
+    coordinates $L^{-1}x$.
+
     A log density that is NaN is an error, except where the trajectory has diverged (its energy grew
     by more than 1,000 nats, a proposal never accepted): there the step is rejected.
     """
@@ -43,7 +55,12 @@ class AbstractHamiltonian(AbstractMetropolis):
 
     @property
     @abstractmethod
-    def length(self) -> int:
+    def preconditioner(self) -> Metric | None:
+        """The metric; `None` is the identity."""
+
+    @property
+    @abstractmethod
+    def length(self) -> int | Int[Array, ""]:
         """Leapfrog steps per transition."""
 
     def noise(self, key: Key, x: Value) -> Value:
@@ -67,18 +84,22 @@ class AbstractHamiltonian(AbstractMetropolis):
             value = check_scalar("log_density", log_density(unravel(flat)))
             return jnp.asarray(value, flat.dtype)
 
-        def leapfrog(carry: _Carry, _: None) -> tuple[_Carry, None]:
+        def climb(flat: Array) -> tuple[Array, Array]:
+            value, gradient = jax.value_and_grad(evaluate)(flat)
+            return value, pulled(self.preconditioner, gradient)
+
+        def leapfrog(_: Any, carry: _Carry) -> _Carry:
             middle = carry.momentum + 0.5 * self.step_size * carry.slope
-            ahead = carry.position + self.step_size * middle
+            ahead = carry.position + self.step_size * stretched(self.preconditioner, middle)
             # What a step too long does before it overflows; energies here are known numbers.
             energy = 0.5 * jnp.sum(middle**2) - carry.value
             diverged = carry.diverged | ~(energy - first < DIVERGED)
-            value, slope = jax.value_and_grad(evaluate)(ahead)
+            value, slope = climb(ahead)
             # Stop where the density is NaN: `step` then accepts the point and the NaN is seen.
             # An overflow, or a density of 0 without a gradient, is a rejection instead, and so is
             # NaN (inf - inf, say) where a diverging trajectory has gone.
             broken = carry.broken | (jnp.isnan(value) & jnp.all(jnp.isfinite(ahead)) & ~diverged)
-            after = _Carry(
+            return _Carry(
                 jnp.where(carry.broken, carry.position, ahead).astype(position.dtype),
                 jnp.where(broken, 0.0, middle + 0.5 * self.step_size * slope).astype(
                     position.dtype
@@ -88,16 +109,18 @@ class AbstractHamiltonian(AbstractMetropolis):
                 broken,
                 diverged & ~carry.broken,
             )
-            return after, None
 
-        value, slope = jax.value_and_grad(evaluate)(position)
+        value, slope = climb(position)
         first = 0.5 * jnp.sum(momentum**2) - value
         no = jnp.asarray(False)
         carry = _Carry(position, momentum, value, slope, no, no)
-        if self.length == 1:
-            end, _ = leapfrog(carry, None)
+        if isinstance(self.length, int) and self.length == 1:
+            end = leapfrog(0, carry)
         else:
-            end, _ = jax.lax.scan(leapfrog, carry, None, length=self.length)
+            # A number of steps that is traced makes a loop with an open end.
+            length = self.length
+            length = length if isinstance(length, int) else jnp.asarray(length).astype(int)
+            end = jax.lax.fori_loop(0, length, leapfrog, carry)
         momentum = jnp.where(end.diverged & jnp.isnan(end.value), jnp.nan, end.momentum)
         return unravel(end.position), unravel(-momentum)
 
@@ -109,17 +132,27 @@ class Hmc(AbstractHamiltonian):
         step_size: A number, or numbers that broadcast against the flattened state (a diagonal
             preconditioner).
         num_leapfrog: Leapfrog steps per transition.
+        metric: The inverse mass matrix, an estimate of the covariance: variances of the flattened
+            state, or a matrix; the identity unless stated. `step_size` is then in units of the
+            spread.
     """
 
     step_size: Parameter = eqx.field(converter=as_parameter)
-    num_leapfrog: int = eqx.field(static=True)
+    num_leapfrog: int | Int[Array, ""] = eqx.field(converter=_as_count)
+    metric: Metric | None = eqx.field(converter=as_metric, default=None)
 
     def __check_init__(self) -> None:
         check_positive("step_size", self.step_size)
-        check_size("num_leapfrog", self.num_leapfrog)
+        if not isinstance(self.num_leapfrog, jax.Array):
+            check_size("num_leapfrog", self.num_leapfrog)
 
     @property
-    def length(self) -> int:
+    def preconditioner(self) -> Metric | None:
+        """The metric as stated."""
+        return self.metric
+
+    @property
+    def length(self) -> int | Int[Array, ""]:
         """As many steps as stated."""
         return self.num_leapfrog
 
@@ -127,14 +160,23 @@ class Hmc(AbstractHamiltonian):
 class Mala(AbstractHamiltonian):
     r"""The Metropolis-adjusted Langevin algorithm: $y = x + \frac{h^2}{2}\nabla\log\gamma + h v$.
 
+    With a metric $L L^\top$, $y = x + \frac{h^2}{2} L L^\top\nabla\log\gamma + h L v$.
+
     Args:
         step_size: $h$; one leapfrog step of that size is the same transition.
+        metric: As in `Hmc`.
     """
 
     step_size: Parameter = eqx.field(converter=as_parameter)
+    metric: Metric | None = eqx.field(converter=as_metric, default=None)
 
     def __check_init__(self) -> None:
         check_positive("step_size", self.step_size)
+
+    @property
+    def preconditioner(self) -> Metric | None:
+        """The metric as stated."""
+        return self.metric
 
     @property
     def length(self) -> int:

@@ -19,6 +19,7 @@ from jaxtyping import Array
 from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_size
+from aide._core.versions import ask
 
 
 class AbstractKernel(eqx.Module):
@@ -30,6 +31,16 @@ class AbstractKernel(eqx.Module):
     @abstractmethod
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         r"""Sample $y \sim K(x, \cdot)$."""
+
+    def observe_step(self, key: Key, log_density: LogDensity, x: Value) -> tuple[Value, Array]:
+        """The same step, and the share of its proposals that were accepted, one for each part.
+
+        Without an accept step: whether the state changed.
+        """
+        y = self.step(key, log_density, x)
+        same = jax.tree.map(lambda a, b: jnp.all(jnp.asarray(a) == jnp.asarray(b)), x, y)
+        stayed = jnp.all(jnp.stack(jax.tree.leaves(same)))
+        return y, jnp.where(stayed, 0.0, 1.0)[None]
 
 
 class AbstractInvariantKernel(AbstractKernel):
@@ -124,6 +135,14 @@ class Cycle(AbstractCompound):
             x = part.step(subkey, log_density, x)
         return x
 
+    def observe_step(self, key: Key, log_density: LogDensity, x: Value) -> tuple[Value, Array]:
+        """The same step, and what each part accepted."""
+        shares = []
+        for part, subkey in zip(self.parts, derive_keys(key, len(self.parts)), strict=True):
+            x, share = ask(AbstractKernel, part, "observe_step", subkey, log_density, x)
+            shares.append(share)
+        return x, jnp.concatenate(shares)
+
     def reversal(self) -> "Cycle":
         """The parts' reversals in reverse order."""
         return Cycle(*(reversal_of(part) for part in reversed(self.parts)))
@@ -154,6 +173,21 @@ class Repeat(AbstractCompound):
             return self.kernel.step(derive(key, index), log_density, x)
 
         return jax.lax.fori_loop(0, self.num_times, body, jax.tree.map(jnp.asarray, x))
+
+    def observe_step(self, key: Key, log_density: LogDensity, x: Value) -> tuple[Value, Array]:
+        """The same steps; acceptance is the mean over them."""
+
+        def body(index: Array, state: tuple[Value, Array]) -> tuple[Value, Array]:
+            x, total = state
+            arguments = (derive(key, index), log_density, x)
+            y, share = ask(AbstractKernel, self.kernel, "observe_step", *arguments)
+            return y, total + share
+
+        x = jax.tree.map(jnp.asarray, x)
+        observe = lambda: ask(AbstractKernel, self.kernel, "observe_step", key, log_density, x)[1]
+        first = (x, jnp.zeros(jax.eval_shape(observe).shape))
+        y, total = jax.lax.fori_loop(0, self.num_times, body, first)
+        return y, total / max(self.num_times, 1)
 
     def reversal(self) -> "Repeat":
         """The kernel's reversal as many times."""

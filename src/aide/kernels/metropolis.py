@@ -25,6 +25,7 @@ from aide._core.random import derive_keys, standard_uniform
 from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_positive, check_scalar
 from aide.kernels.kernel import AbstractInvariantKernel
+from aide.kernels.metric import Metric, as_metric, stretched
 from aide.kernels.retrace import Recorded, Retraced
 
 REJECTED, ACCEPTED = 0, 1
@@ -58,6 +59,11 @@ class AbstractMetropolis(AbstractInvariantKernel):
         result instead of passing for a rejection. A proposal that overflowed is a rejection.
         """
         return self.record(key, log_density, x).value
+
+    def observe_step(self, key: Key, log_density: LogDensity, x: Value) -> tuple[Value, Array]:
+        """The same step, and whether it was accepted."""
+        y, _, branch = self.record(key, log_density, x)
+        return y, jnp.where(branch == ACCEPTED, 1.0, 0.0)[None]
 
     def record(self, key: Key, log_density: LogDensity, x: Value) -> Recorded:
         """Make a step; the record is the noise that leads back, and the branch."""
@@ -111,13 +117,16 @@ class AbstractMetropolis(AbstractInvariantKernel):
 
 
 class RandomWalk(AbstractMetropolis):
-    r"""$y = x + s\,v$ with standard normal $v$; $\varphi(x, v) = (x + s v, -v)$.
+    r"""$y = x + s\,L v$ with standard normal $v$; $\varphi(x, v) = (x + s L v, -v)$.
 
     Args:
         scale: $s$: a number, or numbers that broadcast against the flattened state.
+        metric: $L L^\top$, the covariance of a proposal of scale 1: variances of the flattened
+            state, or a matrix; the identity unless stated.
     """
 
     scale: Parameter = eqx.field(converter=as_parameter)
+    metric: Metric | None = eqx.field(converter=as_metric, default=None)
 
     def __check_init__(self) -> None:
         check_positive("scale", self.scale)
@@ -135,9 +144,9 @@ class RandomWalk(AbstractMetropolis):
         return log_standard_normal(v)
 
     def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
-        r"""$(x + s v, -v)$."""
+        r"""$(x + s L v, -v)$."""
         flat, unravel = ravel_reals(x)
-        shift, _ = ravel_pytree(v)
+        shift = stretched(self.metric, ravel_pytree(v)[0])
         return unravel(flat + self.scale * shift), jax.tree.map(jnp.negative, v)
 
 

@@ -6,17 +6,17 @@ from typing import Any
 import equinox as eqx
 
 from aide._core.algorithm import Draw, Label, describe
+from aide._core.observation import ObservedSteps
 from aide._core.random import derive
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_size
-from aide.algorithms.mcmc import MarkovChain
+from aide.algorithms.mcmc import MarkovChain, Transition
 from aide.kernels.kernel import Repeat
 from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.records.flat_states import FlatLayout
 from aide.learned.records.recording import ChainRecorder
-from aide.learned.records.transitions import Transition, Transitions
+from aide.learned.records.transitions import Transitions
 from aide.learned.walk_back.backward import Backward
-from aide.smc.moves import Constant
 from aide.smc.policy import AbstractResampler, EssBelow, as_resampler
 from aide.smc.resampling import Systematic
 
@@ -101,6 +101,10 @@ class RefinedChain(eqx.Module):
         )
         return Draw(run.layout.unravel(run.last), log_xi)
 
+    def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
+        """What the steps of the chain show; meta-inference changes none of them."""
+        return self.chain.observe_steps(key)
+
     def regenerate(self, key: Key, value: Value) -> LogProb:
         r"""SMC backwards from $x$: $\log$ of an unbiased estimate of $q(x)$."""
         layout = FlatLayout(value)
@@ -122,6 +126,5 @@ def transitions_of(chain: MarkovChain) -> Transitions:
     kernel, num_steps = chain.kernel, chain.num_steps
     while isinstance(kernel, Repeat):
         kernel, num_steps = kernel.kernel, num_steps * kernel.num_times
-    return Transitions(
-        chain.initial, Constant(Transition(kernel, chain.log_joint)), None, num_steps
-    )
+    unrolled = dataclasses.replace(chain, kernel=kernel, num_steps=num_steps)
+    return Transitions.of(chain.initial, unrolled.steps(Transition))

@@ -25,6 +25,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from aide._core.algorithm import Draw, Label
+from aide._core.observation import ObservedSteps
 from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_size, raise_if
@@ -105,6 +106,10 @@ class RefinedSmc(eqx.Module):
             states = jnp.concatenate([trace[0].before, x[None]])
             log_xi = log_xi + self._log_others(key_islands, recorder, layout, states, populations)
         return Draw(layout.unravel(x), raise_if(log_xi, totals[-1] == -jnp.inf, ALL_ZERO))
+
+    def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
+        """What the steps of the algorithm show; meta-inference changes none of them."""
+        return self.smc.observe_steps(key)
 
     def regenerate(self, key: Key, value: Value) -> LogProb:
         r"""Walk back from $x$, choose a path, guess the other particles."""

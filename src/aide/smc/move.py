@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 import equinox as eqx
 
 from aide._core.distribution import Distribution
+from aide._core.observation import ObservedMove
 from aide._core.types import Key, LogProb, Value
 from aide._core.versions import KernelUse
 
@@ -48,6 +49,11 @@ class AbstractMove(eqx.Module):
     @abstractmethod
     def backward(self, key: Key, y: Value) -> tuple[Value, LogProb]:
         r"""Sample $x \sim \ell(\cdot; y)$; return $x$ and $\log w(x, y)$."""
+
+    def observe_move(self, key: Key, x: Value) -> ObservedMove:
+        """The move that `forward` makes with this key, and what it showed: here nothing."""
+        y, log_weight = self.forward(key, x)
+        return ObservedMove(y, log_weight)
 
     def with_start(self, start: Distribution) -> WeightedMove | None:
         """The move of an algorithm that starts elsewhere; `None` if nobody can tell."""

@@ -11,11 +11,13 @@ import numpy as np
 
 from aide._core.distribution import Distribution
 from aide._core.numerics import log_ratio
+from aide._core.observation import ObservedMove
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_size
 from aide._core.versions import KernelUse, ask
 from aide.kernels.kernel import AnyKernel, InvariantKernel, reversal_of
+from aide.kernels.observe import observe_kernel
 from aide.smc.move import AbstractMove, WeightedMove
 
 
@@ -94,6 +96,10 @@ class Rejuvenate(AbstractMove):
         r"""$x \sim \tilde K(y, \cdot)$ and $\log 1$."""
         return reversal_of(self.kernel).step(key, self.log_density, y), jnp.zeros(())
 
+    def observe_move(self, key: Key, x: Value) -> ObservedMove:
+        """The step, what was accepted, and how far it went."""
+        return observe_kernel(key, self.kernel, self.log_density, x)
+
     def log_weight(self, y: Value) -> LogProb:
         r"""$\log 1$: nothing is weighed."""
         return jnp.zeros(())
@@ -133,6 +139,15 @@ class Composition(AbstractMove):
             y, log_w = part.backward(subkey, y)
             total = total + log_w
         return y, total
+
+    def observe_move(self, key: Key, x: Value) -> ObservedMove:
+        """Part after part, with what each accepted."""
+        total, shares = jnp.zeros(()), list[Any]()
+        for part, subkey in zip(self.parts, derive_keys(key, len(self.parts)), strict=True):
+            moved = ask(AbstractMove, part, "observe_move", subkey, x)
+            x, total = moved.value, total + moved.log_weight
+            shares += [] if moved.acceptance is None else [moved.acceptance]
+        return ObservedMove(x, total, jnp.concatenate(shares) if shares else None)
 
     def kernels(self) -> list[KernelUse] | None:
         """Those of all parts, if none leads to another space."""

@@ -17,6 +17,7 @@ from aide._core.distribution import (
     log_density_of,
 )
 from aide._core.numerics import as_log, log_ratio, scaled_exp
+from aide._core.observation import ObservedSteps
 from aide._core.random import derive, derive_keys
 from aide._core.search import draw_index
 from aide._core.types import Key, LogDensity, LogProb, Value
@@ -52,6 +53,7 @@ from aide.smc.sweep import (
     total_log_evidence,
     walk_back,
 )
+from aide.smc.watching import watch_segments
 
 ALL_ZERO = (
     "all particle weights are zero: no particle has positive density, so the algorithm has no "
@@ -134,6 +136,14 @@ class Smc(AbstractAlgorithm):
             population, kept = run_segment(subkey, segment, self.resampler, population, None, keep)
             segments.append(kept)
         return first, population, choose_output(key_output, population), segments
+
+    def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
+        """What the steps of the run show that `simulate` makes with this key."""
+        key_start, key_moves, _ = derive_keys(key, 3)
+        initial = SampleFrom(self.initial)
+        first = start(key_start, initial, self.log_first_weight, self.num_particles, None)
+        segments = [(derive(key_moves, index), move) for index, move in enumerate(self.moves)]
+        return watch_segments(first, segments, self.resampler)
 
     def regenerate(self, key: Key, value: Value) -> LogProb:
         r"""Walk backward from $x$, rerun SMC around that path; $\log\gamma_T(x) - \log\hat p$.

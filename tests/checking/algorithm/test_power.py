@@ -13,11 +13,8 @@ def name_of(case):
     return f"{case.family}: {case.mistake}"
 
 
-def marks(case):
-    return () if case.quick else (pytest.mark.full,)
-
-
-@pytest.mark.parametrize("case", [pytest.param(c, id=name_of(c), marks=marks(c)) for c in INJECTED])
+@pytest.mark.full
+@pytest.mark.parametrize("case", [pytest.param(c, id=name_of(c)) for c in INJECTED])
 def test_found(case):
     report = aide.check(jax.random.key(11), case.wrong(), find=False)
     assert not report.passed

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
 from aide._core.distribution import log_density_of, sample_from
-from aide._core.types import Key, LogDensity
+from aide._core.types import Key
 from aide.kernels.retrace import parts_of
+from aide.kernels.schedule import take
 from aide.learned.records.flat_states import FlatKernel, FlatLayout
 from aide.smc.moves import Steps
 
@@ -23,13 +23,6 @@ class StepRecord(NamedTuple):
     log_density: Any
     noise: Any
     branch: Any
-
-
-class Transition(eqx.Module):
-    """A kernel, with or without a reversal, and the density it is meant for."""
-
-    kernel: Any
-    log_density: LogDensity
 
 
 class Transitions(eqx.Module):
@@ -69,7 +62,7 @@ class Transitions(eqx.Module):
 
     def first(self) -> Any:
         """The first transition, outside of any program."""
-        return self.move_at(jax.tree.map(lambda a: np.asarray(a)[0], self.inputs))
+        return self.move_at(take(self.inputs, 0))
 
     def last_inputs(self) -> Any:
         """The inputs of the last step."""

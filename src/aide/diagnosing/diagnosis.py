@@ -1,0 +1,131 @@
+"""The steps of an algorithm: a table, a plot, and what to worry about."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aide.diagnosing.steps import StepDiagnosis
+from aide.diagnosing.words import LEAST_ACCEPTANCE, is_stuck, scatter_of, words_of
+from aide.reporting.figures import Layout
+from aide.reporting.grid import Grid
+from aide.reporting.numbers import cell, with_error
+from aide.reporting.result import Result
+
+MOST_LINES = 12
+"""Steps shown in the table, evenly chosen; `records()` has all of them."""
+COLUMNS = (
+    ("temperature", "temperature", ".3g"),
+    ("acceptance", "accepted", ".1%"),
+    ("relative_ess", "ESS", ".1%"),
+    ("num_ancestors", "ancestors", ".1f"),
+    ("jump", "jump", ".3f"),
+)
+"""Field of a step, title, format."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Diagnosis(Result):
+    """What the steps of an algorithm do, counted in a few runs; made by `aide.diagnose`.
+
+    Attributes:
+        name: The algorithm.
+        num_particles: Its particles, or `None`.
+        num_runs: Runs that were observed.
+        steps: One `StepDiagnosis` per step.
+        log_evidence: That of every run; `None` for a chain, which has none.
+    """
+
+    name: str
+    num_particles: int | None
+    num_runs: int
+    steps: tuple[StepDiagnosis, ...]
+    log_evidence: np.ndarray | None
+
+    @property
+    def scatter(self) -> float | None:
+        """Standard deviation of the log evidence between runs, in nats."""
+        return None if self.log_evidence is None else scatter_of(self.log_evidence)
+
+    @property
+    def headline(self) -> str:
+        """Whether there is something to stop at."""
+        num = len(self.notes)
+        found = "nothing to stop at" if not num else f"{num} thing{'s' * (num > 1)} to stop at"
+        return f"{self.name}: {found}, in {self.num_runs} runs looked at step by step"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What would make an expert stop."""
+        return words_of(self.steps, self.log_evidence, self.num_runs)
+
+    @property
+    def verdict(self) -> str | None:
+        """`flagged` if there is a note; nothing is ever passed: these numbers prove nothing."""
+        return "flagged" if self.notes else None
+
+    def grid(self) -> Grid:
+        """Some steps, evenly chosen, the first and the last among them."""
+        num = len(self.steps)
+        places = np.unique(np.linspace(0, num - 1, min(num, MOST_LINES)).round().astype(int))
+        shown = [self.steps[place] for place in places] if num else []
+        columns = [one for one in COLUMNS if any(getattr(s, one[0]) is not None for s in shown)]
+        lines = tuple(
+            (str(step.step), *(cell(getattr(step, name), form) for name, _, form in columns))
+            for step in shown
+        )
+        verdicts = tuple("flagged" if is_stuck(step) else "" for step in shown)
+        return Grid(("step", *(title for _, title, _ in columns)), lines, verdicts)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The evidence, and how to read the table."""
+        found = []
+        if self.log_evidence is not None:
+            mean, scatter = float(np.mean(self.log_evidence)), self.scatter or 0.0
+            text = with_error(mean, scatter / np.sqrt(self.num_runs))
+            found.append(("log evidence", f"{text}; {scatter:.2g} from run to run"))
+        if any(step.jump is not None for step in self.steps):
+            text = "mean squared: 0 if nothing moves, 1 if a step forgets where it came from"
+            found.append(("jump", text))
+        if self.num_particles == 1 and self.log_evidence is not None:
+            found.append(("ESS", "of the runs: there is one particle"))
+        return found
+
+    def records(self) -> list[dict[str, Any]]:
+        """All steps."""
+        return [step._asdict() for step in self.steps]
+
+    def numbers(self) -> dict[str, Any]:
+        """Evidence and its scatter, runs and particles."""
+        mean = None if self.log_evidence is None else float(np.mean(self.log_evidence))
+        return {
+            "log_evidence": mean,
+            "scatter": self.scatter,
+            "num_runs": self.num_runs,
+            "num_particles": self.num_particles,
+        }
+
+    def layout(self) -> Layout:
+        """One panel per column, side by side."""
+        num = len(self._drawn())
+        return Layout(1, max(num, 1), (2.8 * max(num, 1), 2.8))
+
+    def draw(self, panels: np.ndarray) -> None:
+        """Every column against temperature, or steps."""
+        drawn = self._drawn()
+        for panel, (name, title, _) in zip(panels, drawn, strict=False):
+            known = [step for step in self.steps if getattr(step, name) is not None]
+            heated = all(step.temperature is not None for step in known)
+            places = [step.temperature if heated else step.step for step in known]
+            panel.plot(places, [getattr(step, name) for step in known], ".-", color="#1f6fb4")
+            if name == "acceptance":
+                panel.axhline(LEAST_ACCEPTANCE, color="#b3392f", ls="--", lw=1)
+            panel.set(xlabel="temperature" if heated else "step", ylabel=title)
+            panel.set_ylim(bottom=0.0)
+
+    def _drawn(self) -> list[tuple[str, str, str]]:
+        return [
+            column
+            for column in COLUMNS[1:]
+            if any(getattr(step, column[0]) is not None for step in self.steps)
+        ]
