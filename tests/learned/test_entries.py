@@ -1,6 +1,7 @@
 """Chains whose kernels act on entries of a state, with learned meta-inference."""
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -30,7 +31,7 @@ class Named(eqx.Module):
 def test_an_entry_is_retraced_as_if_it_were_the_state(x64, name):
     """Same fit, same keys: outputs and log xi to the bit, of the run and of both walks back."""
     bare = learned_chain(name, 3)
-    chain = bare.chain
+    chain: Any = bare.chain
     named = aide.mcmc(
         Named(aide.Tractable.of(chain.initial)),
         lambda state: chain.log_joint(state["x"]),

@@ -7,7 +7,7 @@ import numpy as np
 
 from aide.diagnosing.steps import StepDiagnosis
 from aide.diagnosing.words import LEAST_ACCEPTANCE, is_stuck, scatter_of, words_of
-from aide.reporting.figures import Layout
+from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import cell, with_error
 from aide.reporting.result import Result
@@ -105,10 +105,10 @@ class Diagnosis(Result):
             "num_particles": self.num_particles,
         }
 
-    def layout(self) -> Layout:
+    def layout(self) -> PanelGrid:
         """One panel per column, side by side."""
         num = len(self._drawn())
-        return Layout(1, max(num, 1), (2.8 * max(num, 1), 2.8))
+        return PanelGrid(1, max(num, 1), (2.8 * max(num, 1), 2.8))
 
     def draw(self, panels: np.ndarray) -> None:
         """Every column against temperature, or steps."""
