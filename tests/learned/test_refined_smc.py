@@ -101,9 +101,8 @@ class LeavesOutTheOthers(RefinedSmc):
         return jnp.zeros(())
 
 
-@pytest.mark.parametrize(
-    "wrong", [pytest.param(ForgetsTheRun, marks=pytest.mark.full), LeavesOutTheOthers]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("wrong", [ForgetsTheRun, LeavesOutTheOthers])
 def test_mistakes_are_rejected(wrong):
     """One island and several reverse particles show them best."""
     right = refined(tempered("walk", 2), 3, 1)

@@ -59,7 +59,8 @@ def matrix_z(matrix, num_sweeps, reverse):
     return np.max(np.abs(counts - num * matrix)[enough] / np.sqrt(variance[enough]))
 
 
-@pytest.mark.parametrize("reverse", [pytest.param(False, marks=pytest.mark.full), True])
+@pytest.mark.full
+@pytest.mark.parametrize("reverse", [False, True])
 def test_frozen_sweeps_follow_the_matrices(x64, reverse):
     orders = (range(4), reversed(range(4)))
     ahead, back = (reference.sweep_matrix(Y, HYPER, order) for order in orders)

@@ -124,7 +124,7 @@ BLACKJAX = {
 }
 
 
-@pytest.mark.parametrize("name", some_quick(BLACKJAX, "hmc"))
+@pytest.mark.parametrize("name", some_quick(BLACKJAX, "rmh"))
 def test_blackjax_kernels_pass(name):
     kernel = BLACKJAX[name]()
     for seed in SEEDS:
