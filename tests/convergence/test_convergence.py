@@ -14,7 +14,7 @@ from support.made import estimate_with
 import aide
 from aide._core.random import derive, derive_keys
 from aide.convergence.curve import Convergence
-from aide.convergence.diagnostics import diagnose, import_arviz, run_chains
+from aide.convergence.diagnostics import import_arviz, rhat_and_ess, run_chains
 from aide.problems.distributions import Normal
 from aide.running.programs import compile_quickly
 
@@ -150,7 +150,7 @@ def test_rhat_and_ess_are_those_of_arviz():
     with compile_quickly():
         states = run_chains(jax.random.key(key), chain, 30, 4)
     arviz = import_arviz(4)
-    found = diagnose(arviz, states, (3, 10, 30))
+    found = rhat_and_ess(arviz, states, (3, 10, 30))
     assert np.isnan(found.rhat[0])
     assert np.isnan(found.ess[0])
     paths = np.empty((4, 30, 3))
@@ -168,7 +168,7 @@ def test_rhat_and_ess_are_those_of_arviz():
         parts = [paths[:, :number, coordinate] for coordinate in range(3)]
         assert found.rhat[index] == pytest.approx(max(arviz.rhat(part) for part in parts))
         assert found.ess[index] == pytest.approx(min(arviz.ess(part) for part in parts))
-    still = diagnose(arviz, np.ones((4, 10, 1)), (10,))
+    still = rhat_and_ess(arviz, np.ones((4, 10, 1)), (10,))
     assert np.isnan(still.rhat[0])
 
 

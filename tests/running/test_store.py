@@ -60,7 +60,6 @@ def test_damaged_files_are_nothing(folder, content):
     assert_same(run(*PAIR).draws, first)
 
 
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners")
 def test_a_folder_that_others_can_write_is_not_read(folder, monkeypatch):
     run(*PAIR)
     folder.chmod(0o770)

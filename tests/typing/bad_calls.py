@@ -50,6 +50,10 @@ gold = aide.sir(prior, log_joint, num_particles=3)
 
 aide.estimate(key, gold, gold, num_gold="500")  # bad
 aide.estimate(key, gold)  # bad
+aide.estimate(key, gold, prior)  # bad
+aide.estimate(key, NoRegenerate(), gold)  # bad
+aide.draw(key, gold, OnlyValue())  # bad
+aide.compare(key, gold, {"prior": prior})  # bad
 aide.check(key, NoRegenerate())  # bad
 aide.check(key, OnlyValue())  # bad
 aide.check(key, prior)  # bad

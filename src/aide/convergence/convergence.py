@@ -9,7 +9,7 @@ from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.validate import check_size
 from aide.algorithms.mcmc import MarkovChain
 from aide.convergence.curve import LEVEL, Convergence
-from aide.convergence.diagnostics import Diagnostics, diagnose, import_arviz, run_chains
+from aide.convergence.diagnostics import Diagnostics, import_arviz, rhat_and_ess, run_chains
 from aide.draws.draw_many import draw_many
 from aide.estimation.sandwich.sandwich import what_is_missing
 from aide.estimation.summary import Estimate
@@ -60,7 +60,7 @@ def measure_convergence(
     ordinary = chain.chain if isinstance(chain, RefinedChain) else chain
     found = Diagnostics((np.nan,) * len(numbers), (np.nan,) * len(numbers))
     if num_chains:
-        found = diagnose(arviz, run_chains(key, ordinary, numbers[-1], num_chains), numbers)
+        found = rhat_and_ess(arviz, run_chains(key, ordinary, numbers[-1], num_chains), numbers)
     options = {"keep_values": True, "num_meta_target": num_meta_target, **options}
     options |= {"num_gold": num_gold, "num_target": num_target}
     named = {str(number): shorter for number, shorter in zip(numbers, chains, strict=True)}

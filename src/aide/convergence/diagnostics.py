@@ -54,7 +54,7 @@ def import_arviz(num_chains: int) -> Any:
         ) from error
 
 
-def diagnose(arviz: Any, states: np.ndarray, steps: Sequence[int]) -> Diagnostics:
+def rhat_and_ess(arviz: Any, states: np.ndarray, steps: Sequence[int]) -> Diagnostics:
     r"""R-hat and bulk ESS of the first T draws of every chain, for each T of `steps`.
 
     Rank-normalised split $\hat R$ and bulk ESS of every coordinate, from all draws since the start.

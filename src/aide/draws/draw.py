@@ -2,22 +2,23 @@
 
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any
 
+from aide._core.algorithm import InferenceAlgorithm
 from aide._core.roles import GOLD, TARGET
+from aide._core.types import Key
 from aide.draws.draws import Draws
 from aide.draws.known import check_first_runs, check_same, known_runs
 from aide.draws.plan import make_plan
-from aide.draws.request import Algorithm, make_request
+from aide.draws.request import make_request
 from aide.draws.stage import progress_of, run_plan
 from aide.draws.storage.checkpoint import Checkpoint
 from aide.running.threads import compile_all
 
 
 def draw(
-    key: Any,
-    gold: Algorithm,
-    target: Algorithm,
+    key: Key,
+    gold: InferenceAlgorithm,
+    target: InferenceAlgorithm,
     *,
     num_gold: int = 500,
     num_target: int = 500,

@@ -6,12 +6,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from aide._core.algorithm import InferenceAlgorithm
 from aide._core.roles import GOLD, TARGET, Role
+from aide._core.types import Key
 from aide.draws.draws import Draws
 from aide.draws.known import check_first_runs, check_same, known_runs
 from aide.draws.outputs import check_algorithm
 from aide.draws.plan import Plan, make_plan
-from aide.draws.request import Algorithm, make_request
+from aide.draws.request import make_request
 from aide.draws.stage import progress_of, run_plan
 from aide.draws.storage.checkpoint import Checkpoint
 from aide.draws.storage.kept import Kept
@@ -20,7 +22,7 @@ from aide.running.device import current_place
 
 
 def draw_many(
-    key: Any, gold: Algorithm, targets: Mapping[str, Algorithm], **settings: Any
+    key: Key, gold: InferenceAlgorithm, targets: Mapping[str, InferenceAlgorithm], **settings: Any
 ) -> dict[str, Draws]:
     """Draws of every target, by name: to the bit those of `aide.draw` with the same key.
 
@@ -37,9 +39,9 @@ def draw_many(
 
 
 def draw_each(
-    key: Any,
-    gold: Algorithm,
-    targets: Mapping[str, Algorithm],
+    key: Key,
+    gold: InferenceAlgorithm,
+    targets: Mapping[str, InferenceAlgorithm],
     *,
     share: Draws | None = None,
     checkpoint: Mapping[str, str | Path] | None = None,

@@ -1,7 +1,6 @@
 """What a draw stage was asked for, checked before anything runs."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
@@ -12,12 +11,9 @@ from aide._core.random import as_key
 from aide._core.roles import GOLD, TARGET, Role
 from aide._core.types import Key
 from aide._core.validate import check_count, check_memory
-from aide.algorithms.python import PythonAlgorithm
 from aide.draws.draws import Draws
 from aide.draws.outputs import check_algorithm
 from aide.draws.sides import Side
-
-Algorithm = InferenceAlgorithm | PythonAlgorithm
 
 
 @dataclass(frozen=True)
@@ -29,7 +25,7 @@ class Request:
     """
 
     key: Key
-    algorithms: dict[Role, Algorithm]
+    algorithms: dict[Role, InferenceAlgorithm]
     counts: dict[Role, int]
     metas: dict[Role, int]
     looseness: bool
@@ -55,9 +51,9 @@ class Request:
 
 
 def make_request(
-    key: Any,
-    gold: Algorithm,
-    target: Algorithm,
+    key: Key,
+    gold: InferenceAlgorithm,
+    target: InferenceAlgorithm,
     *,
     num_gold: int = 500,
     num_target: int = 500,
@@ -129,5 +125,5 @@ def _side(request: Request, role: Role) -> Side:
     )
 
 
-def _is_tractable(algorithm: Algorithm) -> bool:
+def _is_tractable(algorithm: InferenceAlgorithm) -> bool:
     return getattr(algorithm, "determines_log_xi", False) is True

@@ -2,14 +2,16 @@
 
 from typing import Any
 
+from aide._core.algorithm import InferenceAlgorithm
+from aide._core.types import Key
 from aide.draws.draw import draw
 from aide.estimation.summary import Estimate
 
 
 def estimate(
-    key: Any,
-    gold: Any,
-    target: Any,
+    key: Key,
+    gold: InferenceAlgorithm,
+    target: InferenceAlgorithm,
     *,
     num_gold: int = 500,
     num_target: int = 500,

@@ -1,9 +1,8 @@
 """Watching a kernel: what it accepts, and how far it jumps."""
 
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
+from aide._core.numerics import flat_reals
 from aide._core.observation import ObservedMove
 from aide._core.types import Key, LogDensity, Value
 from aide._core.versions import ask
@@ -15,9 +14,3 @@ def observe_kernel(key: Key, kernel: AnyKernel, log_density: LogDensity, x: Valu
     y, acceptance = ask(AbstractKernel, kernel, "observe_step", key, log_density, x)
     squared_jump = (flat_reals(y) - flat_reals(x)) ** 2
     return ObservedMove(y, jnp.zeros(()), acceptance, squared_jump)
-
-
-def flat_reals(x: Value) -> Float[Array, " d"]:
-    """A state as a vector of reals, for distances; integers count as numbers."""
-    leaves = [jnp.ravel(jnp.asarray(leaf)).astype(float) for leaf in jax.tree.leaves(x)]
-    return jnp.concatenate(leaves)

@@ -104,7 +104,7 @@ def advance(
 
 def run_segment(
     key: Key,
-    segment: WeightedMove | Steps,
+    segment: ForwardMove | Steps,
     resampler: AbstractResampler,
     population: Population,
     retained: Retained | None,

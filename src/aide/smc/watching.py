@@ -8,11 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from aide._core.numerics import scaled_exp
+from aide._core.numerics import flat_reals, scaled_exp
 from aide._core.observation import ObservedMove, ObservedSteps
 from aide._core.types import Key, LogProb, Value
 from aide._core.versions import ask
-from aide.kernels.observe import flat_reals
 from aide.smc.move import AbstractMove, WeightedMove
 from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler
@@ -74,10 +73,6 @@ class _Watched(eqx.Module):
         """Move the state; what was shown before is forgotten."""
         value, log_weight, *shown = _observe(self.move, key, x[0])
         return (value, tuple(shown)), log_weight
-
-    def backward(self, key: Key, y: Any) -> tuple[Any, LogProb]:
-        """An error: nothing that is watched walks backwards."""
-        raise NotImplementedError("only runs forwards are watched.")
 
 
 def _observe(move: Any, key: Key, x: Value) -> ObservedMove:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._core.algorithm import Draw
-from aide._core.numerics import as_log
+from aide._core.numerics import as_log, flat_reals
 from aide._core.random import run_key
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_scalar
@@ -97,7 +97,7 @@ def _one_data_set(study: Study, stream: Key, run: Any) -> Pieces:
         score(key_exact, x),
         as_log(study.log_joint(own, y)),
         jnp.concatenate([as_log(log_xi)[None], score(key_own, own)]),
-        *map(_flat, (x, own, y)),
+        *map(flat_reals, (x, own, y)),
     )
 
 
@@ -120,7 +120,7 @@ def _one_by_one(study: Study, key: Key, num: int) -> Pieces:
         own = jax.tree.map(lambda a: a[0], found.target.values)
         at = [float(check_scalar("log_joint", study.log_joint(value, y))) for value in (x, own)]
         log_xi = (found.gold.cross[0], found.target.own[0])
-        flat = (np.asarray(_flat(value)) for value in (x, own, y))
+        flat = (np.asarray(flat_reals(value)) for value in (x, own, y))
         pieces.append(Pieces(at[0], log_xi[0], at[1], log_xi[1], *flat))
     return Pieces(*(np.array(column) for column in zip(*pieces, strict=True)))
 
@@ -137,11 +137,6 @@ class Given(eqx.Module):
     def regenerate(self, key: Key, value: Value) -> LogProb:
         """Nothing is known about its density."""
         return jnp.zeros(())
-
-
-def _flat(tree: Any) -> Any:
-    leaves = [jnp.ravel(jnp.asarray(leaf)).astype(float) for leaf in jax.tree.leaves(tree)]
-    return jnp.concatenate([jnp.zeros(0), *leaves])
 
 
 def _like(own: Value, x: Value) -> Value:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._core.distribution import log_density_of, sample_from
-from aide._core.numerics import log_ratio
+from aide._core.numerics import flat_reals, log_ratio
 from aide._core.random import run_key
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_scalar
@@ -83,8 +83,7 @@ def _one_run(trial: Trial, stream: Key, run: Any) -> StepRuns:
 def _look(trial: Trial, x: Value) -> Points:
     log_p = jnp.asarray(check_scalar("log_density", trial.log_density(x)), float)
     log_w = log_ratio(log_p, log_density_of(trial.start, x))
-    leaves = [jnp.ravel(leaf).astype(float) for leaf in jax.tree.leaves(x)]
-    return Points(jnp.concatenate(leaves), log_p, log_w)
+    return Points(flat_reals(x), log_p, log_w)
 
 
 def _same_shape(kernel: Any, x: Value, y: Value) -> Value:
