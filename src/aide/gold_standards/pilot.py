@@ -68,7 +68,7 @@ class Pilot(NamedTuple):
 
     @property
     def length(self) -> float:
-        r"""$\Lambda = \sum_t s_t\sqrt{\tau_t}$; the log evidence of a run varies by $\Lambda^2/TP$."""
+        r"""$\Lambda = \sum_t s_t\sqrt{\tau_t}$: log evidence varies by about $\Lambda^2/TP$."""
         return float(sum(stage.distance * np.sqrt(stage.time) for stage in self.stages))
 
 

@@ -71,7 +71,11 @@ def next_temperature(population: Population, temperature: float, share: float) -
     small, large = 0.0, whole
     while large - small > CLOSE_ENOUGH * large:
         # In logarithms while the order of magnitude is unknown: a step may be 1e-9.
-        middle = 0.5 * (small + large) if small > 0.1 * large else max(np.sqrt(small * large), 0.01 * large)
+        middle = (
+            0.5 * (small + large)
+            if small > 0.1 * large
+            else max(np.sqrt(small * large), 0.01 * large)
+        )
         small, large = (middle, large) if left(middle) >= share else (small, middle)
         if large < 1e-300:
             break

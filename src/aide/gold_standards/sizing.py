@@ -63,10 +63,9 @@ def run_pairs(key: Key, algorithm: InferenceAlgorithm, num: int, report: Report 
 
 
 class Sizing(NamedTuple):
-    """How many particles, and the looseness with them, as far as is known."""
+    """How many particles, and what it cost to find out."""
 
     num_particles: int
-    looseness: float
     num_evaluations: float
 
 
@@ -80,6 +79,8 @@ def choose_size(
 ) -> Sizing:
     """The fewest particles with a looseness of at most `goal`, as far as a few runs tell.
 
+    Trials have half as many, which the test of the result needs again as its own half.
+
     Args:
         key: A JAX key.
         build: The algorithm with so many particles.
@@ -88,20 +89,17 @@ def choose_size(
         cost: Evaluations per particle and run.
         most: Evaluations that may be spent here.
     """
-    num, spent = max(FEWEST_PARTICLES, guess // 2), 0.0
+    num, spent = max(FEWEST_PARTICLES, rounded(guess)) // 2, 0.0
     for attempt in range(MOST_ATTEMPTS):
         found = run_pairs(jax.random.fold_in(key, attempt), build(num), NUM_RUNS).looseness
         spent += 2 * NUM_RUNS * num * cost
-        if found <= goal:
-            return Sizing(num, found, spent)
-        # A looseness of many nats falls faster than 1/P, and says little about how fast.
-        factor = float(np.clip(1.3 * found / goal, 1.5, MOST_GROWTH))
-        wanted = rounded(num * factor)
         affordable = int((most - spent) / (2 * NUM_RUNS * cost))
-        if affordable < 1.2 * num:
-            return Sizing(num, found, spent)
-        num = min(wanted, affordable)
-    return Sizing(num, np.nan, spent)
+        if found <= 2 * goal or affordable < 1.2 * num:
+            break
+        # A looseness of many nats falls faster than 1/P, and says little about how fast.
+        factor = float(np.clip(1.2 * found / (2 * goal), 1.5, MOST_GROWTH))
+        num = min(rounded(num * factor), affordable)
+    return Sizing(2 * num, spent)
 
 
 def rounded(num: float) -> int:

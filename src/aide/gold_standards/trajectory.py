@@ -5,13 +5,13 @@ its prefixes is a proposal of HMC with that many steps, so that one pass shows a
 number of steps) at once.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from aide._core.normal import standard_normal
 from aide._core.numerics import flat_reals
@@ -41,9 +41,9 @@ class Tried(NamedTuple):
         log_ratio: $h$ there.
     """
 
-    acceptance: Float[np.ndarray, "n T"]
-    jump: Float[np.ndarray, "n T"]
-    log_ratio: Float[np.ndarray, "n T"]
+    acceptance: Any
+    jump: Any
+    log_ratio: Any
 
 
 class Choice(NamedTuple):

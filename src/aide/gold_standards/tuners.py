@@ -4,7 +4,7 @@ A tuner chooses numbers (`settings`, one row per part of the kernel) and builds 
 them; other numbers compile nothing.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ from aide.running.map_runs import map_runs
 NUM_SIZES = 8
 """Step sizes tried at a time."""
 MOST_PARTS, MOST_STUCK = 3, 0.04
-"""A smaller step follows for particles that the others leave behind, if so many more than expected."""
+"""A smaller step follows for particles left behind, if so many more than expected are."""
 NUM_TRIALS = 1000
 """Pilots that try trajectories."""
 Settings = Float[np.ndarray, "parts 2"]
@@ -43,6 +43,15 @@ class Tuner(Protocol):
     """Chooses kernels along a path."""
 
     dense: bool
+
+    @property
+    def name(self) -> str:
+        """The kernel in a word or two."""
+        ...
+
+    def words(self, settings: np.ndarray) -> str:
+        """The numbers of all kernels, in a line."""
+        ...
 
     def tune(
         self, key: Key, path: Path, population: Population, moments: Moments, last: Settings | None
@@ -62,8 +71,22 @@ class Tuner(Protocol):
 class HmcTuner:
     """HMC: step size and number of leapfrog steps by trial, and a smaller step where one fails."""
 
+    name = "HMC"
+
     def __init__(self, dense: bool):
         self.dense = dense
+
+    def words(self, settings: np.ndarray) -> str:
+        """Metric, step sizes and lengths."""
+        sizes, lengths = settings[:, 0, 0], settings[:, 0, 1]
+        metric = "dense" if self.dense else "diagonal"
+        text = (
+            f"HMC, one per temperature: {metric} metric, step sizes {sizes.min():.2g} to "
+            f"{sizes.max():.2g} in units of the spread, {lengths.min():.0f} to {lengths.max():.0f} "
+            "leapfrog steps"
+        )
+        more = settings.shape[1] - 1
+        return f"{text}; then {more} smaller step{'s' if more > 1 else ''}" if more else text
 
     def tune(
         self, key: Key, path: Path, population: Population, moments: Moments, last: Settings | None
@@ -105,8 +128,18 @@ class HmcTuner:
 class WalkTuner:
     """A random walk, for densities without a gradient: as many steps as there are dimensions."""
 
+    name = "random walk"
+
     def __init__(self, dense: bool, num_dimensions: int):
         self.dense, self.num_times = dense, max(1, num_dimensions)
+
+    def words(self, settings: np.ndarray) -> str:
+        """Scales and numbers."""
+        sizes = settings[:, 0, 0]
+        return (
+            f"random walk (there is no gradient), {self.num_times} steps per temperature, scales "
+            f"{sizes.min():.2g} to {sizes.max():.2g} in units of the spread"
+        )
 
     def tune(
         self, key: Key, path: Path, population: Population, moments: Moments, last: Settings | None
@@ -139,8 +172,12 @@ class GivenKernel:
 
     dense = False
 
-    def __init__(self, kernel: AnyKernel, num_evaluations: float):
-        self.given, self.cost = kernel, num_evaluations
+    def __init__(self, kernel: AnyKernel, num_evaluations: float, name: str):
+        self.given, self.cost, self.name = kernel, num_evaluations, name
+
+    def words(self, settings: np.ndarray) -> str:
+        """Its name: there are no numbers."""
+        return self.name
 
     def tune(
         self, key: Key, path: Path, population: Population, moments: Moments, last: Settings | None
