@@ -200,7 +200,7 @@ def stochastic_volatility(num=200):
 
     def log_joint(x):
         persistence, spread, noise = jnp.tanh(x[1] + 1.5), jnp.exp(0.5 * x[2] - 1.5), x[3:]
-        first = noise[0] * spread / jnp.sqrt(1 - persistence**2)
+        first = noise[0] * spread * jnp.cosh(x[1] + 1.5)  # over the root of 1 - persistence**2
 
         def step(before, z):
             after = persistence * before + spread * z

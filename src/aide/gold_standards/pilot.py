@@ -141,6 +141,7 @@ def _stage(
         walked = walk(jax.random.fold_in(key, 100 + number), path, kernel, walked.population)
         spent += population.num * LAGS * tuner.num_evaluations(tuned.settings)
         time = max(time, walked.time)
+    _check(walked.population, f"at temperature {path.temperature:.2g}")
     spread = -np.log(effective_share(step * before))
     distance = float(np.sqrt(max(spread, _change(step, before, walked.population.log_ratios))))
     stage = Stage(float(path.temperature), distance, time, moments, tuned.settings, remains)
@@ -158,18 +159,18 @@ def _correlation(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.corrcoef(one, other)[0, 1]) if np.std(one) * np.std(other) > 0 else 0.0
 
 
-def _check(population: Population) -> None:
+def _check(population: Population, where: str = "at draws of the start") -> None:
     """Errors that would only show later: NaN, or a start without a point in the support."""
     ratios = population.log_ratios
     broken = np.flatnonzero(np.isnan(ratios))
     if len(broken):
         raise ValueError(
-            f"log_joint returned nan for {len(broken)} of {population.num} draws of the start, "
-            f"first at {population.flat[broken[0]][:6]}. A log density may be -inf outside its "
-            "support, never nan."
+            f"log_joint returned nan for {len(broken)} of {population.num} pilots {where}, first "
+            f"at x = {population.flat[broken[0]][:6]}. A log density may be -inf outside its "
+            "support, never nan. Common causes: the log of a negative number, inf - inf."
         )
     if not np.isfinite(ratios).any():
         raise ValueError(
-            f"log_joint is -inf at all {population.num} draws of the start: the start has no mass "
+            f"log_joint is -inf for all {population.num} pilots {where}: the start has no mass "
             "where the posterior has. Pass another start."
         )
