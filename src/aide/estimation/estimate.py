@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any, Protocol
 
-from aide._core.algorithm import InferenceAlgorithm
-from aide._core.identity import Identity
+from aide._core.algorithm import InferenceAlgorithm, describe
+from aide._core.identity import Identity, identity_of
 from aide._core.types import Key
 from aide.draws.draw import draw
 from aide.draws.draws import Draws
@@ -52,6 +52,8 @@ def estimate(
         **options: Everything else `aide.draw` takes: `keep_values`, `share`, `extend`,
             `checkpoint`, `chunk_size`, `progress`, `looseness`, `first_run`, `executor`.
     """
+    if audit is not None:
+        _check_audit(audit, gold)
     draws = draw(
         key,
         gold,
@@ -65,13 +67,19 @@ def estimate(
     return Estimate(draws if audit is None else _with_audit(draws, audit))
 
 
-def _with_audit(draws: Draws, audit: Audited) -> Draws:
-    gold = draws.gold
-    changed = "" if gold.identity is None else audit.identity.differences(gold.identity)
+def _check_audit(audit: Audited, gold: InferenceAlgorithm) -> None:
+    """Before anything runs: an audit of something else says nothing about this gold standard."""
+    if not isinstance(getattr(audit, "identity", None), Identity):
+        raise TypeError(f"audit= takes what aide.audit(key, gold) returns, got {describe(audit)}.")
+    changed = audit.identity.differences(identity_of(gold))
     if changed:
         raise ValueError(
-            f"audit= is about another gold standard than {gold.name}: {changed} differ. Audit this "
-            "one: aide.audit(key, gold)."
+            f"audit= is about another gold standard than {describe(gold)}; these parts differ: "
+            f"{changed}. Audit this one: aide.audit(key, gold)."
         )
+
+
+def _with_audit(draws: Draws, audit: Audited) -> Draws:
+    gold = draws.gold
     told = "; ".join(text for text in (gold.provenance, audit.provenance) if text)
     return replace(draws, gold=replace(gold, provenance=told))

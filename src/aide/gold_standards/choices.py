@@ -29,7 +29,7 @@ def choose_tuner(
     leaves, num = jax.tree.leaves(state), dimension_of(state)
     if all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves):
         dense = num <= MOST_DENSE
-        return HmcTuner(dense) if _has_gradient(log_joint, state) else WalkTuner(dense, num)
+        return HmcTuner(dense) if has_gradient(log_joint, state) else WalkTuner(dense, num)
     if len(leaves) != 1 or not jnp.issubdtype(leaves[0].dtype, jnp.integer):
         raise TypeError(
             "aide.gold_standard chooses kernels for real-valued states and for one array of "
@@ -37,7 +37,7 @@ def choose_tuner(
             "aide.kernels.OnEntry('z', aide.kernels.GibbsSites(...)), "
             "aide.kernels.OnEntry('x', aide.kernels.RandomWalk(0.5)))."
         )
-    num_values = _num_values(key, start)
+    num_values = _num_values(start)
     sweep = GibbsSites(np.arange(num), num_values)
     return GivenKernel(sweep, float(num * num_values), f"Gibbs sweeps over {num} sites")
 
@@ -52,7 +52,7 @@ def dimension_of(state: Any) -> int:
     return sum(int(np.prod(np.shape(leaf))) for leaf in jax.tree.leaves(state))
 
 
-def _has_gradient(log_joint: LogDensity, state: Any) -> bool:
+def has_gradient(log_joint: LogDensity, state: Any) -> bool:
     """Whether JAX can differentiate it; code that it calls back into it cannot."""
     try:
         in_double(jax.eval_shape, jax.grad(lambda x: jnp.asarray(log_joint(x), float)), state)
@@ -61,10 +61,10 @@ def _has_gradient(log_joint: LogDensity, state: Any) -> bool:
     return True
 
 
-def _num_values(key: Key, start: Distribution) -> int:
-    draws = in_double(
-        lambda: jax.vmap(lambda k: sample_from(start, k))(jax.random.split(key, NUM_LOOKED_AT))
-    )
+def _num_values(start: Distribution) -> int:
+    """One more than the largest value seen; with a key of its own, so that `load` sees the same."""
+    keys = jax.random.split(jax.random.key(0), NUM_LOOKED_AT)
+    draws = in_double(jax.vmap(lambda k: sample_from(start, k)), keys)
     values = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(draws)])
     if values.min() < 0:
         raise ValueError(

@@ -51,10 +51,10 @@ def make_filtered(
     most = SIZING_SHARE * goal.most
     sizing = choose_size(key_size, build, guess, goal.looseness, float(num_steps), most)
     algorithm = build(sizing.num_particles)
-    rivals = [one for (other, _), (_, one) in tried.items() if other != name]
+    rivals = [pair for (proposal, _), pair in tried.items() if proposal != name]
     rival, versions = None, dict[str, InferenceAlgorithm]()
     if rivals:
-        other = min((pair for key, pair in tried.items() if key[0] != name), key=lambda p: p[0])
+        other = min(rivals, key=lambda pair: pair[0])
         more = float(np.clip(other[0] / max(found, 1e-3), 1.0, 4.0))
         rival = ParticleFilter(
             model,
@@ -66,6 +66,7 @@ def make_filtered(
         versions["itself with another proposal"] = rival
     tested = run_tests(key_test, algorithm, versions, progress)
     cost = float(num_steps * sizing.num_particles)
+    spent = 2.0 * NUM_RUNS * NUM_TRIAL * num_steps * len(tried) + sizing.num_evaluations
     value, error = tested.pairs.looseness, tested.pairs.std_error
     short = (
         [
@@ -85,7 +86,7 @@ def make_filtered(
         agreements=agreements_of(tested.comparison),
         remarks=(*short, *tested.diagnosis.notes),
         steps=tuple(step._asdict() for step in tested.diagnosis.steps),
-        num_evaluations=(sizing.num_evaluations + 9 * NUM_RUNS * cost, cost),
+        num_evaluations=(spent + 9 * NUM_RUNS * cost, cost),
         seconds=time.monotonic() - begun,
     )
     return GoldStandard(algorithm, Aside(Making(record, rival)))

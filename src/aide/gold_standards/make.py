@@ -21,7 +21,7 @@ from aide.gold_standards.annealed import (
     stretchable,
     wider,
 )
-from aide.gold_standards.choices import choose_tuner
+from aide.gold_standards.choices import choose_tuner, has_gradient
 from aide.gold_standards.filtered import make_filtered
 from aide.gold_standards.modes import fit_start
 from aide.gold_standards.record import Record
@@ -82,6 +82,7 @@ def gold_standard(
     if num_pilots is not None:
         check_count("num_pilots", num_pilots, 10)
     goal = Goal(looseness, float(max_evaluations), num_pilots)
+    _check_parts(log_joint, start, kernel, proposals)
     if isinstance(log_joint, StateSpaceModel):
         return make_filtered(key, log_joint, tuple(proposals), goal, progress)
     key_start, key_one, key_other, key_size, key_test = jax.random.split(key, 5)
@@ -134,6 +135,25 @@ def _test(
     return GoldStandard(one.algorithm, Aside(Making(record, rival, recipes)))
 
 
+def _check_parts(
+    log_joint: LogDensity | StateSpaceModel, start: Any, kernel: Any, proposals: Any
+) -> None:
+    """Nothing that was passed goes unused."""
+    if isinstance(log_joint, StateSpaceModel):
+        if start is not None or kernel is not None:
+            raise TypeError(
+                "a StateSpaceModel brings its own start and has no kernel: leave out start= and "
+                "kernel=, and pass proposals= for better moves."
+            )
+    elif not callable(log_joint):
+        raise TypeError(
+            f"log_joint must be a function of the state or a StateSpaceModel, got "
+            f"{describe(log_joint)}."
+        )
+    elif len(tuple(proposals)):
+        raise TypeError("proposals= are for a StateSpaceModel; for a log density pass kernel=.")
+
+
 def _start(key: Key, log_joint: LogDensity, start: Any) -> Distribution:
     if start is None:
         raise ValueError(
@@ -144,9 +164,15 @@ def _start(key: Key, log_joint: LogDensity, start: Any) -> Distribution:
         check_distribution("start", start)
         return start
     kinds = {np.asarray(leaf).dtype.kind for leaf in jax.tree.leaves(start)}
-    if not kinds or not kinds <= set("fiu"):
+    if not kinds or not kinds <= {"f"}:
         raise TypeError(
-            f"start must be a distribution or a state of numbers, got {describe(start)}."
+            f"start must be a distribution or a state of real numbers, got {describe(start)}. For "
+            "integers pass a distribution over them; write reals as floats, such as np.zeros(3)."
+        )
+    if not has_gradient(log_joint, start):
+        raise TypeError(
+            "optimisers need a gradient, and JAX cannot differentiate this log_joint: pass start=, "
+            "a distribution that covers the posterior."
         )
     return fit_start(key, log_joint, start)
 

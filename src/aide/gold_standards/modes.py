@@ -21,8 +21,8 @@ MOST_MODES, LOWEST = 12, 20.0
 """Modes that are kept: so many, and those with a Laplace mass within so many nats of the best."""
 FREEDOM, STRETCH = 4.0, 1.5
 """Degrees of freedom, and the scale relative to that of the Laplace approximation."""
-WIDEST = 30.0
-"""Largest scale, where the density is flat."""
+WIDEST, NARROWEST = 30.0, 1e-6
+"""Largest scale, where the density is flat; smallest, relative to the largest."""
 
 
 class StudentMixture(eqx.Module):
@@ -91,8 +91,16 @@ def _fit(key: Key, log_joint: LogDensity, point: Value) -> StudentMixture:
         known = (np.linalg.solve(f / STRETCH, end - m) for _, m, f in found)
         if len(found) == MOST_MODES or any(np.sum(w**2) < 0.1 * w.size for w in known):
             continue
-        factor = _factor(-np.asarray(hessian(end)))
+        precision = -np.asarray(hessian(end))
+        if not np.all(np.isfinite(precision)):
+            continue
+        factor = _factor(precision)
         found.append((height + float(np.sum(np.log(np.diag(factor)))), end, factor))
+    if not found:
+        raise ValueError(
+            "the second derivatives of log_joint are infinite or nan at every mode that optimisers "
+            "found: pass start=, a distribution that covers the posterior."
+        )
     masses = np.array([mass for mass, _, _ in found])
     kept = masses > masses.max() - LOWEST
     shares = np.exp(masses - masses.max())[kept]
@@ -126,7 +134,11 @@ def _climb(
 
 
 def _factor(precision: np.ndarray) -> np.ndarray:
-    """Cholesky factor of the stretched inverse; directions without curvature get `WIDEST`."""
+    """Cholesky factor of the stretched inverse; directions without curvature get `WIDEST`.
+
+    Where optimisers ran up a spike without end, its width is cut off at what rounding can tell.
+    """
     values, vectors = np.linalg.eigh((precision + precision.T) / 2)
     scales = 1 / np.sqrt(np.maximum(values, WIDEST**-2))
+    scales = np.maximum(scales, NARROWEST * scales.max())
     return np.linalg.cholesky((vectors * (STRETCH * scales) ** 2) @ vectors.T)

@@ -62,8 +62,12 @@ def effective_share(log_weights: np.ndarray) -> float:
 
 
 def next_temperature(population: Population, temperature: float, share: float) -> float:
-    r"""The largest step that leaves an effective share of the weights $e^{(\beta'-\beta)h}$."""
-    ratios = population.log_ratios
+    r"""The largest step that leaves an effective share of the weights $e^{(\beta'-\beta)h}$.
+
+    States outside the support ($h = -\infty$) are lost by every step, however small, and count no
+    more than that.
+    """
+    ratios = population.log_ratios[np.isfinite(population.log_ratios)]
     left = lambda step: effective_share(step * ratios)
     whole = 1.0 - temperature
     if left(whole) >= share:

@@ -105,6 +105,7 @@ def choose_size(
 
 
 def rounded(num: float) -> int:
-    """Two digits, rounded up: sizes that people can remember."""
+    """Two digits, rounded up, at least 1: sizes that people can remember."""
+    num = max(num, 1)
     unit = 10 ** max(0, int(np.floor(np.log10(num))) - 1)
     return int(np.ceil(num / unit) * unit)

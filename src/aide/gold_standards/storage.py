@@ -7,6 +7,7 @@ in it: they are given again, and must be what they were.
 import io
 import json
 import zipfile
+import zlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ from aide.gold_standards.schedule import Recipe
 from aide.kernels.kernel import AnyKernel
 
 VERSION = 1
+DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
+"""What reading a broken archive may raise, beside `ValueError` and `KeyError`."""
 MIXTURE = ("weights", "means", "factors")
 NUMBERS = ("temperatures", "settings", "factors")
 """Of a fitted start, and of a recipe."""
@@ -59,7 +62,7 @@ def save(gold: GoldStandard, path: str | Path) -> None:
         "version": VERSION,
         "recipes": facts,
         "record": making.record.to_json(),
-        "identity": asdict(identity_of(gold.algorithm)),
+        "identities": [asdict(identity_of(one.algorithm)) for one in making.recipes],
     }
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -89,6 +92,11 @@ def load(
     about, arrays = _read(Path(path))
     begin = start
     if "start.weights" in arrays:
+        if is_distribution(start):
+            raise ValueError(
+                f"{path} holds a gold standard whose start was fitted about a state: pass that "
+                "state, not a distribution."
+            )
         like = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), start)
         begin = StudentMixture(**{name: arrays[f"start.{name}"] for name in MIXTURE}, like=like)
     if not is_distribution(begin):
@@ -105,14 +113,14 @@ def load(
         recipe = Recipe(**parts, num_particles=facts["num_particles"])
         algorithm = recipe.build(one, log_joint, tuner, facts["label"])
         found.append(Annealed(one, recipe, None, algorithm, 0.0))
-    before = about["identity"]
-    stored = Identity(before["kind"], before["digest"], before["facts"], tuple(before["unseen"]))
-    changed = stored.differences(identity_of(found[0].algorithm))
-    if changed:
-        raise ValueError(
-            f"{path} holds a gold standard for something else: {changed} changed since it was "
-            "made. Make it again with aide.gold_standard, or pass what it was made for."
-        )
+        before = about["identities"][number]
+        stored = Identity(**{**before, "unseen": tuple(before["unseen"])})
+        changed = stored.differences(identity_of(algorithm))
+        if changed:
+            raise ValueError(
+                f"{path} holds a gold standard for something else: {changed} changed since it was "
+                "made. Make it again with aide.gold_standard, or pass what it was made for."
+            )
     rival = found[1].algorithm if len(found) > 1 else None
     making = Making(Record.from_json(about["record"]), rival, tuple(found))
     return GoldStandard(found[0].algorithm, Aside(making))
@@ -128,11 +136,19 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
                 name.removesuffix(".npy"): np.load(file, allow_pickle=False)
                 for name, file in files.items()
             }
-    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} is not a gold standard that aide saved: {error}.") from error
-    if about.get("format") != "aide gold standard" or about.get("version") != VERSION:
+    except (*DAMAGED, KeyError, ValueError) as error:
+        raise ValueError(
+            f"{path} is damaged, or not a gold standard that aide saved: {error}. Make it again."
+        ) from error
+    if not isinstance(about, dict) or about.get("format") != "aide gold standard":
+        raise ValueError(f"{path} is not a gold standard that aide saved.")
+    if about.get("version") != VERSION:
         raise ValueError(
             f"{path} was written by another version of aide (format {about.get('version')}, this "
             f"one reads {VERSION}): make it again."
         )
+    needed = {f"{place}.{name}" for place in range(len(about["recipes"])) for name in NUMBERS}
+    if needed - set(arrays):
+        lacking = ", ".join(sorted(needed - set(arrays)))
+        raise ValueError(f"{path} is damaged: it lacks {lacking}. Make it again.")
     return about, arrays

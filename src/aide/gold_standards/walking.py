@@ -17,6 +17,8 @@ from aide.running.map_runs import map_runs
 
 LAGS = 4
 """Steps at a time."""
+ROUNDING = 1e-12
+"""Relative differences that are none: a start that is the posterior leaves nothing to forget."""
 
 
 class Walk(eqx.Module):
@@ -43,8 +45,10 @@ class Walked(NamedTuple):
 
     @property
     def correlations(self) -> Float[np.ndarray, " lags"]:
-        r"""Autocorrelation of $h$, by lag; 1 where it cannot be told."""
+        r"""Autocorrelation of $h$, by lag; 0 where it does not vary, 1 where it cannot be told."""
         first = self.log_ratios[:, 0]
+        if np.ptp(first) <= ROUNDING * max(1.0, float(np.max(np.abs(first)))):
+            return np.zeros(LAGS)
         with np.errstate(invalid="ignore", divide="ignore"):
             found = [np.corrcoef(first, later)[0, 1] for later in self.log_ratios[:, 1:].T]
         return np.where(np.isfinite(found), found, 1.0)
