@@ -36,6 +36,7 @@ from aide.auditing.simulated.study import audit_simulated
 from aide.checking.algorithm.check import check
 from aide.checking.kernel.check import check_kernel
 from aide.comparing.compare import compare
+from aide.comparing.compare_draws import compare_draws
 from aide.convergence.convergence import measure_convergence
 from aide.diagnosing.diagnose import diagnose
 from aide.draws.draw import draw
@@ -68,6 +69,7 @@ __all__ = [
     "check_kernel",
     "checking",
     "compare",
+    "compare_draws",
     "compare_log_evidence",
     "compare_probe",
     "comparing",

@@ -38,8 +38,8 @@ def choose_features(values: Any, budget: int) -> Features:
     candidates: list[tuple[int, Group]] = []
     for index, leaf in enumerate(jax.tree.leaves(values)):
         array = np.asarray(leaf)
-        categories = np.unique(array) if array.dtype.kind in "biu" else np.empty(0)
-        if 0 < categories.size <= MOST_CATEGORIES:
+        categories = _categories(array)
+        if categories.size:
             candidates += _discrete(index, categories)
         else:
             candidates += _continuous(index, _flat(array))
@@ -52,6 +52,29 @@ def choose_features(values: Any, budget: int) -> Features:
             groups.append(group)
             left -= width
     return Features(tuple(groups))
+
+
+def standardise(values: Any, most: int) -> Group:
+    """All real numbers of outputs like these about 0 with a spread of about 1, at most so many."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(values)]
+    parts = [
+        _continuous(index, _flat(leaf))[0][1]
+        for index, leaf in enumerate(leaves)
+        if not _categories(leaf).size
+    ]
+
+    def columns(values: Any) -> np.ndarray:
+        num = len(jax.tree.leaves(values)[0])
+        return np.concatenate([np.empty((num, 0)), *(part(values) for part in parts)], axis=1)
+
+    width = columns(_first(values)).shape[1]
+    return _thinned(columns, width, most) if width > most else columns
+
+
+def _categories(array: np.ndarray) -> np.ndarray:
+    """The values of a discrete variable with few of them; none of any other."""
+    found = np.unique(array) if array.dtype.kind in "biu" else np.empty(0)
+    return found if found.size <= MOST_CATEGORIES else np.empty(0)
 
 
 def _thinned(group: Group, width: int, num: int) -> Group:

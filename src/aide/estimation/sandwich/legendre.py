@@ -22,12 +22,14 @@ CLIPS = (0.3, 1.0, 2.0, 3.5, 5.0, 6.5, 8.0, 11.0, 15.0, 25.0, 50.0, 100.0, 200.0
 
 Pair = tuple[np.ndarray, np.ndarray]
 """Something at the gold draws, and at the target draws."""
+Parts = tuple[float, float]
+"""Of KL(gold‖target), and of KL(target‖gold)."""
 
 
 class Goal(NamedTuple):
-    """Runs on both sides in all, and the level of the lower limit."""
+    """Runs on both sides in all, or what they are worth, and the level of the lower limit."""
 
-    nums: tuple[int, int]
+    nums: tuple[float, float]
     level: float
 
 
@@ -41,6 +43,14 @@ class Bound(NamedTuple):
     coefficient: float
     allowance: float
     expected: float
+    part_allowances: Parts = (0.0, 0.0)
+
+    def halves(self, logits: Pair) -> tuple[Pair, Pair]:
+        """Terms of KL(gold‖target) and of KL(target‖gold) at both kinds of draws, not balanced."""
+        at_gold, at_target = (np.clip(part, self.low, self.high) for part in logits)
+        forward = at_gold - self.log_a + 1, -np.exp(at_target - self.log_a)
+        backward = -np.exp(-at_gold - self.log_b), -at_target - self.log_b + 1
+        return forward, backward
 
     def integrands(self, logits: Pair) -> Integrands:
         """$u$ and $v$ at both kinds of draws."""
@@ -84,7 +94,8 @@ def make_bound(logits: Pair, ratio: LogRatio | None, goal: Goal, low: float, hig
     variance = sum(part.var(ddof=1) / n for part, n in zip(terms, goal.nums, strict=True))
     margin = float(special.ndtri(goal.level)) * np.sqrt(variance) + allowance
     expected = float(terms[0].mean() + terms[1].mean() - margin)
-    return bound._replace(allowance=allowance, expected=expected)
+    parts = _part_allowances(bound, logits, goal)
+    return bound._replace(allowance=allowance, expected=expected, part_allowances=parts)
 
 
 def _constants(
@@ -119,3 +130,17 @@ def _allowance(bound: Bound, terms: Pair, ratio: LogRatio | None, goal: Goal) ->
         for part, low, num in zip(terms, lowest, goal.nums, strict=True)
     )
     return float(-np.log(1 - goal.level) * total)
+
+
+def _part_allowances(bound: Bound, logits: Pair, goal: Goal) -> Parts:
+    """The same for each direction alone."""
+    ends = np.array([bound.low]), np.array([bound.high])
+    forward, backward = (
+        sum(
+            (np.mean(seen) - lowest[0]) / num
+            for seen, lowest, num in zip(half, edge, goal.nums, strict=True)
+        )
+        for half, edge in zip(bound.halves(logits), bound.halves(ends), strict=True)
+    )
+    factor = -np.log(1 - goal.level)
+    return float(factor * forward), float(factor * backward)

@@ -16,16 +16,24 @@ import numpy as np
 from aide._core.numerics import row_log_mean_exp
 from aide._core.roles import GOLD, TARGET, Role
 from aide.draws.draws import Draws
-from aide.estimation.sandwich.balance import LogRatio, log_ratio_of
+from aide.estimation.means import Sequences
+from aide.estimation.sandwich.balance import LogRatio, fold_of, log_ratio_of
 from aide.estimation.terms import Metas, is_tractable
+
+Phases = tuple[np.ndarray | None, np.ndarray | None]
 
 
 class Recipe(NamedTuple):
-    """Outputs, guesses (`None`: no traces to make them from) and log ratios of all draws."""
+    """Outputs, guesses (`None`: no traces to make them from) and log ratios of all draws.
+
+    `phases` says where in its chain a draw lies, between 0 and 1, of draws that depend on each
+    other; `None` for independent runs.
+    """
 
     values: tuple[Any, Any]
     guess: tuple[np.ndarray, np.ndarray] | None
     ratio: LogRatio | None
+    phases: Phases = (None, None)
 
     @property
     def nums(self) -> tuple[int, int]:
@@ -40,7 +48,27 @@ class Recipe(NamedTuple):
             for part, rows in zip(self.values, (gold, target), strict=True)
         ]
         guess = self.guess and (self.guess[0][gold], self.guess[1][target])
-        return Recipe((values[0], values[1]), guess, self.ratio and self.ratio.take(gold, target))
+        ratio = self.ratio and self.ratio.take(gold, target)
+        first, second = self.phases
+        phases = (
+            None if first is None else first[gold],
+            None if second is None else second[target],
+        )
+        return Recipe((values[0], values[1]), guess, ratio, phases)
+
+    def folds(self, num_folds: int, pieces: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """The fold of every draw.
+
+        Independent runs take turns. Neighbours in a chain stay together: each chain is cut into
+        `pieces` times as many parts as there are folds, which take turns.
+        """
+        gold, target = (
+            fold_of(num, num_folds)
+            if phase is None
+            else (phase * num_folds * pieces).astype(int) % num_folds
+            for num, phase in zip(self.nums, self.phases, strict=True)
+        )
+        return gold, target
 
 
 def find_recipes(draws: Draws) -> list[Recipe]:
@@ -48,13 +76,26 @@ def find_recipes(draws: Draws) -> list[Recipe]:
     values = (draws.gold.values, draws.target.values)
     exact = {role: is_tractable(draws, role) for role in Role}
     plain = {side.role: (0, min(side.own.shape[1] - 1, side.num_meta)) for side in draws.sides}
-    found = [Recipe(values, _guess(draws, plain, exact), None)]
+    phases = phases_of(*(draws.sequences(role) for role in Role))
+    found = [Recipe(values, _guess(draws, plain, exact), None, phases)]
     balance = Metas(*(s.num_meta if exact[s.role] else (s.num_meta + 1) // 2 for s in draws.sides))
     ratio = log_ratio_of(draws, balance)
     if ratio is not None:
         rest = {s.role: (balance[s.role], s.num_meta - balance[s.role]) for s in draws.sides}
-        found.append(Recipe(values, _guess(draws, rest, exact), ratio))
+        found.append(Recipe(values, _guess(draws, rest, exact), ratio, phases))
     return found
+
+
+def phases_of(gold: Sequences | None, target: Sequences | None) -> Phases:
+    """Where in its chain each draw lies: 0 at the beginning, below 1 at the end."""
+    found = []
+    for rows in (gold, target):
+        phase = None if rows is None else np.empty(sum(part.size for part in rows))
+        if rows is not None and phase is not None:
+            for part in rows:
+                phase[part] = np.arange(part.size) / part.size
+        found.append(phase)
+    return found[0], found[1]
 
 
 def _guess(

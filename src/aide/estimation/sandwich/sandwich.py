@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from aide._core.roles import Role
 from aide.draws.draws import Draws
 from aide.estimation.sandwich.balance import calm_limits
 from aide.estimation.sandwich.lower_bound import lower_terms
@@ -103,9 +104,21 @@ def find_sandwich(draws: Draws, level: float) -> Sandwich:
     if reason:
         raise ValueError(reason)
     each = 0.5 + level / 2
-    found = lower_terms(find_recipes(draws), each)
+    sequences = [draws.sequences(role) for role in Role]
+    found = lower_terms(find_recipes(draws), each, sequences, _effective(draws))
     lower = max(found.limit(each), 0.0)
     return Sandwich(lower, upper, level, False, found.saturated, _assumed(draws))
+
+
+def _effective(draws: Draws) -> tuple[float, float]:
+    """Independent runs that would be worth as much, by the coordinates of fixed draws."""
+    gold, target = (
+        side.num_runs
+        if side.chains is None or np.isnan(side.chains.effective)
+        else min(side.chains.effective, side.num_runs)
+        for side in draws.sides
+    )
+    return gold, target
 
 
 def _assumed(draws: Draws) -> str:

@@ -10,40 +10,52 @@ from aide.estimation.sandwich.classifier import Logit, fit_logits
 from aide.estimation.sandwich.features import Features, choose_features
 from aide.estimation.sandwich.legendre import Pair
 from aide.estimation.sandwich.recipe import Recipe
+from aide.estimation.sandwich.scores import Scores, fit_scores
 
-ROWS_PER_FEATURE = (25, 1000)
-"""Training runs per feature: many features, or few that small differences can still support."""
+ROWS_PER_FEATURE = (25, 1000, None)
+"""Training runs per feature: many features, or few that small differences can still support.
+
+`None`: fitted Gaussians, whose log ratios are the features (`scores`).
+"""
 PENALTIES = (1e-4, 1e-2, 1.0)
 
 
 class Trained(NamedTuple):
     """Features, limits of the guess, and one fitted classifier."""
 
-    features: Features
+    features: Features | Scores
     limits: tuple[float, float]
     logit: Logit
 
     def __call__(self, recipe: Recipe) -> Pair:
         """Log odds at the gold and at the target outputs."""
-        gold, target = (_inputs(self.features, self.limits, recipe, role) for role in Role)
+        gold, target = (
+            _inputs(self.features(recipe.values[role]), self.limits, recipe, role) for role in Role
+        )
         return self.logit(*gold), self.logit(*target)
 
 
-def train(recipe: Recipe, rows_per_feature: int, penalties: tuple[float, ...]) -> list[Trained]:
+def train(
+    recipe: Recipe, rows_per_feature: int | None, penalties: tuple[float, ...]
+) -> list[Trained]:
     """One classifier for each penalty."""
     both = jax.tree.map(lambda *leaves: np.concatenate(leaves), *recipe.values)
-    features = choose_features(both, sum(recipe.nums) // rows_per_feature)
+    if rows_per_feature is None:
+        features = fit_scores(recipe, both)
+        rows = features.training
+    else:
+        features = choose_features(both, sum(recipe.nums) // rows_per_feature)
+        rows = features(recipe.values[0]), features(recipe.values[1])
     limits = _limits(recipe.guess)
-    gold, target = (_inputs(features, limits, recipe, role) for role in Role)
+    gold, target = (_inputs(rows[role], limits, recipe, role) for role in Role)
     fitted = fit_logits((gold[0], target[0]), (gold[1], target[1]), penalties)
     return [Trained(features, limits, logit) for logit in fitted]
 
 
 def _inputs(
-    features: Features, limits: tuple[float, float], recipe: Recipe, role: Role
+    rows: np.ndarray, limits: tuple[float, float], recipe: Recipe, role: Role
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Features and offset at the outputs of one algorithm."""
-    rows = features(recipe.values[role])
+    """Features, those of the guess among them, and offset at the outputs of one algorithm."""
     if recipe.guess is None:
         return rows, np.zeros(len(rows))
     offset, extra = _bends(recipe.guess[role], *limits)

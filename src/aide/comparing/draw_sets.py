@@ -1,0 +1,103 @@
+"""A set of draws made ready to be compared: columns with names, chains, and what they are worth."""
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from aide._core.autocorrelation import mean_variance, split_rhat
+from aide._core.types import Value
+from aide.algorithms.draw_arrays import as_chains, column_names, columns_of, flat_draws
+from aide.algorithms.reference import ReferenceDraws
+from aide.estimation.means import Sequences
+from aide.estimation.sandwich.sandwich import MIN_RUNS
+
+PER_EFFECTIVE = 2
+"""Of a chain that moves slowly so many draws per effective one are kept; 7% is lost for AR(1)."""
+
+
+@dataclass(frozen=True)
+class DrawSet:
+    """Draws of one distribution.
+
+    Attributes:
+        name: What they are called.
+        values: The draws that are used, chain after chain, with one leading axis.
+        columns: All numbers of each: shape (draw, coordinate).
+        coordinates: A name for every column.
+        sequences: Rows of each chain, in order.
+        num_draws: As many were given.
+        effective: Independent ones that would be worth as much.
+        rhat: Largest split R-hat of all coordinates.
+    """
+
+    name: str
+    values: Value
+    columns: np.ndarray
+    coordinates: tuple[str, ...]
+    sequences: Sequences
+    num_draws: int
+    effective: float
+    rhat: float
+
+    @property
+    def words(self) -> str:
+        """How many, and what they are worth."""
+        num = len(self.sequences)
+        chains = f" in {num} chains" if num > 1 else ""
+        return f"{self.num_draws:,} draws of {self.name}{chains}, worth {self.effective:.0f}"
+
+
+def make_draw_set(name: str, draws: Value | ReferenceDraws, has_chains: bool | None) -> DrawSet:
+    """Check them, find out what they are worth, and thin chains that move slowly."""
+    if isinstance(draws, ReferenceDraws):
+        draws, has_chains = draws.draws, True
+    if has_chains is None:
+        has_chains = len(jax.tree.leaves(draws)) == 1 and np.ndim(jax.tree.leaves(draws)[0]) == 3
+    try:
+        arranged, shape = as_chains(draws, has_chains)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    size = shape[0] * shape[1]
+    if size < MIN_RUNS:
+        hint = "" if has_chains else " If the first axis numbers chains, say has_chains=True."
+        raise ValueError(f"{name} must hold at least {MIN_RUNS} draws, got {size}.{hint}")
+    columns = columns_of(arranged)
+    moving = [column for column in np.moveaxis(columns, 2, 0) if np.ptp(column) > 0]
+    effective = min((mean_variance(list(c)).effective for c in moving), default=float(size))
+    effective = min(effective, float(size))
+    known = [rhat for c in moving if not np.isnan(rhat := split_rhat(list(c)))]
+    factor = max(min(int(size / (PER_EFFECTIVE * effective)), size // (2 * MIN_RUNS)), 1)
+    thinned = jax.tree.map(lambda a: a[:, factor - 1 :: factor], arranged)
+    length = jax.tree.leaves(thinned)[0].shape[1]
+    return DrawSet(
+        name,
+        flat_draws(thinned),
+        columns_of(thinned).reshape(shape[0] * length, -1),
+        tuple(column_names(arranged)),
+        tuple(np.arange(length) + chain * length for chain in range(shape[0])),
+        size,
+        effective,
+        max(known, default=np.nan),
+    )
+
+
+def check_comparable(a: DrawSet, b: DrawSet) -> None:
+    """Raise unless both have the same variables, of the same shapes."""
+    if jax.tree.structure(a.values) != jax.tree.structure(b.values):
+        names = [sorted({c.partition("[")[0] for c in one.coordinates}) for one in (a, b)]
+        raise ValueError(
+            f"both sets of draws must have the same variables, got {names[0]} in {a.name} and "
+            f"{names[1]} in {b.name}. Leave out what only one has."
+        )
+    if a.coordinates != b.coordinates:
+        raise ValueError(
+            f"both sets of draws must have the same coordinates, got {len(a.coordinates)} in "
+            f"{a.name} and {len(b.coordinates)} in {b.name}: {_first_difference(a, b)}. "
+            "has_chains says whether the first axis numbers chains."
+        )
+
+
+def _first_difference(a: DrawSet, b: DrawSet) -> str:
+    only = [sorted(set(x.coordinates) - set(y.coordinates)) for x, y in ((a, b), (b, a))]
+    return f"only one has {(only[0] or only[1])[0]}"

@@ -1,0 +1,151 @@
+"""What two sets of draws show about their difference, in words."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aide.comparing.draw_functions import FunctionTest
+from aide.comparing.draw_sets import DrawSet
+from aide.estimation.notes import MOST_RHAT
+from aide.reporting.figures import PanelGrid, plot_p_values
+from aide.reporting.grid import Grid
+from aide.reporting.numbers import p_value, short
+from aide.reporting.result import Result
+
+MOST_LINES = 8
+COLOURS = ("#c8a200", "#1f6fb4")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class DrawsDifference(Result):
+    r"""A lower limit on $D = KL(a \| b) + KL(b \| a)$, and what gives the difference away.
+
+    Law: if both sets have the same distribution, a difference is claimed with probability
+    `1 - level` at most: half of it by the limit, half by the tests of functions.
+
+    Attributes:
+        a: One set.
+        b: The other.
+        lower: $D \ge$ `lower` nats with probability `level` or more; 0 always holds.
+        lower_a_to_b: The same for $KL(a \| b)$ alone: what `b` misses.
+        lower_b_to_a: The same for $KL(b \| a)$ alone: what `b` invents.
+        tests: Functions of a draw, the most telling first.
+        level: The probability.
+        smallest: Nats by which one coordinate must be shifted to be found in 4 of 5 cases.
+        saturated: The number of draws holds the limit down, not the difference.
+    """
+
+    a: DrawSet
+    b: DrawSet
+    lower: float
+    lower_a_to_b: float
+    lower_b_to_a: float
+    tests: tuple[FunctionTest, ...]
+    level: float
+    smallest: float
+    saturated: bool
+
+    @property
+    def telling(self) -> tuple[FunctionTest, ...]:
+        """Functions whose means differ, at half of what `level` leaves."""
+        return tuple(test for test in self.tests if test.p_value <= (1 - self.level) / 2)
+
+    @property
+    def is_different(self) -> bool:
+        """Whether a difference is claimed."""
+        return self.lower > 0 or bool(self.telling)
+
+    @property
+    def verdict(self) -> str:
+        """`different` or `no difference seen`."""
+        return "different" if self.is_different else "no difference seen"
+
+    @property
+    def headline(self) -> str:
+        """One line."""
+        pair, level = f"{self.a.name} and {self.b.name}", f"({100 * self.level:g}%)"
+        if self.lower > 0:
+            return f"{pair} are at least {short(self.lower, 2)} nats apart {level}"
+        if self.is_different:
+            return f"{pair} differ {level}; by how many nats these draws do not show"
+        return (
+            f"Nothing shows {pair} different (a shift of one coordinate below about "
+            f"{short(self.smallest, 2)} nats cannot be seen with these draws)"
+        )
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The draws, directions, and what a limit from below leaves open."""
+        found = [("draws", f"{self.a.words}; {self.b.words} (independent ones)")]
+        if self.lower > 0:
+            a, b, each = self.a.name, self.b.name, f"({50 + 50 * self.level:g}% each)"
+            limits = short(self.lower_a_to_b, 2), short(self.lower_b_to_a, 2)
+            text = f"KL({a}‖{b}) ≥ {limits[0]}, KL({b}‖{a}) ≥ {limits[1]} nats {each}"
+            found.append(("directions", text))
+        if self.telling:
+            names = [f"{t.function} ({p_value(t.p_value)})" for t in self.telling[:3]]
+            more = f" and {len(self.telling) - 3} more" if len(self.telling) > 3 else ""
+            found.append(("given away by", ", ".join(names) + more))
+        elif self.is_different:
+            text = "a classifier, by no single location, spread or dependence"
+            found.append(("given away by", text))
+        text = "equality: draws alone give a limit from below, never from above"
+        return [*found, ("not shown", text)]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Chains that disagree, and what holds the limit down."""
+        found = [
+            f"The chains of {one.name} do not agree with each other, or drift (R-hat "
+            f"{one.rhat:.2f} > {MOST_RHAT}): its draws are not those of one distribution."
+            for one in (self.a, self.b)
+            if one.rhat > MOST_RHAT
+        ]
+        if self.saturated:
+            found.append("The number of draws limits the nats that can be shown: they may be more.")
+        return tuple(found)
+
+    def grid(self) -> Grid:
+        """The most telling functions."""
+        titles = ("function", self.a.name, self.b.name, "p-value (all together)")
+        lines = tuple(
+            (test.function, short(test.in_a), short(test.in_b), p_value(test.p_value))
+            for test in self.tests[:MOST_LINES]
+        )
+        return Grid(titles, lines, ("",) * len(lines), frozenset(titles[:1]))
+
+    def numbers(self) -> dict[str, Any]:
+        """Limits, and what they rest on."""
+        return {
+            "lower": self.lower,
+            "lower_a_to_b": self.lower_a_to_b,
+            "lower_b_to_a": self.lower_b_to_a,
+            "level": self.level,
+            "is_different": self.is_different,
+            "smallest": self.smallest,
+            "saturated": self.saturated,
+            "num_draws": [self.a.num_draws, self.b.num_draws],
+            "effective": [self.a.effective, self.b.effective],
+            "rhat": [self.a.rhat, self.b.rhat],
+        }
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary per function."""
+        return [test._asdict() for test in self.tests]
+
+    def layout(self) -> PanelGrid:
+        """Two panels."""
+        return PanelGrid(1, 2, (9.0, 3.4))
+
+    def draw(self, panels: np.ndarray) -> None:
+        """Left: p-values of functions. Right: the most telling coordinate in both sets."""
+        shown = self.tests[:MOST_LINES]
+        level, values = (1 - self.level) / 2, [test.p_value for test in shown]
+        plot_p_values(panels[0], [test.function for test in shown], values, level)
+        column = self.tests[0].column
+        parts = [one.columns[:, column] for one in (self.a, self.b)]
+        bins = np.histogram_bin_edges(np.concatenate(parts), 40)
+        for one, part, colour in zip((self.a, self.b), parts, COLOURS, strict=True):
+            panels[1].hist(part, bins, density=True, color=colour, alpha=0.5, label=one.name)
+        panels[1].set(xlabel=self.a.coordinates[column], ylabel="density")
+        panels[1].legend(frameon=False)
