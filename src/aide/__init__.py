@@ -29,6 +29,7 @@ from aide.algorithms.importance import sir
 from aide.algorithms.mcmc import mcmc
 from aide.algorithms.particle_filter import ParticleFilter
 from aide.algorithms.python import PythonAlgorithm
+from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.rejection import RejectionSampler
 from aide.algorithms.state_space import Proposal, StateSpaceModel
 from aide.algorithms.tractable import Amortized, Tractable
@@ -63,6 +64,7 @@ __all__ = [
     "ParticleFilter",
     "Proposal",
     "PythonAlgorithm",
+    "ReferenceDraws",
     "RejectionSampler",
     "StateSpaceModel",
     "Tractable",
