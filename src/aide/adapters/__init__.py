@@ -17,8 +17,8 @@ __all__ = [
     "load_adapter",
 ]
 
-EXTRAS = {"numpyro": "numpyro"}
-"""The extra that an adapter needs, by the name of the adapter."""
+EXTRAS = {"arviz": "arviz", "numpyro": "numpyro", "posteriordb": ""}
+"""The extra that an adapter needs, by the name of the adapter; empty if it needs none."""
 
 
 def load_adapter(name: str) -> ModuleType:
