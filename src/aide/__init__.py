@@ -3,7 +3,10 @@
 The names here are those most people need; the folders are namespaces for the rest.
 """
 
+from types import ModuleType
+
 from aide import (
+    adapters,
     algorithms,
     auditing,
     checking,
@@ -46,6 +49,14 @@ from aide.learned.refine import refine
 from aide.learned.tighten import tighten
 from aide.running.store import keep_programs
 
+
+def __getattr__(name: str) -> ModuleType:
+    """Adapters of other libraries (`aide.numpyro`), loaded at their first use."""
+    if name in adapters.EXTRAS:
+        return adapters.load_adapter(name)
+    raise AttributeError(f"module 'aide' has no attribute {name!r}")
+
+
 __all__ = [
     "Amortized",
     "Draw",
@@ -58,6 +69,7 @@ __all__ = [
     "RejectionSampler",
     "StateSpaceModel",
     "Tractable",
+    "adapters",
     "ais",
     "algorithms",
     "audit",

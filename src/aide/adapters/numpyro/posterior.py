@@ -1,0 +1,166 @@
+"""A NumPyro model with its arguments."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from numpyro import handlers
+from numpyro.distributions import biject_to
+
+from aide._core.types import Key, LogProb
+from aide.adapters.layout import Layout, Variable
+from aide.adapters.numpyro.sites import (
+    Site,
+    Trace,
+    check_sites,
+    is_latent,
+    is_random,
+    log_prob_of,
+    named,
+    promote,
+    run_once,
+    same_supports,
+    words_for,
+)
+from aide.adapters.posterior import AbstractPosterior, Values
+from aide.algorithms.tractable import Tractable
+from aide.running.map_runs import in_double
+
+DISCRETE = (
+    "Sum it out by hand (dist.MixtureSameFamily for a mixture, a forward pass for a hidden Markov "
+    "model), or condition on it: numpyro.handlers.condition(model, data={...})."
+)
+
+
+class NumpyroPosterior(AbstractPosterior):
+    r"""The posterior of a NumPyro model; `posterior` makes one.
+
+    Prior: the latent sites. Likelihood: the observed sites and `numpyro.factor`. The map
+    $\theta = T(x)$ is `biject_to` of each site's support, which may depend on other sites.
+    """
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        layout: Layout,
+        derived: tuple[str, ...],
+        has_fixed_supports: bool,
+    ):
+        super().__init__(layout, derived, getattr(model, "__name__", "model"))
+        self.model, self.args, self.kwargs = model, args, kwargs
+        self.has_fixed_supports = has_fixed_supports
+
+    def log_joint(self, x: Float[Array, " d"]) -> LogProb:
+        r"""$\log p(T(x), y) + \log|\det T'(x)|$."""
+        sites = self._sites_at(x)
+        return self._guarded(sites, self._sum(sites, is_random) + self._log_jacobian(x, sites))
+
+    def log_prior(self, x: Float[Array, " d"]) -> LogProb:
+        r"""$\log p(T(x)) + \log|\det T'(x)|$: latent sites, and the Jacobian."""
+        sites = self._sites_at(x)
+        return self._guarded(sites, self._sum(sites, is_latent) + self._log_jacobian(x, sites))
+
+    def log_likelihood(self, x: Float[Array, " d"]) -> LogProb:
+        r"""$\log p(y \mid T(x))$: observed sites and factors."""
+        sites = self._sites_at(x)
+        is_observed = lambda site: is_random(site) and not is_latent(site)
+        return self._guarded(sites, self._sum(sites, is_observed))
+
+    def log_jacobian(self, x: Float[Array, " d"]) -> LogProb:
+        r"""$\log|\det T'(x)|$."""
+        return self._log_jacobian(x, self._sites_at(x))
+
+    def constrain(self, x: Float[Array, " d"]) -> dict[str, Array]:
+        r"""$\theta = T(x)$, by name."""
+        sites = self._sites_at(x)
+        return {name: sites[name]["value"] for name in self.names}
+
+    def unconstrain(self, values: Values) -> Float[Array, " d"]:
+        r"""$x = T^{-1}(\theta)$."""
+        values = {name: jnp.asarray(values[name], float) for name in self.names}
+        run = handlers.substitute(self.model, substitute_fn=named(values))
+        sites = handlers.trace(run).get_trace(*self.args, **self.kwargs)
+        parts = {n: biject_to(sites[n]["fn"].support).inv(value) for n, value in values.items()}
+        return self.layout.pack(parts)
+
+    def prior(self) -> Tractable:
+        """The prior, as a start for `aide.tempered_smc`, `aide.ais` and `aide.mcmc`.
+
+        An improper prior cannot be sampled; `numpyro` then raises an error.
+        """
+
+        def sample(key: Key) -> Float[Array, " d"]:
+            run = handlers.seed(self.model, key)
+            sites = handlers.trace(run).get_trace(*self.args, **self.kwargs)
+            return self.unconstrain({name: sites[name]["value"] for name in self.names})
+
+        return Tractable(sample, self.log_prior, label=f"prior of {self.label}")
+
+    def _sites_at(self, x: Float[Array, " d"]) -> Trace:
+        """A run of the model in which each latent site has its value $T(x)$."""
+        parts = self.layout.unpack(x)
+
+        def constrained(site: Site) -> Any:
+            part = parts.get(site["name"]) if is_latent(site) else None
+            return None if part is None else biject_to(site["fn"].support)(part)
+
+        run = handlers.substitute(self.model, substitute_fn=constrained)
+        return handlers.trace(run).get_trace(*self.args, **self.kwargs)
+
+    def _log_jacobian(self, x: Float[Array, " d"], sites: Trace) -> LogProb:
+        parts = self.layout.unpack(x)
+        logs = [
+            biject_to(sites[name]["fn"].support).log_abs_det_jacobian(part, sites[name]["value"])
+            for name, part in parts.items()
+        ]
+        return sum(map(jnp.sum, logs), start=jnp.zeros(()))
+
+    @staticmethod
+    def _sum(sites: Trace, chosen: Callable[[Site], bool]) -> LogProb:
+        logs = [log_prob_of(site) for site in sites.values() if chosen(site)]
+        return sum(logs, start=jnp.zeros(()))
+
+    def _guarded(self, sites: Trace, log_density: LogProb) -> LogProb:
+        r"""Where a value overflows ($e^{800}$), the density is 0 and not `inf - inf`."""
+        finite = [jnp.all(jnp.isfinite(sites[name]["value"])) for name in self.names]
+        return jnp.where(jnp.all(jnp.stack(finite)), log_density, -jnp.inf)
+
+
+def posterior(model: Callable[..., Any], /, *args: Any, **kwargs: Any) -> NumpyroPosterior:
+    """The posterior of a NumPyro model, given the arguments that `mcmc.run` or `svi.run` get.
+
+    Arguments are promoted to double precision. Discrete latent variables, plates that subsample and
+    `numpyro.param` sites without a value are refused with advice.
+    """
+    return in_double(_posterior, model, args, kwargs)
+
+
+def _posterior(
+    model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> NumpyroPosterior:
+    args, kwargs = promote(args), promote(kwargs)
+    what = f"model {getattr(model, '__name__', 'model')}"
+    sites, unset = run_once(model, args, kwargs, seed=0)
+    check_sites(what, sites, DISCRETE)
+    if unset:
+        raise ValueError(
+            f"{what} has parameters without a value: {', '.join(unset)}. A posterior is one of a "
+            "fixed model: numpyro.handlers.substitute(model, data=params)."
+        )
+    variables = tuple(_variable(name, site) for name, site in sites.items() if is_latent(site))
+    if not variables:
+        raise ValueError(f"{what} has no latent variable: there is nothing to infer.")
+    names = tuple(variable.name for variable in variables)
+    again, _ = run_once(model, args, kwargs, seed=1)
+    derived = tuple(name for name, site in sites.items() if site["type"] == "deterministic")
+    fixed = same_supports(sites, again, names)
+    return NumpyroPosterior(model, args, kwargs, Layout(variables), derived, fixed)
+
+
+def _variable(name: str, site: Site) -> Variable:
+    support = site["fn"].support
+    shape = tuple(jnp.shape(site["value"]))
+    return Variable(name, shape, tuple(biject_to(support).inverse_shape(shape)), words_for(support))
