@@ -31,6 +31,7 @@ from aide.algorithms.numpy_filter import numpy_filter
 from aide.algorithms.numpy_steps import NumpyProposal
 from aide.algorithms.particle_filter import ParticleFilter
 from aide.algorithms.python import PythonAlgorithm
+from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.rejection import RejectionSampler
 from aide.algorithms.state_space import Proposal, StateSpaceModel
 from aide.algorithms.tractable import Amortized, Tractable
@@ -66,6 +67,7 @@ __all__ = [
     "ParticleFilter",
     "Proposal",
     "PythonAlgorithm",
+    "ReferenceDraws",
     "RejectionSampler",
     "StateSpaceModel",
     "Tractable",

@@ -17,8 +17,8 @@ def compare(
     targets: Mapping[str, InferenceAlgorithm],
     *,
     tolerance: float | None = None,
-    num_gold: int = 500,
-    num_target: int = 500,
+    num_gold: int | None = None,
+    num_target: int | None = None,
     num_meta_gold: int = 1,
     num_meta_target: int = 1,
     **options: Any,
@@ -34,8 +34,9 @@ def compare(
         tolerance: Nats that would do. With it, every target gets a verdict at 95%: `within`,
             `too far` or `undecided`; outputs are then kept unless `keep_values=False`, because
             "too far" takes a lower limit (`Estimate.sandwich`).
-        num_gold: Runs of the gold standard.
-        num_target: Runs of every target.
+        num_gold: Runs of the gold standard: 500 unless stated, or all draws of
+            `aide.ReferenceDraws` if it has fewer.
+        num_target: Runs of every target; the same.
         num_meta_gold: Meta-inference runs of the gold standard per output.
         num_meta_target: Meta-inference runs of every target per output.
         **options: Everything else `aide.draw` takes: `keep_values`, `share`, `chunk_size`,

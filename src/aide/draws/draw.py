@@ -20,8 +20,8 @@ def draw(
     gold: InferenceAlgorithm,
     target: InferenceAlgorithm,
     *,
-    num_gold: int = 500,
-    num_target: int = 500,
+    num_gold: int | None = None,
+    num_target: int | None = None,
     num_meta_gold: int = 1,
     num_meta_target: int = 1,
     looseness: bool = True,
@@ -42,8 +42,9 @@ def draw(
         key: A JAX key.
         gold: The gold standard, an `InferenceAlgorithm`.
         target: The algorithm being measured.
-        num_gold: Runs of the gold standard, N_gold.
-        num_target: Runs of the target, N_target.
+        num_gold: Runs of the gold standard, N_gold: 500 unless stated, or all draws of
+            `aide.ReferenceDraws` if it has fewer (500 of more are spread evenly over them).
+        num_target: Runs of the target, N_target; the same.
         num_meta_gold: Meta-inference runs of the gold standard per output, M_gold.
         num_meta_target: Meta-inference runs of the target per output, M_target.
         looseness: Draw one more meta-inference run per output, which measures how loose the bound

@@ -4,16 +4,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+
 from aide._core.roles import GOLD, TARGET, Role
 from aide.draws.sides import Runs, Side, join
 
 
 class Range(NamedTuple):
-    """Runs that were drawn with one key: numbers `first_run` to `first_run + num_runs - 1`."""
+    """Runs that were drawn with one key: from `first_run` on, so many of each algorithm."""
 
     key_data: tuple[int, ...]
     first_run: int
-    num_runs: int
+    num_gold: int
+    num_target: int
+
+    @property
+    def num_runs(self) -> int:
+        """Of the algorithm with more of them."""
+        return max(self.num_gold, self.num_target)
+
+    def numbers(self, role: Role) -> np.ndarray:
+        """The numbers of one algorithm's runs."""
+        return self.first_run + np.arange((self.num_gold, self.num_target)[role])
 
     def overlaps(self, other: "Range") -> bool:
         """Whether some runs are in both."""
@@ -71,8 +83,21 @@ class Draws:
         """The runs these draws hold; empty if nothing is known about their keys."""
         if self.pooled or not self.key_data:
             return self.pooled
-        longest = max(side.num_runs for side in self.sides)
-        return (Range(self.key_data, self.first_run, longest),)
+        return (self._range,)
+
+    def sequences(self, role: Role) -> tuple[np.ndarray, ...] | None:
+        """Rows of runs that depend on each other, chain by chain, in order; `None`: none do."""
+        chains = self.side(role).chains
+        if chains is None:
+            return None
+        return chains.sequences(
+            np.concatenate([part.numbers(role) for part in self.pooled or (self._range,)])
+        )
+
+    @property
+    def _range(self) -> Range:
+        gold, target = (side.num_runs for side in self.sides)
+        return Range(self.key_data, self.first_run, gold, target)
 
     def with_runs(self, gold: Runs, target: Runs) -> "Draws":
         """The same algorithms with other runs."""
@@ -128,9 +153,18 @@ def _check_same_side(one: Side, other: Side) -> None:
 def _check_different_runs(one: Draws, other: Draws) -> None:
     same = [(a, b) for a in one.ranges for b in other.ranges if a.overlaps(b)]
     if one is other or same:
-        a, b = same[0] if same else (Range((), 0, 0), Range((), 0, 0))
+        a, b = same[0] if same else (Range((), 0, 0, 0), Range((), 0, 0, 0))
         raise ValueError(
             f"these draws hold the same runs (key {a.key_data}, from runs {a.first_run} and "
             f"{b.first_run} on): pooling them would count them twice. Use another key or "
             "another first_run."
         )
+    for role in Role:
+        if one.side(role).chains is None:
+            continue
+        mine, theirs = (np.concatenate([r.numbers(role) for r in d.ranges]) for d in (one, other))
+        if np.isin(mine, theirs).any():
+            raise ValueError(
+                f"both hold the same draws of the {role.word} algorithm ({one.side(role).name}), a "
+                "fixed list: run i takes the same draw with every key. Use another first_run."
+            )

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm, describe, log_z_of
+from aide._core.chains import Chains
 from aide._core.identity import Identity, identity_of
 from aide._core.random import as_key
 from aide._core.roles import GOLD, TARGET, Role
@@ -14,6 +15,9 @@ from aide._core.validate import check_count, check_memory
 from aide.draws.draws import Draws
 from aide.draws.outputs import check_algorithm
 from aide.draws.sides import Side
+
+NUM_RUNS = 500
+"""Runs of an algorithm unless stated; of a fixed list of draws at most all of them."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,8 @@ def make_request(
     gold: InferenceAlgorithm,
     target: InferenceAlgorithm,
     *,
-    num_gold: int = 500,
-    num_target: int = 500,
+    num_gold: int | None = None,
+    num_target: int | None = None,
     num_meta_gold: int = 1,
     num_meta_target: int = 1,
     looseness: bool = True,
@@ -67,13 +71,14 @@ def make_request(
     """Check everything that can be checked without running anything; see `aide.draw`."""
     key = as_key(key)
     algorithms = {GOLD: gold, TARGET: target}
-    counts = {GOLD: num_gold, TARGET: num_target}
+    stated = {GOLD: num_gold, TARGET: num_target}
     metas = {GOLD: num_meta_gold, TARGET: num_meta_target}
+    check_count("first_run", first_run, 0)
+    counts = {}
     for role in Role:
         check_algorithm(role.word, algorithms[role])
-        check_count(f"num_{role.word}", counts[role])
+        counts[role] = _num_runs(role, algorithms[role], stated[role], first_run)
         check_count(f"num_meta_{role.word}", metas[role])
-    check_count("first_run", first_run, 0)
     most = max(counts.values())
     if first_run + most > 2**32:
         raise ValueError(
@@ -121,8 +126,33 @@ def _side(request: Request, role: Role) -> Side:
         name=request.names[role],
         log_z=request.log_z[role],
         tractable=_is_tractable(request.algorithms[role]),
+        chains=_chains_of(request.algorithms[role]),
         identity=request.identities[role],
     )
+
+
+def _num_runs(role: Role, algorithm: InferenceAlgorithm, stated: int | None, first: int) -> int:
+    """How many runs, as stated or by default; a fixed list of draws must have that many."""
+    chains = _chains_of(algorithm)
+    if stated is not None:
+        check_count(f"num_{role.word}", stated)
+    num = NUM_RUNS if stated is None else stated
+    if chains is None:
+        return num
+    left = chains.size - first
+    if left < (1 if stated is None else num):
+        begin = f" from first_run = {first} on" if first else ""
+        raise ValueError(
+            f"num_{role.word} = {num}{begin} asks for more runs than the {chains.size} draws that "
+            f"{describe(algorithm)} holds, and no draw is used twice: ask for at most "
+            f"{max(left, 0)}, or give more draws."
+        )
+    return min(num, left)
+
+
+def _chains_of(algorithm: InferenceAlgorithm) -> Chains | None:
+    chains = getattr(algorithm, "chains", None)
+    return chains if isinstance(chains, Chains) else None
 
 
 def _is_tractable(algorithm: InferenceAlgorithm) -> bool:

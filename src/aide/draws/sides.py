@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from aide._core.chains import Chains
 from aide._core.identity import Identity
 from aide._core.numerics import row_log_mean_exp
 from aide._core.roles import Role
@@ -49,6 +50,7 @@ class Side(Runs):
         name: What it is called.
         log_z: What it claims about $\log Z$ (`None`: nothing).
         tractable: Whether it states that $\xi$ depends on its output alone.
+        chains: Of a fixed list of draws, how they lie: its runs depend on each other.
         identity: What it is; see `aide._core.identity`.
     """
 
@@ -57,6 +59,7 @@ class Side(Runs):
     name: str = field(default="", kw_only=True)
     log_z: float | None = field(default=None, kw_only=True)
     tractable: bool = field(default=False, kw_only=True)
+    chains: Chains | None = field(default=None, kw_only=True)
     identity: Identity | None = field(default=None, kw_only=True)
 
     def kept(self, num_meta: int | None = None) -> np.ndarray:

@@ -46,7 +46,7 @@ def direction_of(draws: Draws, terms: Terms, role: Role) -> Direction:
     With both constants known they are taken off, so that each direction is a KL bound.
     """
     shift, mine = log_z_shift(draws, role), terms.at(role)
-    mean, infinite = mean_of(mine), int(np.isinf(mine).sum())
+    mean, infinite = mean_of(mine, draws.sequences(role)), int(np.isinf(mine).sum())
     return Direction(mean.value + (shift or 0.0), mean.std_error, shift is not None, infinite)
 
 
@@ -57,7 +57,8 @@ def log_z_bounds_of(draws: Draws, terms: Terms) -> LogZBounds | None:
         return None
     role = unknown[0]
     known = draws.side(role.other).log_z or 0.0
-    high, low = mean_of(terms.at(role)), mean_of(-terms.at(role.other))
+    high = mean_of(terms.at(role), draws.sequences(role))
+    low = mean_of(-terms.at(role.other), draws.sequences(role.other))
     lower, upper = (Mean(mean.value + known, mean.std_error) for mean in (low, high))
     return LogZBounds(role, lower, upper)
 
@@ -79,4 +80,5 @@ def _bracket(draws: Draws, role: Role) -> Bracket | None:
         return None
     own, other = scores_at(draws, role)
     exact = other - other_z + own_z
-    return Bracket(mean_of(fresh - exact), mean_of(own - exact))
+    rows = draws.sequences(role)
+    return Bracket(mean_of(fresh - exact, rows), mean_of(own - exact, rows))

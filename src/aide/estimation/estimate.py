@@ -13,8 +13,8 @@ def estimate(
     gold: InferenceAlgorithm,
     target: InferenceAlgorithm,
     *,
-    num_gold: int = 500,
-    num_target: int = 500,
+    num_gold: int | None = None,
+    num_target: int | None = None,
     num_meta_gold: int = 1,
     num_meta_target: int = 1,
     **options: Any,
@@ -25,8 +25,9 @@ def estimate(
         key: A JAX key.
         gold: The gold standard, an `InferenceAlgorithm`.
         target: The algorithm being measured; its outputs have the same structure.
-        num_gold: Runs of the gold standard.
-        num_target: Runs of the target.
+        num_gold: Runs of the gold standard: 500 unless stated, or all draws of
+            `aide.ReferenceDraws` if it has fewer.
+        num_target: Runs of the target; the same.
         num_meta_gold: Meta-inference runs of the gold standard per output. More tighten the bound.
         num_meta_target: Meta-inference runs of the target per output. More tighten the bound.
         **options: Everything else `aide.draw` takes: `keep_values`, `share`, `extend`,

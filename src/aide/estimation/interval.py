@@ -18,6 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from aide._core.autocorrelation import mean_variance
+from aide.estimation.means import Sequences
+
 FEW_RUNS = 100
 """Below this many terms per side, coverage of the intervals was not established."""
 MOST_SKEWED = 3.0
@@ -36,7 +39,11 @@ class _Moments(NamedTuple):
     freedom: float
 
 
-def confidence_limit(samples: Sequence[np.ndarray], level: float) -> float:
+def confidence_limit(
+    samples: Sequence[np.ndarray],
+    level: float,
+    sequences: Sequence[Sequences | None] | None = None,
+) -> float:
     r"""A number that is above $\sum_i E[s_i]$ with probability `level`, for iid terms $s_i$.
 
     With $T = (\hat\theta - \theta)/\hat\sigma$, skewness $A$ of $\hat\theta$ and
@@ -50,13 +57,20 @@ def confidence_limit(samples: Sequence[np.ndarray], level: float) -> float:
     side, with probability `level` or more (below: without the smallest ones).
 
     Infinite terms give an infinite limit, and a sample of one term $\mp\infty$.
+
+    Args:
+        samples: The terms.
+        level: The probability.
+        sequences: For each sample how its terms depend on each other (`None`: they do not). Their
+            variance and its degrees of freedom are then those of `mean_variance`, and the skewness
+            of their mean that of as many terms as they are worth.
     """
     infinite = [s[np.isinf(s)] for s in samples]
     if any(part.size for part in infinite):
         return float(np.concatenate(infinite)[0])
     if min(s.size for s in samples) < 2:
         return -np.inf if level < 0.5 else np.inf
-    value, variance, skewness, freedom = _moments(samples)
+    value, variance, skewness, freedom = _moments(samples, sequences or [None] * len(samples))
     if variance == 0.0:
         return value
     from scipy import special
@@ -88,18 +102,21 @@ def _invert(student: float, skewness: float) -> float:
     return float(3 / skewness * (np.cbrt(1 + skewness * (student - skewness / 6)) - 1))
 
 
-def _moments(samples: Sequence[np.ndarray]) -> _Moments:
+def _moments(samples: Sequence[np.ndarray], sequences: Sequence[Sequences | None]) -> _Moments:
     value, variance, third, spread, normal_spread = 0.0, 0.0, 0.0, 0.0, 0.0
-    for terms in samples:
-        num, mean = terms.size, terms.mean()
+    for terms, rows in zip(samples, sequences, strict=True):
+        num, mean = float(terms.size), terms.mean()
         deviation = terms - mean
-        part = terms.var(ddof=1) / num
+        part, freedom = terms.var(ddof=1) / num, num - 1
+        if rows is not None:
+            found = mean_variance([terms[each] for each in rows])
+            part, freedom, num = found.variance, found.freedom, found.effective
         value, variance = value + mean, variance + part
         third += _third(deviation) / num**2
         square = np.mean(deviation**2)
         kurtosis = np.mean(deviation**4) / square**2 if square > 0 else 3.0
-        spread += part**2 * (kurtosis - 1) / (num - 1)
-        normal_spread += part**2 * 2 / (num - 1)
+        spread += part**2 * (kurtosis - 1) / freedom
+        normal_spread += part**2 * 2 / freedom
     if variance == 0.0:
         return _Moments(float(value), 0.0, 0.0, np.inf)
     skew = third / variance**1.5

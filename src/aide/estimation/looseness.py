@@ -36,7 +36,8 @@ def looseness_of(draws: Draws) -> Looseness:
 
     def gap(side: Side) -> Mean | None:
         fresh = side.fresh()
-        return None if fresh is None else mean_of(side.kept() - fresh)
+        rows = draws.sequences(side.role)
+        return None if fresh is None else mean_of(side.kept() - fresh, rows)
 
     return Looseness(gap(draws.gold), gap(draws.target))
 
@@ -57,4 +58,4 @@ def cross_fall(draws: Draws, role: Role) -> Mean | None:
     found = whole > -np.inf  # where no trace explains the output, nothing has fallen yet
     falls = np.zeros(whole.size)
     falls[found] = whole[found] - 0.5 * (first[found] + second[found])
-    return mean_of(falls)
+    return mean_of(falls, draws.sequences(role.other))

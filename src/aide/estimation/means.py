@@ -4,6 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from aide._core.autocorrelation import mean_variance
+
+Sequences = tuple[np.ndarray, ...]
+"""Rows of terms that depend on each other: one array per chain, in the order of the chain."""
+
 
 class Mean(NamedTuple):
     """A mean and its standard error (NaN for a single run, infinite for infinite terms)."""
@@ -19,9 +24,17 @@ class Bracket(NamedTuple):
     upper: Mean
 
 
-def mean_of(terms: np.ndarray) -> Mean:
-    """Mean and standard error; an infinite term makes both infinite."""
+def mean_of(terms: np.ndarray, sequences: Sequences | None = None) -> Mean:
+    """Mean and standard error; an infinite term makes both infinite.
+
+    Args:
+        terms: One number per run.
+        sequences: How runs depend on each other; `None` if they do not.
+    """
     if np.isinf(terms).any():
         return Mean(float(terms[np.isinf(terms)][0]), np.inf)
+    if sequences is not None and terms.size > 1:
+        found = mean_variance([terms[rows] for rows in sequences])
+        return Mean(float(terms.mean()), float(np.sqrt(found.variance)))
     error = terms.std(ddof=1) / np.sqrt(terms.size) if terms.size > 1 else np.nan
     return Mean(float(terms.mean()), float(error))

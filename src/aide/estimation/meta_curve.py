@@ -26,7 +26,8 @@ def meta_curve_of(draws: Draws, role: Role) -> MetaCurve:
     own = running_log_mean_exp(mine.own[:, :num]) - scores_at(draws, role).other[:, None]
     cross = running_log_mean_exp(theirs.cross[:, :num])
     cross = scores_at(draws, role.other).own[:, None] - cross
-    columns = [(mean_of(own[:, m]), mean_of(cross[:, m])) for m in range(num)]
+    rows = draws.sequences(role), draws.sequences(role.other)
+    columns = [(mean_of(own[:, m], rows[0]), mean_of(cross[:, m], rows[1])) for m in range(num)]
     value = np.array([a.value + b.value for a, b in columns])
     std_error = np.array([np.hypot(a.std_error, b.std_error) for a, b in columns])
     return MetaCurve(np.arange(1, num + 1), value, std_error)

@@ -84,7 +84,8 @@ class Estimate(Result):
         most `unseen(level)` left out.
         """
         check_level(level)
-        low, high = (confidence_limit(self.terms, 0.5 + sign * level / 2) for sign in (-1, 1))
+        rows = [self.draws.sequences(role) for role in (GOLD, TARGET)]
+        low, high = (confidence_limit(self.terms, 0.5 + sign * level / 2, rows) for sign in (-1, 1))
         return low, high
 
     def unseen(self, level: float = 0.95) -> tuple[float, float]:

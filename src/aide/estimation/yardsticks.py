@@ -70,7 +70,9 @@ def compare_probe(result: Estimate | Draws, probe: Callable[[Any], Any]) -> Cont
         probe: A scalar function of one output, written with `jax.numpy` or NumPy.
     """
     draws = _with_values(result)
-    gold, target = (mean_of(_apply(probe, side)) for side in draws.sides)
+    gold, target = (
+        mean_of(_apply(probe, side), draws.sequences(side.role)) for side in draws.sides
+    )
     return Contrast("mean of the probe", gold, target)
 
 
@@ -94,7 +96,8 @@ def compare_log_evidence(result: Estimate | Draws, log_joint: LogDensity) -> Con
                 f"the {side.role.word} algorithm makes no evidence estimate: its log_z is unknown "
                 "(its xi may be p(x, y) itself). Evidence estimates need log_z on both sides."
             )
-        means.append(mean_of(_apply(log_joint, side) - (side.own[:, 0] - side.log_z)))
+        terms = _apply(log_joint, side) - (side.own[:, 0] - side.log_z)
+        means.append(mean_of(terms, draws.sequences(side.role)))
     return Contrast("log evidence", *means)
 
 

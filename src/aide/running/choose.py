@@ -3,13 +3,17 @@
 from typing import Any
 
 from aide.algorithms.python import PythonAlgorithm
+from aide.algorithms.reference import ReferenceDraws
 from aide.running.plain import PythonRunner
 from aide.running.runner import Runner
+from aide.running.stored import StoredRunner
 from aide.running.traced import TracedRunner
 
 
 def runner_of(algorithm: Any) -> Runner:
     """The runner of an algorithm; it runs where JAX computes now."""
+    if isinstance(algorithm, ReferenceDraws):
+        return StoredRunner(algorithm)
     if is_plain_python(algorithm):
         return PythonRunner(algorithm)
     return TracedRunner(algorithm)

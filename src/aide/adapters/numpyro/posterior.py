@@ -10,6 +10,7 @@ from numpyro.distributions import biject_to
 
 from aide._core.types import Key, LogProb
 from aide.adapters.layout import Layout, Variable
+from aide.adapters.numpyro.guides import make_target
 from aide.adapters.numpyro.sites import (
     Site,
     Trace,
@@ -98,6 +99,20 @@ class NumpyroPosterior(AbstractPosterior):
             return self.unconstrain({name: sites[name]["value"] for name in self.names})
 
         return Tractable(sample, self.log_prior, label=f"prior of {self.label}")
+
+    def guide(self, guide: Callable[..., Any], params: Any, label: str = "") -> Tractable:
+        """A variational fit as a target.
+
+        Automatic guides with a density are matched by name with the variables, in whatever order
+        they keep them; guides written by hand, with the arguments of the model, are moved to the
+        reals with their Jacobian. Those without a density at points from outside are refused.
+
+        Args:
+            guide: The guide.
+            params: The result of `svi.run`, or its `params`, or those of `svi.get_params`.
+            label: A name for tables.
+        """
+        return in_double(make_target, self, guide, params, label)
 
     def _sites_at(self, x: Float[Array, " d"]) -> Trace:
         """A run of the model in which each latent site has its value $T(x)$."""

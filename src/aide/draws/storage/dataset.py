@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from aide._core.chains import Chains
 from aide._core.identity import Identity
 from aide._core.roles import Role
 from aide.draws.draws import Draws, Range
@@ -116,6 +117,7 @@ def _settings(header: Draws) -> str:
         "names": [side.name for side in sides],
         "log_z": [side.log_z for side in sides],
         "tractable": [side.tractable for side in sides],
+        "chains": [side.chains for side in sides],
         "key_data": header.key_data,
         "first_run": header.first_run,
         "identities": [None if side.identity is None else asdict(side.identity) for side in sides],
@@ -134,11 +136,12 @@ def _header(settings: dict[str, Any]) -> Draws:
             name=settings["names"][role],
             log_z=settings["log_z"][role],
             tractable=settings["tractable"][role],
+            chains=None if settings["chains"][role] is None else Chains(*settings["chains"][role]),
             identity=_identity(settings["identities"][role]),
         )
         for role in Role
     )
-    pooled = tuple(Range(tuple(key), first, num) for key, first, num in settings["pooled"])
+    pooled = tuple(Range(tuple(key), *numbers) for key, *numbers in settings["pooled"])
     key_data = tuple(settings["key_data"])
     return Draws(gold, target, key_data, settings["first_run"], pooled)
 

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aide._core.lazy import special
-from aide._core.roles import GOLD
+from aide._core.roles import GOLD, TARGET
 from aide.draws.draws import Draws
 from aide.estimation.interval import FALSE_ALARM, confidence_limit
 from aide.estimation.terms import Metas, Terms, log_z_shift, terms_of
@@ -99,8 +99,9 @@ def calm_limits(draws: Draws, level: float) -> tuple[float, float]:
     """
     low, high = 0.5 - level / 2, 0.5 + level / 2
     own, calm = terms_of(draws), calm_terms(draws)
-    lower = min(confidence_limit(calm, low), confidence_limit(own, high))
-    upper = max(confidence_limit(calm, high), confidence_limit(own, low))
+    rows = [draws.sequences(role) for role in (GOLD, TARGET)]
+    lower = min(confidence_limit(calm, low, rows), confidence_limit(own, high, rows))
+    upper = max(confidence_limit(calm, high, rows), confidence_limit(own, low, rows))
     return max(lower, 0.0), max(upper, 0.0)
 
 

@@ -1,0 +1,196 @@
+"""Reference draws: posterior draws from anywhere, with the log joint, as an algorithm."""
+
+from typing import Any, ClassVar, NoReturn
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from aide._core.algorithm import Draw, Label
+from aide._core.autocorrelation import mean_variance, split_rhat
+from aide._core.chains import Chains
+from aide._core.numerics import as_log
+from aide._core.tracing import is_refusal
+from aide._core.types import Key, LogDensity, LogProb, Value
+from aide._core.validate import check_count, check_scalar
+from aide._core.versions import AbstractAlgorithm, NoSuchVersion
+from aide.algorithms.draw_arrays import as_chains, columns_of, flat_draws
+from aide.algorithms.tractable import Tractable
+
+MOST_COLUMNS = 1000
+"""Effective sample sizes are computed for so many coordinates at most, evenly chosen."""
+WORTH_THINNING = 4.0
+"""Draws per independent draw from which on thinning would save a lot."""
+
+
+class ReferenceDraws(AbstractAlgorithm):
+    r"""A fixed list of posterior draws $x_1, \dots, x_n$, taken as exact, with their density.
+
+    $\log\xi = \log p(x, y)$, the same in both operations; $\log Z = \log p(y)$ is unknown and
+    cancels in AIDE. Run $i$ of an estimate takes a fixed draw, no draw is taken twice, and any
+    number of runs is spread evenly over all chains. Autocorrelation along the chains enters the
+    standard error and the interval. That the draws are exact is an assumption: what a sampler
+    missed, an estimate that rests on its draws cannot see.
+
+    Args:
+        draws: One array or a pytree of arrays whose leading axes are (chain, draw) or (draw,).
+        log_joint: $\log p(x, y)$ of one draw, up to a constant: a scalar function, on the space in
+            which the draws are (with the Jacobian, if that space was transformed). Written with
+            `jax.numpy`, or plain Python, which is then called draw by draw.
+        has_chains: Whether the leading axes are (chain, draw); (4, 1000) could mean either.
+        name: A name for tables.
+
+    Raises:
+        ValueError: If an array has no such axes, axes that differ from the others', or an entry
+            that is not finite; or if `log_joint` does not return one number.
+    """
+
+    determines_log_xi: ClassVar[bool] = True
+
+    draws: Value
+    log_joint: LogDensity
+    chains: Chains = eqx.field(static=True)
+    is_traceable: bool = eqx.field(static=True)
+    label: str = eqx.field(converter=Label)
+
+    def __init__(
+        self, draws: Value, log_joint: LogDensity, *, has_chains: bool, name: str | None = None
+    ):
+        self.draws, shape = as_chains(draws, has_chains)
+        self.log_joint = log_joint
+        self.is_traceable = _is_traceable(log_joint, jax.tree.map(lambda a: a[0, 0], self.draws))
+        self.chains = _chains_of(self.draws, shape)
+        self.label = Label(name or f"{self.chains.size} reference draws")
+
+    @property
+    def log_z(self) -> None:
+        r"""Unknown: $Z = p(y)$."""
+        return
+
+    @property
+    def effective_size(self) -> float:
+        """Independent draws that would be worth as much: the smallest over all coordinates."""
+        return self.chains.effective
+
+    @property
+    def rhat(self) -> float:
+        r"""Largest rank-normalised split $\hat R$ of all coordinates."""
+        return self.chains.rhat
+
+    def simulate(self, key: Key) -> Draw:
+        """One of the draws at random; the runs of an estimate take each of them once instead."""
+        place = jax.random.randint(key, (), 0, self.chains.size)
+        x = jax.tree.map(lambda a: jnp.asarray(a)[place], flat_draws(self.draws))
+        return Draw(x, self.regenerate(key, x))
+
+    def regenerate(self, key: Key, value: Value) -> LogProb:
+        r"""$\log p(x, y)$; the key is not used."""
+        return as_log(self.log_joint(value))
+
+    def scorer(self) -> Tractable:
+        """The density alone, with the first draw for an output: what is compiled to score."""
+        first = jax.tree.map(lambda a: a[0, 0], self.draws)
+        return Tractable(_Always(first), self.log_joint, None, self.label)
+
+    def take(self, runs: np.ndarray) -> Value:
+        """The draws of these runs, stacked."""
+        places = self.chains.places(runs)
+        return jax.tree.map(lambda a: a[places], flat_draws(self.draws))
+
+    def thinned(self, factor: int | None = None) -> "ReferenceDraws":
+        """Every so many draws of each chain.
+
+        Args:
+            factor: 1 keeps all. By default as many draws are kept as are worth twice the effective
+                size, which loses little: for an AR(1) chain 7% of the effective size.
+        """
+        if factor is None:
+            factor = max(1, int(self.chains.size / (2 * max(self.effective_size, 1.0))))
+        check_count("factor", factor)
+        if factor > self.chains.num_draws:
+            raise ValueError(
+                f"factor must be at most the {self.chains.num_draws} draws per chain, got {factor}."
+            )
+        return self._part(slice(factor - 1, None, factor), f"every {factor}th of {self.label}")
+
+    def halves(self) -> tuple["ReferenceDraws", "ReferenceDraws"]:
+        """First and second half of every chain: do they agree? See `aide.compare_draws`."""
+        half = self.chains.num_draws // 2
+        first = self._part(slice(0, half), f"first half of {self.label}")
+        return first, self._part(slice(half, None), f"second half of {self.label}")
+
+    @property
+    def is_worth_thinning(self) -> bool:
+        """Whether far fewer draws would say nearly as much."""
+        return self.chains.size > WORTH_THINNING * self.effective_size
+
+    def shrunk(self) -> NoReturn:
+        """Raises: there is nothing to run."""
+        raise NoSuchVersion(
+            f"{self.label} cannot be checked by running it: it is a fixed list of draws, taken as "
+            "exact. score_check() tests log_joint against the draws."
+        )
+
+    def with_budget(self, factor: float) -> NoReturn:
+        """Raises: there is nothing to run."""
+        raise NoSuchVersion(
+            f"{self.label} cannot be audited by running it again: it is a fixed list of draws, "
+            "taken as exact. What can be shown is that its parts agree: "
+            "aide.compare_draws(*gold.halves()), and R-hat between chains "
+            f"({self.rhat:.3f}); score_check() tests log_joint against the draws."
+        )
+
+    def observe_steps(self, key: Key) -> NoReturn:
+        """Raises: no steps are known."""
+        raise NoSuchVersion(
+            f"{self.label} has no steps to look at: it is a fixed list of draws "
+            f"({self.chains.num_chains} x {self.chains.num_draws}, effective size "
+            f"{self.effective_size:.0f}, R-hat {self.rhat:.3f}). Diagnose the sampler that made it."
+        )
+
+    def _part(self, positions: slice, name: str) -> "ReferenceDraws":
+        draws = jax.tree.map(lambda a: a[:, positions], self.draws)
+        return ReferenceDraws(draws, self.log_joint, has_chains=True, name=name)
+
+
+class _Always(eqx.Module):
+    """A sampler that always returns one value."""
+
+    value: Value
+
+    def __call__(self, key: Key) -> Value:
+        return self.value
+
+
+def _chains_of(draws: Value, shape: tuple[int, int]) -> Chains:
+    columns = columns_of(draws)
+    if columns.shape[2] > MOST_COLUMNS:
+        chosen = np.linspace(0, columns.shape[2] - 1, MOST_COLUMNS).round().astype(int)
+        columns = columns[:, :, chosen]
+    sizes, rhats = [], []
+    for column in np.moveaxis(columns, 2, 0):
+        if np.ptp(column) > 0:
+            sizes.append(mean_variance(column).effective)
+            rhats.append(split_rhat(column))
+    known = [rhat for rhat in rhats if not np.isnan(rhat)]
+    return Chains(*shape, min(sizes, default=np.nan), max(known, default=np.nan))
+
+
+def _is_traceable(log_joint: LogDensity, x: Value) -> bool:
+    """Whether JAX can trace it; raises where it does not return one number."""
+    if not callable(log_joint):
+        raise TypeError(f"log_joint must be a function of one draw, got {log_joint!r}.")
+
+    def scalar(x: Value) -> Any:
+        return check_scalar("log_joint", log_joint(x))
+
+    with jax.enable_x64(True):
+        try:
+            jax.eval_shape(scalar, x)
+        except Exception as error:
+            if not is_refusal(error):
+                raise
+            scalar(x)
+            return False
+    return True
