@@ -17,7 +17,7 @@ __all__ = [
     "load_adapter",
 ]
 
-EXTRAS = {"numpyro": "numpyro"}
+EXTRAS = {"blackjax": "blackjax", "numpyro": "numpyro", "pymc": "pymc", "stan": "stan"}
 """The extra that an adapter needs, by the name of the adapter."""
 
 
