@@ -1,10 +1,18 @@
 """Stan programs compiled by the httpstan wheel, which carries Stan's compiler and headers."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import current_thread
+from typing import Any, TypeVar
 
 import numpy as np
+
+Result = TypeVar("Result")
+_HOME = "aide-httpstan"
+_home = ThreadPoolExecutor(1, thread_name_prefix=_HOME)
+"""The one thread that may call compiled programs: where Stan keeps derivatives is made ready for
+the thread that loads a program, and a call from any other one ends the process."""
 
 
 class HttpstanModel:
@@ -18,7 +26,7 @@ class HttpstanModel:
     keeps_constants = False
 
     def __init__(self, services: Any, data: Mapping[str, Any]):
-        self._services = services
+        self._services = _Home(services)
         self._data = {name: np.asarray(value).tolist() for name, value in data.items()}
         names = services.get_param_names(self._data)
         dims = services.get_dims(self._data)
@@ -28,6 +36,11 @@ class HttpstanModel:
         self._names = self._all_names[:num_values]
         own = {name.partition(".")[0] for name in self._names}
         self._dims = {n: tuple(shape) for n, shape in zip(names, dims, strict=True) if n in own}
+
+    @staticmethod
+    def run(work: Callable[[], Result]) -> Result:
+        """Do some work, with many calls in it, where programs are called."""
+        return at_home(work)
 
     def param_names(self, *, include_tp: bool = False, include_gq: bool = False) -> list[str]:
         """Names of the scalars; with either setting, of everything."""
@@ -95,13 +108,32 @@ def compile_program(
     from httpstan import models
 
     name = models.calculate_model_name(program_code)
+    load = lambda: models.import_services_extension_module(name)
     try:
-        services = models.import_services_extension_module(name)
+        services = at_home(load)
     except KeyError:
         options = None if optimise else ["-O1", "-std=c++14", "-Wno-sign-compare"]
         asyncio.run(models.build_services_extension_module(program_code, options))
-        services = models.import_services_extension_module(name)
+        services = at_home(load)
     return HttpstanModel(services, data)
+
+
+class _Home:
+    """A module whose functions are called at home, from whatever thread."""
+
+    def __init__(self, module: Any):
+        self._module = module
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function = getattr(self._module, name)
+        return lambda *arguments: at_home(lambda: function(*arguments))
+
+
+def at_home(work: Callable[[], Result]) -> Result:
+    """Do some work in the thread that may call compiled programs."""
+    if current_thread().name.startswith(_HOME):
+        return work()
+    return _home.submit(work).result()
 
 
 def _check_propto(propto: bool) -> None:

@@ -60,6 +60,7 @@ class StanCalls:
         self.model, self.propto = model, propto
         self.dimension = model.param_unc_num()
         self.num_values = len(model.param_names())
+        self._run: Here = getattr(model, "run", _directly)
         self._log_density = jax.custom_jvp(self._value)
         self._log_density.defjvp(self._slope)
 
@@ -69,11 +70,11 @@ class StanCalls:
 
     def log_density_without_jacobian(self, x: Float[Array, " d"]) -> Array:
         """On the scale of the model; has no gradient."""
-        return _call(self._score(jacobian=False), (), x)
+        return _call(self._run, self._score(jacobian=False), (), x)
 
     def constrain(self, x: Float[Array, " d"]) -> Array:
         """Values on the scale of the model; has no gradient."""
-        return _call(lambda row: self.model.param_constrain(row), (self.num_values,), x)
+        return _call(self._run, lambda row: self.model.param_constrain(row), (self.num_values,), x)
 
     def unconstrain(self, values: Array) -> Array:
         """The way back; NaN where Stan refuses."""
@@ -84,10 +85,10 @@ class StanCalls:
             except (RuntimeError, ValueError):
                 return np.full(self.dimension, np.nan)
 
-        return _call(move, (self.dimension,), values)
+        return _call(self._run, move, (self.dimension,), values)
 
     def _value(self, x: Array) -> Array:
-        return _call(self._score(jacobian=True), (), x)
+        return _call(self._run, self._score(jacobian=True), (), x)
 
     def _slope(self, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
         def both(row: np.ndarray) -> np.ndarray:
@@ -97,7 +98,7 @@ class StanCalls:
                 value, gradient = -np.inf, np.zeros(self.dimension)
             return np.concatenate([[value], gradient])
 
-        found = _call(both, (1 + self.dimension,), primals[0])
+        found = _call(self._run, both, (1 + self.dimension,), primals[0])
         return found[0], found[1:] @ tangents[0]
 
     def _score(self, jacobian: bool) -> Callable[[np.ndarray], float]:
@@ -110,20 +111,40 @@ class StanCalls:
         return score
 
 
+Here = Callable[[Callable[[], np.ndarray]], np.ndarray]
+"""Does some work where the model wants it done."""
+
+
+def _directly(work: Callable[[], np.ndarray]) -> np.ndarray:
+    return work()
+
+
 def _call(
-    function: Callable[[np.ndarray], float | np.ndarray], shape: tuple[int, ...], x: Array
+    run: Here,
+    function: Callable[[np.ndarray], float | np.ndarray],
+    shape: tuple[int, ...],
+    x: Array,
 ) -> Array:
-    """`function` of a vector, by a callback; under `vmap`, of every row of the batch in turn."""
+    """`function` of a vector, by a callback; under `vmap`, of every row of the batch in turn.
+
+    Numbers travel as the words they are made of: the thread that calls back does not know about
+    `jax.enable_x64`, and JAX would round doubles on the way in and out.
+    """
+    x = jnp.asarray(x, float)
+    kind = np.dtype(x.dtype)
+    words = (kind.itemsize // 4,)
 
     def loop(batch: Array) -> np.ndarray:
-        rows = np.asarray(batch, np.float64)
+        numbers = np.asarray(batch).view(kind)[..., 0]
+        rows = numbers.reshape(-1, numbers.shape[-1]).astype(np.float64)
         with _lock:
-            found = [
-                np.asarray(function(row), np.float64) for row in rows.reshape(-1, rows.shape[-1])
-            ]
-        return np.reshape(found, (*rows.shape[:-1], *shape)).astype(kind)
+            found = run(lambda: np.array([function(row) for row in rows]))
+        shaped = np.reshape(found, (*numbers.shape[:-1], *shape)).astype(kind)
+        return np.ascontiguousarray(shaped[..., None]).view(np.uint32)
 
-    kind = jnp.asarray(0.0).dtype
-    return jax.pure_callback(
-        loop, jax.ShapeDtypeStruct(shape, kind), x, vmap_method="broadcast_all"
-    )
+    sent = jax.lax.bitcast_convert_type(x, jnp.uint32).reshape(*x.shape, *words)
+    back = jax.ShapeDtypeStruct((*shape, *words), jnp.uint32)
+    received = jax.pure_callback(loop, back, sent, vmap_method="broadcast_all")
+    if words == (1,):
+        received = received[..., 0]
+    return jax.lax.bitcast_convert_type(received, kind)
