@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import Z_MAX, schools
+from support import Z_MAX
+from support import all_schools as schools
 from support.pymc_here import pymc_here
 
 import aide

@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import Z_MAX, schools
+from support import Z_MAX
+from support import all_schools as schools
 from support.bridged import BridgedOddities, BridgedSchools
 
 import aide
@@ -91,7 +92,7 @@ def test_what_has_no_log_density_is_refused():
 @pytest.mark.full
 @pytest.mark.parametrize("is_centred", [True, False], ids=["centred", "non-centred"])
 def test_a_compiled_program_is_the_model_up_to_a_constant(is_centred, x64):
-    model = compile_program(schools.STAN[is_centred], schools.DATA, optimise=False)
+    model = compile_program(schools.STAN[is_centred], schools.STAN_DATA, optimise=False)
     post = posterior(model)
     assert not post.keeps_constants
     assert post.derived == (() if is_centred else ("theta",))

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from support import schools
+from support import all_schools as schools
 
 
 class BridgedSchools:

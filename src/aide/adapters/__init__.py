@@ -17,8 +17,15 @@ __all__ = [
     "load_adapter",
 ]
 
-EXTRAS = {"blackjax": "blackjax", "numpyro": "numpyro", "pymc": "pymc", "stan": "stan"}
-"""The extra that an adapter needs, by the name of the adapter."""
+EXTRAS = {
+    "arviz": "arviz",
+    "blackjax": "blackjax",
+    "numpyro": "numpyro",
+    "posteriordb": "",
+    "pymc": "pymc",
+    "stan": "stan",
+}
+"""The extra that an adapter needs, by the name of the adapter; empty if it needs none."""
 
 
 def load_adapter(name: str) -> ModuleType:

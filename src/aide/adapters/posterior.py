@@ -8,16 +8,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from aide._core.distribution import Distribution
 from aide._core.types import Key, LogProb
+from aide.adapters.arviz import draws_in
 from aide.adapters.flat_draws import flatten_draws
 from aide.adapters.layout import Layout
 from aide.adapters.targets import ConstrainedTarget, ReorderedTarget
+from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.tractable import Tractable
+from aide.running.map_runs import in_double
 
 Values = Mapping[str, ArrayLike]
 """Values of the variables by name, on the scale of the model."""
@@ -104,6 +108,35 @@ class AbstractPosterior(ABC):
                 names it.
         """
         return flatten_draws(self, draws)
+
+    def values_of(self, rows: ArrayLike) -> dict[str, np.ndarray]:
+        """Outputs of algorithms, vectors in rows, as values by name on the scale of the model."""
+
+        def constrain_all() -> dict[str, np.ndarray]:
+            return jax.tree.map(np.asarray, jax.jit(jax.vmap(self.constrain))(jnp.asarray(rows)))
+
+        return in_double(constrain_all)
+
+    def from_draws(self, draws: Values, name: str = "") -> ReferenceDraws:
+        """Posterior draws by name as a gold standard, taken as exact.
+
+        Args:
+            draws: See `flatten`.
+            name: A name for tables.
+        """
+        rows = self.flatten(draws)
+        name = name or f"{rows.shape[0] * rows.shape[1]:,} draws"
+        return ReferenceDraws(rows, self.log_joint, has_chains=True, name=name)
+
+    def from_arviz(self, data: Any, name: str = "") -> ReferenceDraws:
+        """The posterior group of an ArviZ `InferenceData` or `DataTree`, as a gold standard.
+
+        Args:
+            data: It, or its `posterior` group, with dimensions `chain` and `draw`. Variables that
+                the model does not have are an error unless they are `derived`.
+            name: A name for tables.
+        """
+        return self.from_draws(draws_in(data), name)
 
     def on_vector(
         self, distribution: Distribution, order: Mapping[str, ArrayLike], label: str = ""

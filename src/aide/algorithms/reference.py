@@ -16,12 +16,11 @@ from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_count, check_scalar
 from aide._core.versions import AbstractAlgorithm, NoSuchVersion
 from aide.algorithms.draw_arrays import as_chains, columns_of, flat_draws
+from aide.algorithms.score_check import ScoreCheck, check_score
 from aide.algorithms.tractable import Tractable
 
 MOST_COLUMNS = 1000
 """Effective sample sizes are computed for so many coordinates at most, evenly chosen."""
-WORTH_THINNING = 4.0
-"""Draws per independent draw from which on thinning would save a lot."""
 
 
 class ReferenceDraws(AbstractAlgorithm):
@@ -120,10 +119,21 @@ class ReferenceDraws(AbstractAlgorithm):
         first = self._part(slice(0, half), f"first half of {self.label}")
         return first, self._part(slice(half, None), f"second half of {self.label}")
 
-    @property
-    def is_worth_thinning(self) -> bool:
-        """Whether far fewer draws would say nearly as much."""
-        return self.chains.size > WORTH_THINNING * self.effective_size
+    def score_check(self, false_alarm: float = 1e-4) -> ScoreCheck:
+        r"""Do draws and `log_joint` belong together? $E[\nabla\log p(x, y)] = 0$ at the draws.
+
+        And $E[(x_i - c)\,\partial_i\log p(x, y)] = -1$: see `ScoreCheck`. A sign error, a missing
+        Jacobian, other data or parameters in another order break them.
+
+        Args:
+            false_alarm: Chance that a right `log_joint` is rejected, over all tests together.
+        """
+        if not self.is_traceable:
+            raise TypeError(
+                "score_check takes gradients of log_joint, which JAX cannot trace: write it with "
+                "jax.numpy."
+            )
+        return check_score(self.draws, self.log_joint, false_alarm, str(self.label))
 
     def shrunk(self) -> NoReturn:
         """Raises: there is nothing to run."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from aide.comparing.closeness import LEVEL, Closeness, remedy
 from aide.comparing.columns import COLUMNS, TargetRow
+from aide.estimation.report import reference_rows
 from aide.estimation.summary import Estimate
 from aide.reporting.figures import PanelGrid, plot_limits
 from aide.reporting.grid import Grid
@@ -78,13 +79,15 @@ class Comparison(Result, Mapping[str, Estimate]):
 
     def rows(self) -> list[tuple[str, str]]:
         """How to read the table, and what would decide what is undecided."""
+        reference = reference_rows(next(iter(self.values())))[:1]
         unseen = max(share for one in self.values() for share in one.unseen(LEVEL))
         found = [
+            *reference,
             (
                 "P off",
                 "any probability computed from the target differs from the gold standard's by at "
                 "most this (95%)",
-            )
+            ),
         ]
         if self.tolerance is not None:
             text = f"the divergence is, {unseen:.1%} of the runs left out (95%)"

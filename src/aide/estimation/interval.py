@@ -79,7 +79,7 @@ def confidence_limit(
     return value - float(np.sqrt(variance)) * _invert(student, skewness)
 
 
-def unseen_share(num_runs: int, level: float) -> float:
+def unseen_share(num_runs: float, level: float) -> float:
     r"""$1 - \alpha^{1/N}$: runs miss a part of this mass with probability $\alpha = (1 - level)/2$.
 
     About $3.7/N$ at 95%.

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide._core.autocorrelation import mean_variance
+from aide._core.autocorrelation import mean_variance, split_rhat
 
 Sequences = tuple[np.ndarray, ...]
 """Rows of terms that depend on each other: one array per chain, in the order of the chain."""
@@ -15,6 +15,18 @@ class Mean(NamedTuple):
 
     value: float
     std_error: float
+
+
+class Worth(NamedTuple):
+    """What the terms of a fixed list of draws are worth.
+
+    Attributes:
+        effective: Independent terms that would be worth as much.
+        rhat: Split R-hat of the terms between chains; NaN where it is not defined.
+    """
+
+    effective: float
+    rhat: float
 
 
 class Bracket(NamedTuple):
@@ -38,3 +50,13 @@ def mean_of(terms: np.ndarray, sequences: Sequences | None = None) -> Mean:
         return Mean(float(terms.mean()), float(np.sqrt(found.variance)))
     error = terms.std(ddof=1) / np.sqrt(terms.size) if terms.size > 1 else np.nan
     return Mean(float(terms.mean()), float(error))
+
+
+def worth_of(terms: np.ndarray, sequences: Sequences | None) -> Worth | None:
+    """What terms that depend on each other are worth; `None` if they do not."""
+    if sequences is None:
+        return None
+    parts = [terms[rows] for rows in sequences]
+    if not np.isfinite(terms).all():
+        return Worth(np.nan, np.nan)
+    return Worth(mean_variance(parts).effective, split_rhat(parts))

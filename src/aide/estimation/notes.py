@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 NAMES = {GOLD: "gold standard", TARGET: "target"}
 
+MOST_RHAT = 1.05
+"""R-hat above which chains are said to disagree."""
+FEW_EFFECTIVE = 20
+"""Below this many effective draws, the autocorrelation itself is hardly known."""
+WASTE = 4.0
+"""Draws per effective draw from which on thinning would save a lot."""
 MOST_SCATTER = 1.0
 """Nats by which a log evidence may differ from run to run before an expert would stop."""
 
@@ -25,6 +31,9 @@ MOST_SCATTER = 1.0
 def find_notes(estimate: "Estimate") -> tuple[str, ...]:
     """All notes that apply."""
     kinds = (
+        _chains_disagree,
+        _few_effective,
+        _worth_thinning,
         _infinities,
         _tails,
         _few_runs,
@@ -45,7 +54,7 @@ def is_impossible(estimate: "Estimate") -> bool:
     whatever their tails: $E_G[e^{-\ell}] \le 1$ and $E_T[e^{\ell}] \le 1$, so that
     $e^{-n\hat D}$, a product of such terms to powers of at most 1, has a mean of at most 1.
     """
-    fewest = min(side.num_runs for side in estimate.draws.sides)
+    fewest = min(estimate.num_effective(role) for role in Role)
     return bool(estimate.value * fewest <= np.log(FALSE_ALARM))
 
 
@@ -61,6 +70,46 @@ def _below_zero(estimate: "Estimate") -> list[str]:
         "The estimate is below 0 by chance: the divergence is too close to 0 to tell it from 0 "
         "with this many runs."
     ]
+
+
+def _chains_disagree(estimate: "Estimate") -> list[str]:
+    found = []
+    for side, worth in zip(estimate.draws.sides, estimate.worth, strict=True):
+        if side.chains is None or worth is None:
+            continue
+        known = [r for r in (side.chains.rhat, worth.rhat) if not np.isnan(r)]
+        if max(known, default=0.0) > MOST_RHAT:
+            found.append(
+                f"The chains of the {NAMES[side.role]} do not agree with each other, or drift "
+                f"(R-hat {max(known):.2f} > {MOST_RHAT}): its draws are not those of one "
+                "distribution, and numbers that take them as exact mean little. Run longer chains."
+            )
+    return found
+
+
+def _few_effective(estimate: "Estimate") -> list[str]:
+    return [
+        f"The {side.num_runs} draws of the {NAMES[side.role]} are worth only "
+        f"{estimate.num_effective(side.role):.0f} independent ones: how strongly they depend on "
+        "each other is itself hardly known, and intervals may miss more often than they say."
+        for side in estimate.draws.sides
+        if side.chains is not None and estimate.num_effective(side.role) < FEW_EFFECTIVE
+    ]
+
+
+def _worth_thinning(estimate: "Estimate") -> list[str]:
+    found = []
+    for side, worth in zip(estimate.draws.sides, estimate.worth, strict=True):
+        if worth is None or not FEW_EFFECTIVE <= worth.effective < side.num_runs / WASTE:
+            continue
+        factor = int(side.num_runs / (2 * worth.effective))
+        found.append(
+            f"The {side.num_runs:,} draws of the {NAMES[side.role]} are worth {worth.effective:.0f}"
+            f" independent ones: num_{side.role.word}={side.num_runs // factor} (evenly spread), "
+            f"or the draws thinned({factor}), would cost {factor} times less there and say nearly "
+            "as much."
+        )
+    return found
 
 
 def _infinities(estimate: "Estimate") -> list[str]:
@@ -114,6 +163,8 @@ def _few_runs(estimate: "Estimate") -> list[str]:
 def _repeats(estimate: "Estimate") -> list[str]:
     found = []
     for side in estimate.draws.sides:
+        if side.chains is not None:  # each stored draw is used once; chains may well stand still
+            continue
         different, num = num_different(side), side.num_runs
         if different is not None and different < num:
             factor = np.sqrt(1 + num / different)

@@ -32,6 +32,7 @@ def estimate_headline(estimate: "Estimate") -> str:
 def estimate_rows(estimate: "Estimate") -> Rows:
     """Name and text of every line below the headline."""
     kinds = (
+        reference_rows,
         _directions,
         _log_z,
         _looseness,
@@ -42,6 +43,24 @@ def estimate_rows(estimate: "Estimate") -> Rows:
         _unseen,
     )
     return [row for kind in kinds for row in kind(estimate)]
+
+
+def reference_rows(estimate: "Estimate") -> Rows:
+    """Of fixed draws: how many, what they are worth, and what is assumed about them."""
+    found = []
+    for side in estimate.draws.sides:
+        chains = side.chains
+        if chains is None:
+            continue
+        of = "all" if side.num_runs == chains.size else f"{side.num_runs:,} of"
+        many = f"{chains.num_chains} chains" if chains.num_chains > 1 else "1 chain"
+        text = (
+            f"{of} {chains.size:,} reference draws in {many}, worth "
+            f"{estimate.num_effective(side.role):.0f} independent ones; taken as exact, not "
+            f"audited; R-hat {chains.rhat:.3f}"
+        )
+        found.append((side.role.word, text))
+    return found
 
 
 def _directions(estimate: "Estimate") -> Rows:

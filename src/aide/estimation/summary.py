@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aide._core.roles import GOLD, TARGET, as_role
+from aide._core.roles import GOLD, TARGET, Role, as_role
 from aide.draws.draws import Draws
 from aide.draws.storage.dataset import to_xarray
 from aide.draws.storage.files import load, save
@@ -27,6 +27,7 @@ from aide.estimation.interval import (
     unseen_share,
 )
 from aide.estimation.looseness import Looseness, looseness_of
+from aide.estimation.means import Worth, worth_of
 from aide.estimation.meta_curve import MetaCurve, meta_curve_of
 from aide.estimation.notes import find_notes
 from aide.estimation.plot import plot_meta_curve, plot_terms
@@ -89,10 +90,30 @@ class Estimate(Result):
         return low, high
 
     def unseen(self, level: float = 0.95) -> tuple[float, float]:
-        """Share of the gold standard's and of the target's outputs that no run may have shown."""
+        """Share of the gold standard's and of the target's outputs that no run may have shown.
+
+        Draws that depend on each other count as many as they are worth.
+        """
         check_level(level)
-        gold, target = (unseen_share(side.num_runs, level) for side in self.draws.sides)
+        gold, target = (unseen_share(self.num_effective(role), level) for role in (GOLD, TARGET))
         return gold, target
+
+    @cached_property
+    def worth(self) -> tuple[Worth | None, Worth | None]:
+        """What the terms of gold standard and target are worth, where they are fixed draws."""
+        gold, target = (worth_of(self.terms.at(r), self.draws.sequences(r)) for r in (GOLD, TARGET))
+        return gold, target
+
+    def num_effective(self, role: Role) -> float:
+        """Independent runs that would be worth as much as those of an algorithm.
+
+        Of fixed draws the smallest number that their terms and their coordinates speak for.
+        """
+        worth, side = self.worth[role], self.draws.side(role)
+        if worth is None or side.chains is None:
+            return side.num_runs
+        known = [e for e in (worth.effective, side.chains.effective) if not np.isnan(e)]
+        return min([*known, side.num_runs])
 
     def total_variation(self, level: float = 0.95) -> float:
         r"""Any probability under the target differs from the gold standard's by at most this much.
@@ -181,6 +202,7 @@ class Estimate(Result):
             "log_z_bounds": self.log_z_bounds,
             "total_variation": self.total_variation(),
             "unseen": self.unseen(),
+            "worth": self.worth,
             "num_runs": [side.num_runs for side in self.draws.sides],
             "num_meta": [side.num_meta for side in self.draws.sides],
             "names": [side.name for side in self.draws.sides],

@@ -1,6 +1,7 @@
 """NumPyro guides with their parameters, as targets on the vector of a posterior."""
 
 import copy
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from aide.adapters.numpyro.sites import (
     log_prob_of,
     named,
     promote,
+    run_at,
     run_once,
 )
 from aide.algorithms.tractable import Tractable
@@ -59,8 +61,9 @@ def make_target(
                 "(beta = numpyro.deterministic('beta', (1 - alpha) * unit)), or the guide by hand."
             )
         label = label or type(guide).__name__
-        make = _normal_target if isinstance(guide, autoguide.AutoNormal) else _vector_target
-        return make(posterior, guide, params, label)
+        if isinstance(guide, autoguide.AutoNormal):
+            return _normal_target(posterior, guide, params, label)
+        return _vector_target(posterior, guide, params, label)
     return _written_target(posterior, guide, params, label or getattr(guide, "__name__", "guide"))
 
 
@@ -97,7 +100,9 @@ def _vector_target(
     order = _order(guide)
     posterior.layout.check_names(kind, order)
     try:
-        distribution = guide.get_posterior(params)
+        with warnings.catch_warnings():  # what NumPyro warns of, a singular Hessian, is refused
+            warnings.simplefilter("ignore")
+            distribution = guide.get_posterior(params)
         jax.eval_shape(distribution.log_prob, jnp.zeros(posterior.dimension))
     except (NotImplementedError, AssertionError) as error:
         reason = str(error) or "its density cannot be evaluated at points from outside"
@@ -168,7 +173,7 @@ class _Written(eqx.Module):
     def _run(self, guide: Callable[..., Any], values: Mapping[str, Any]) -> Trace:
         run = handlers.substitute(guide, data=self.params)
         run = handlers.substitute(run, substitute_fn=named(values))
-        return handlers.trace(run).get_trace(*self.posterior.args, **self.posterior.kwargs)
+        return run_at(run, self.posterior.args, self.posterior.kwargs)
 
 
 def _written_target(

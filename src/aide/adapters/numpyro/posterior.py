@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from numpyro import handlers
 from numpyro.distributions import biject_to
+from numpyro.infer import MCMC
 
 from aide._core.types import Key, LogProb
 from aide.adapters.layout import Layout, Variable
@@ -20,11 +21,13 @@ from aide.adapters.numpyro.sites import (
     log_prob_of,
     named,
     promote,
+    run_at,
     run_once,
     same_supports,
     words_for,
 )
 from aide.adapters.posterior import AbstractPosterior, Values
+from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.tractable import Tractable
 from aide.running.map_runs import in_double
 
@@ -83,7 +86,7 @@ class NumpyroPosterior(AbstractPosterior):
         r"""$x = T^{-1}(\theta)$."""
         values = {name: jnp.asarray(values[name], float) for name in self.names}
         run = handlers.substitute(self.model, substitute_fn=named(values))
-        sites = handlers.trace(run).get_trace(*self.args, **self.kwargs)
+        sites = run_at(run, self.args, self.kwargs)
         parts = {n: biject_to(sites[n]["fn"].support).inv(value) for n, value in values.items()}
         return self.layout.pack(parts)
 
@@ -95,10 +98,21 @@ class NumpyroPosterior(AbstractPosterior):
 
         def sample(key: Key) -> Float[Array, " d"]:
             run = handlers.seed(self.model, key)
-            sites = handlers.trace(run).get_trace(*self.args, **self.kwargs)
+            sites = run_at(run, self.args, self.kwargs)
             return self.unconstrain({name: sites[name]["value"] for name in self.names})
 
         return Tractable(sample, self.log_prior, label=f"prior of {self.label}")
+
+    def from_mcmc(self, mcmc: MCMC, name: str = "") -> ReferenceDraws:
+        """The draws of `mcmc`, which has been run, as a gold standard, taken as exact.
+
+        Args:
+            mcmc: A run on this model and these data; deterministic sites are left out.
+            name: A name for tables; by default the kernel and the number of draws.
+        """
+        draws = mcmc.get_samples(group_by_chain=True)
+        num = mcmc.num_chains * next(iter(draws.values())).shape[1]
+        return self.from_draws(draws, name or f"{num:,} {type(mcmc.sampler).__name__} draws")
 
     def guide(self, guide: Callable[..., Any], params: Any, label: str = "") -> Tractable:
         """A variational fit as a target.
@@ -123,7 +137,7 @@ class NumpyroPosterior(AbstractPosterior):
             return None if part is None else biject_to(site["fn"].support)(part)
 
         run = handlers.substitute(self.model, substitute_fn=constrained)
-        return handlers.trace(run).get_trace(*self.args, **self.kwargs)
+        return run_at(run, self.args, self.kwargs)
 
     def _log_jacobian(self, x: Float[Array, " d"], sites: Trace) -> LogProb:
         parts = self.layout.unpack(x)

@@ -28,6 +28,7 @@ class Sandwich(Result):
         level: The probability.
         exact: Both algorithms are tractable: one unbiased estimate gives both limits.
         saturated: The lower limit is held down by the number of runs, not by the divergence.
+        assumed: What is taken for granted, in words; empty if nothing.
     """
 
     lower: float
@@ -35,6 +36,7 @@ class Sandwich(Result):
     level: float
     exact: bool
     saturated: bool
+    assumed: str = ""
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -53,15 +55,20 @@ class Sandwich(Result):
         if self.lower > self.upper:
             return f"{self.headline}: impossible, so by chance or because a density is wrong"
         if self.exact:
-            return f"{self.headline}; both densities are known"
+            return f"{self.headline}; both densities are known{self._given}"
         if self.saturated:
-            return f"{self.headline}; the number of runs limits the lower end"
-        return self.headline
+            return f"{self.headline}; the number of runs limits the lower end{self._given}"
+        return f"{self.headline}{self._given}"
 
     def rows(self) -> list[tuple[str, str]]:
         """Where the limits come from."""
         lower = "the same, both densities are known" if self.exact else "a classifier"
-        return [("above", "AIDE's estimate"), ("below", lower)]
+        given = [("given", self.assumed)] if self.assumed else []
+        return [("above", "AIDE's estimate"), ("below", lower), *given]
+
+    @property
+    def _given(self) -> str:
+        return f", {self.assumed}" if self.assumed else ""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -91,13 +98,19 @@ def find_sandwich(draws: Draws, level: float) -> Sandwich:
         return Sandwich(0.0, np.inf, level, False, False)
     lower, upper = calm_limits(draws, level)
     if are_tractable(draws):
-        return Sandwich(lower, upper, level, True, False)
+        return Sandwich(lower, upper, level, True, False, _assumed(draws))
     reason = what_is_missing(draws)
     if reason:
         raise ValueError(reason)
     each = 0.5 + level / 2
     found = lower_terms(find_recipes(draws), each)
-    return Sandwich(max(found.limit(each), 0.0), upper, level, False, found.saturated)
+    lower = max(found.limit(each), 0.0)
+    return Sandwich(lower, upper, level, False, found.saturated, _assumed(draws))
+
+
+def _assumed(draws: Draws) -> str:
+    names = [side.role.word for side in draws.sides if side.chains is not None]
+    return f"the {' and the '.join(names)} draws taken as exact" if names else ""
 
 
 def is_closed_form(draws: Draws) -> bool:
