@@ -27,6 +27,8 @@ from aide.algorithms.annealed import ais, tempered_smc
 from aide.algorithms.forward_reverse import ForwardReverse
 from aide.algorithms.importance import sir
 from aide.algorithms.mcmc import mcmc
+from aide.algorithms.numpy_filter import numpy_filter
+from aide.algorithms.numpy_steps import NumpyProposal
 from aide.algorithms.particle_filter import ParticleFilter
 from aide.algorithms.python import PythonAlgorithm
 from aide.algorithms.reference import ReferenceDraws
@@ -61,6 +63,7 @@ __all__ = [
     "Draw",
     "ForwardReverse",
     "InferenceAlgorithm",
+    "NumpyProposal",
     "ParticleFilter",
     "Proposal",
     "PythonAlgorithm",
@@ -93,6 +96,7 @@ __all__ = [
     "learned",
     "mcmc",
     "measure_convergence",
+    "numpy_filter",
     "problems",
     "refine",
     "reporting",

@@ -17,7 +17,14 @@ __all__ = [
     "load_adapter",
 ]
 
-EXTRAS = {"arviz": "arviz", "numpyro": "numpyro", "posteriordb": ""}
+EXTRAS = {
+    "arviz": "arviz",
+    "blackjax": "blackjax",
+    "numpyro": "numpyro",
+    "posteriordb": "",
+    "pymc": "pymc",
+    "stan": "stan",
+}
 """The extra that an adapter needs, by the name of the adapter; empty if it needs none."""
 
 
