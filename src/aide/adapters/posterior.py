@@ -6,6 +6,7 @@ knows which entry is whose, and what the density is on either scale.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
+from aide._core.algorithm import InferenceAlgorithm
 from aide._core.distribution import Distribution
 from aide._core.types import Key, LogProb
 from aide.adapters.arviz import draws_in
@@ -110,6 +112,19 @@ class AbstractPosterior(ABC):
                 names it.
         """
         return flatten_draws(self, draws)
+
+    def gold(self, key: Key, *, start: Any = None, **options: Any) -> InferenceAlgorithm:
+        """A gold standard that is made for this posterior: `aide.gold_standard`.
+
+        Args:
+            key: A JAX key.
+            start: A distribution over vectors from which the path sets out, such as the prior; by
+                default one is fitted to the modes that are found about zero.
+            **options: Those of `aide.gold_standard`.
+        """
+        start = np.zeros(self.dimension) if start is None else start
+        make = import_module("aide").gold_standard
+        return make(key, self.log_joint, start, **options)
 
     def values_of(self, rows: ArrayLike) -> dict[str, np.ndarray]:
         """Outputs of algorithms, vectors in rows, as values by name on the scale of the model."""

@@ -29,13 +29,17 @@ class UnsetParameters(Messenger):
 
 
 def promote(tree: Any) -> Any:
-    """The same with all real arrays in double precision; call it where that is enabled."""
+    """The same with all real arrays in double precision; call it where that is enabled.
+
+    NumPy's are copied: JAX 0.10 remembers what it made of an array in single precision, where a
+    sampler has just seen it, and would use that here too.
+    """
 
     def promote_leaf(leaf: Any) -> Any:
         if isinstance(leaf, np.generic) and leaf.dtype.kind == "f":
             return float(leaf)
-        if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f":
-            return np.asarray(leaf, np.float64)
+        if isinstance(leaf, np.ndarray):
+            return np.array(leaf, np.float64 if leaf.dtype.kind == "f" else leaf.dtype)
         if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jnp.floating):
             return jnp.asarray(leaf, jnp.float64)
         return leaf
