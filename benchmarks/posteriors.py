@@ -44,7 +44,7 @@ def eight_schools_draws(draws: Draws) -> Draws:
 
 def kidscore(kid_score: Any, mom_hs: Any, mom_iq: Any) -> None:
     """A regression on two covariates, neither of them centred."""
-    beta = flat("beta", constraints.real_vector, (3,))
+    beta: Any = flat("beta", constraints.real_vector, (3,))
     sigma = numpyro.sample("sigma", dist.HalfCauchy(2.5))
     mean = beta[0] + beta[1] * mom_hs + beta[2] * mom_iq
     numpyro.sample("kid_score", dist.Normal(mean, sigma), obs=kid_score)
@@ -56,7 +56,7 @@ def garch(y: Any, sigma1: float) -> None:
     alpha0 = flat("alpha0", constraints.positive)
     alpha1 = numpyro.sample("alpha1", dist.Uniform(0.0, 1.0))
     unit = numpyro.sample("unit", dist.Uniform(0.0, 1.0))
-    numpyro.factor("length", jnp.log1p(-alpha1))
+    numpyro.factor("length", jnp.log1p(-jnp.asarray(alpha1)))
     garch_likelihood(y, sigma1, mu, alpha0, alpha1, (1.0 - alpha1) * unit)
 
 

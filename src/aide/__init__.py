@@ -15,6 +15,7 @@ from aide import (
     diagnosing,
     draws,
     estimation,
+    gold_standards,
     kernels,
     learned,
     problems,
@@ -46,6 +47,7 @@ from aide.draws.draw import draw
 from aide.estimation.estimate import estimate
 from aide.estimation.summary import summarise
 from aide.estimation.yardsticks import compare_log_evidence, compare_probe
+from aide.gold_standards.make import gold_standard
 from aide.learned.refine import refine
 from aide.learned.tighten import tighten
 from aide.running.store import keep_programs
@@ -91,6 +93,8 @@ __all__ = [
     "draws",
     "estimate",
     "estimation",
+    "gold_standard",
+    "gold_standards",
     "keep_programs",
     "kernels",
     "learned",

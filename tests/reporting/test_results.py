@@ -11,6 +11,7 @@ import rich.console
 from support.made import estimate_with
 
 import aide
+from aide._core.identity import identity_of
 from aide.auditing.result import Audit, AuditTest
 from aide.auditing.simulated.result import Simulated
 from aide.auditing.simulated.runs import Pieces
@@ -53,7 +54,7 @@ def _convergence():
 def _audit():
     estimate = _estimate()
     test = AuditTest(NAME, estimate, judge(estimate, 0.5))
-    return Audit((test,), _simulated(), 0.5, (f"{NAME} was not tested",), NAME)
+    return Audit((test,), _simulated(), 0.5, (f"{NAME} was not tested",), NAME, identity_of(NAME))
 
 
 def _check():

@@ -92,6 +92,31 @@ jax.tree_util.register_pytree_node(
 )
 
 
+class Aside:
+    """Something an algorithm carries that plays no part in what it computes: how it was made, say.
+
+    As part of a pytree it has no leaves, all of them have the same structure, and identities do not
+    look at it.
+    """
+
+    __slots__ = ("content",)
+
+    def __init__(self, content: Any):
+        self.content = content
+
+
+@dataclass(frozen=True)
+class _AnyAside:
+    """An aside inside a pytree's structure, where all of them count as equal."""
+
+    aside: Aside = field(compare=False)
+
+
+jax.tree_util.register_pytree_node(
+    Aside, lambda aside: ((), _AnyAside(aside)), lambda structure, _: structure.aside
+)
+
+
 def log_z_of(algorithm: object) -> float | None:
     r"""The algorithm's claim about $\log Z$, or `None` if it makes none."""
     log_z = getattr(algorithm, "log_z", None)

@@ -97,6 +97,10 @@ class AbstractAlgorithm(eqx.Module):
             f"{describe(self)}: build the algorithm with another start yourself."
         )
 
+    def rivals(self) -> Mapping[str, InferenceAlgorithm]:
+        """Algorithms that should agree with it, which an audit compares it with; here none."""
+        return {}
+
     def prefixes(self) -> Sequence[Prefix]:
         """The algorithm after each of its moves, with one particle; none are known here."""
         return ()
@@ -168,6 +172,11 @@ def started_version(
 ) -> InferenceAlgorithm:
     """The algorithm from another start; `NoSuchVersion` if it does not know itself from there."""
     return _ask(algorithm, "with_start", start, label)
+
+
+def rivals_of(algorithm: InferenceAlgorithm) -> dict[str, InferenceAlgorithm]:
+    """Other algorithms that should agree with it, by name."""
+    return dict(_ask(algorithm, "rivals"))
 
 
 def prefixes_of(algorithm: InferenceAlgorithm) -> Sequence[Prefix]:

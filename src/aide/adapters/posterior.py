@@ -6,7 +6,6 @@ knows which entry is whose, and what the density is on either scale.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any
 
 import jax
@@ -14,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from aide._core.algorithm import InferenceAlgorithm
 from aide._core.distribution import Distribution
 from aide._core.types import Key, LogProb
 from aide.adapters.arviz import draws_in
@@ -24,6 +22,8 @@ from aide.adapters.targets import ConstrainedTarget, ReorderedTarget
 from aide.algorithms.draw_arrays import column_names
 from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.tractable import Tractable
+from aide.gold_standards.make import gold_standard
+from aide.gold_standards.result import GoldStandard
 from aide.reporting.numbers import p_value
 from aide.running.map_runs import in_double
 
@@ -113,7 +113,7 @@ class AbstractPosterior(ABC):
         """
         return flatten_draws(self, draws)
 
-    def gold(self, key: Key, *, start: Any = None, **options: Any) -> InferenceAlgorithm:
+    def gold(self, key: Key, *, start: Any = None, **options: Any) -> GoldStandard:
         """A gold standard that is made for this posterior: `aide.gold_standard`.
 
         Args:
@@ -123,8 +123,7 @@ class AbstractPosterior(ABC):
             **options: Those of `aide.gold_standard`.
         """
         start = np.zeros(self.dimension) if start is None else start
-        make = import_module("aide").gold_standard
-        return make(key, self.log_joint, start, **options)
+        return gold_standard(key, self.log_joint, start, **options)
 
     def values_of(self, rows: ArrayLike) -> dict[str, np.ndarray]:
         """Outputs of algorithms, vectors in rows, as values by name on the scale of the model."""

@@ -6,16 +6,20 @@ from typing import Any
 import jax
 
 from aide._core.algorithm import InferenceAlgorithm, describe
+from aide._core.identity import identity_of
 from aide._core.random import as_key
 from aide._core.types import Key
 from aide._core.validate import check_count
-from aide._core.versions import NoSuchVersion, budget_version, started_version
+from aide._core.versions import NoSuchVersion, budget_version, rivals_of, started_version
 from aide.auditing.result import Audit, AuditTest
 from aide.auditing.simulated.result import Simulated
 from aide.auditing.starts import can_be_widened, widen
 from aide.comparing.closeness import check_tolerance
 from aide.comparing.compare import compare
 from aide.draws.outputs import check_algorithm
+
+NUM_RUNS, FEW_RUNS = 300, 100
+"""Runs of each version; of a gold standard that brings its own rivals."""
 
 
 def audit(
@@ -27,7 +31,7 @@ def audit(
     start_factor: float | None = 3.0,
     simulated: Simulated | None = None,
     tolerance: float = 0.5,
-    num_runs: int = 300,
+    num_runs: int | None = None,
     num_meta: int = 1,
     **options: Any,
 ) -> Audit:
@@ -50,16 +54,20 @@ def audit(
             started from a distribution this many times as wide; `None` leaves it out.
         simulated: What `aide.audit_simulated` found for the same algorithm, for the verdict.
         tolerance: Nats of disagreement that would still do.
-        num_runs: Runs of each version.
+        num_runs: Runs of each version: 300 unless stated, or 100 of a gold standard that brings its
+            own rivals (`aide.gold_standard`), which is tight enough for fewer.
         num_meta: Meta-inference runs per output; more tighten the bounds.
         **options: Everything else `aide.draw` takes.
     """
     check_algorithm("gold", gold)
-    check_count("num_runs", num_runs, 2)
     check_tolerance(tolerance)
-    key = as_key(key)
+    key, rivals = as_key(key), rivals_of(gold)
+    if num_runs is None:
+        num_runs = FEW_RUNS if rivals else NUM_RUNS
+    check_count("num_runs", num_runs, 2)
     versions, untested = _budgets(gold, budget)
-    if start_factor is not None:
+    versions |= rivals
+    if start_factor is not None and not rivals:
         wider, reason = _wider(key, gold, start_factor)
         versions |= wider
         untested += reason
@@ -80,7 +88,7 @@ def audit(
         **options,
     )
     tests = tuple(AuditTest(n, one, found.closeness[n]) for n, one in found.items())
-    return Audit(tests, simulated, tolerance, tuple(untested), describe(gold))
+    return Audit(tests, simulated, tolerance, tuple(untested), describe(gold), identity_of(gold))
 
 
 def _budgets(

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from aide._core.identity import Identity
 from aide.auditing.simulated.result import Simulated
 from aide.comparing.closeness import LEVEL, Closeness
 from aide.comparing.columns import slack_of
@@ -81,6 +82,7 @@ class Audit(Result):
         tolerance: Nats of disagreement that would do.
         untested: What could have been tested, and how to.
         name: The gold standard.
+        identity: What it is, so that no estimate with another one claims this audit.
     """
 
     tests: tuple[AuditTest, ...]
@@ -88,6 +90,13 @@ class Audit(Result):
     tolerance: float
     untested: tuple[str, ...]
     name: str
+    identity: Identity
+
+    @property
+    def provenance(self) -> str:
+        """The verdict in a line, for estimates: `aide.estimate(..., audit=)`."""
+        versions = ", ".join(test.name for test in self.tests)
+        return f"audit {self.verdict} at {self.tolerance:g} nats, against {versions}"
 
     @property
     def verdict(self) -> str:

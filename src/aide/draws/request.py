@@ -126,6 +126,7 @@ def _side(request: Request, role: Role) -> Side:
         name=request.names[role],
         log_z=request.log_z[role],
         tractable=_is_tractable(request.algorithms[role]),
+        provenance=str(getattr(request.algorithms[role], "provenance", "")),
         chains=_chains_of(request.algorithms[role]),
         identity=request.identities[role],
     )

@@ -50,6 +50,7 @@ class Side(Runs):
         name: What it is called.
         log_z: What it claims about $\log Z$ (`None`: nothing).
         tractable: Whether it states that $\xi$ depends on its output alone.
+        provenance: How it was made and tested, in words, if it says so.
         chains: Of a fixed list of draws, how they lie: its runs depend on each other.
         identity: What it is; see `aide._core.identity`.
     """
@@ -59,6 +60,7 @@ class Side(Runs):
     name: str = field(default="", kw_only=True)
     log_z: float | None = field(default=None, kw_only=True)
     tractable: bool = field(default=False, kw_only=True)
+    provenance: str = field(default="", kw_only=True)
     chains: Chains | None = field(default=None, kw_only=True)
     identity: Identity | None = field(default=None, kw_only=True)
 

@@ -33,6 +33,7 @@ def estimate_rows(estimate: "Estimate") -> Rows:
     """Name and text of every line below the headline."""
     kinds = (
         reference_rows,
+        audit_rows,
         _directions,
         _log_z,
         _looseness,
@@ -61,6 +62,15 @@ def reference_rows(estimate: "Estimate") -> Rows:
         )
         found.append((side.role.word, text))
     return found
+
+
+def audit_rows(estimate: "Estimate") -> Rows:
+    """Whether and how the gold standard was tested, unless it is a density taken as exact."""
+    gold = estimate.draws.gold
+    if gold.chains is not None or (gold.tractable and not gold.provenance):
+        return []
+    text = gold.provenance or "not audited: aide.audit(key, gold) compares it with itself"
+    return [("gold", text)]
 
 
 def _directions(estimate: "Estimate") -> Rows:

@@ -117,6 +117,7 @@ def _settings(header: Draws) -> str:
         "names": [side.name for side in sides],
         "log_z": [side.log_z for side in sides],
         "tractable": [side.tractable for side in sides],
+        "provenance": [side.provenance for side in sides],
         "chains": [side.chains for side in sides],
         "key_data": header.key_data,
         "first_run": header.first_run,
@@ -136,6 +137,7 @@ def _header(settings: dict[str, Any]) -> Draws:
             name=settings["names"][role],
             log_z=settings["log_z"][role],
             tractable=settings["tractable"][role],
+            provenance=settings["provenance"][role],
             chains=None if settings["chains"][role] is None else Chains(*settings["chains"][role]),
             identity=_identity(settings["identities"][role]),
         )

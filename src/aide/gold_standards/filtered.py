@@ -1,0 +1,91 @@
+"""Gold standards for state-space models: a particle filter over whole paths, tuned."""
+
+import time
+
+import jax
+import numpy as np
+
+from aide._core.algorithm import Aside, InferenceAlgorithm
+from aide._core.types import Key
+from aide.algorithms.particle_filter import ParticleFilter
+from aide.algorithms.state_space import Proposal, StateSpaceModel
+from aide.gold_standards.annealed import SIZING_SHARE, Goal
+from aide.gold_standards.record import Record
+from aide.gold_standards.result import GoldStandard, Making
+from aide.gold_standards.sizing import NUM_RUNS, choose_size, run_pairs
+from aide.gold_standards.testing import agreements_of, mean_evidence, run_tests
+from aide.smc.policy import AbstractResampler, EssBelow, EveryStep
+
+NUM_TRIAL = 100
+"""Particles with which proposals and resamplers are tried."""
+RESAMPLERS: dict[str, AbstractResampler] = {
+    "systematic at every step": EveryStep("systematic"),
+    "systematic when half of the effective sample size is gone": EssBelow(0.5, "systematic"),
+}
+
+
+def make_filtered(
+    key: Key,
+    model: StateSpaceModel,
+    proposals: tuple[Proposal, ...],
+    goal: Goal,
+    progress: bool | None,
+) -> GoldStandard:
+    """Try all proposals and resamplers with few particles, then find how many it takes."""
+    begun = time.monotonic()
+    key_try, key_size, key_test = jax.random.split(key, 3)
+    names = ["the model's own transition", *(f"proposal {i + 1}" for i in range(len(proposals)))]
+    tried = dict[tuple[str, str], tuple[float, ParticleFilter]]()
+    for name, proposal in zip(names, (None, *proposals), strict=True):
+        for how, resampler in RESAMPLERS.items():
+            one = ParticleFilter(model, NUM_TRIAL, proposal, resampler)
+            tried[name, how] = (run_pairs(key_try, one, NUM_RUNS).looseness, one)
+    (name, how), (found, best) = min(tried.items(), key=lambda item: item[1][0])
+    num_steps = model.num_steps
+    guess = max(NUM_TRIAL, int(np.ceil(NUM_TRIAL * min(found, 20.0) / goal.looseness)))
+
+    def build(num: int) -> ParticleFilter:
+        label = f"particle filter, {num:,} particles"
+        return ParticleFilter(model, num, best.proposal, best.resampler, label)
+
+    most = SIZING_SHARE * goal.most
+    sizing = choose_size(key_size, build, guess, goal.looseness, float(num_steps), most)
+    algorithm = build(sizing.num_particles)
+    rivals = [one for (other, _), (_, one) in tried.items() if other != name]
+    rival, versions = None, dict[str, InferenceAlgorithm]()
+    if rivals:
+        other = min((pair for key, pair in tried.items() if key[0] != name), key=lambda p: p[0])
+        more = float(np.clip(other[0] / max(found, 1e-3), 1.0, 4.0))
+        rival = ParticleFilter(
+            model,
+            int(np.ceil(sizing.num_particles * more)),
+            other[1].proposal,
+            other[1].resampler,
+            "with another proposal",
+        )
+        versions["itself with another proposal"] = rival
+    tested = run_tests(key_test, algorithm, versions, progress)
+    cost = float(num_steps * sizing.num_particles)
+    value, error = tested.pairs.looseness, tested.pairs.std_error
+    short = (
+        [
+            f"Looseness is {value:.2g} nats, {goal.looseness:g} were asked for: pass a proposal "
+            "that looks at the data (proposals=), or raise max_evaluations."
+        ]
+        if value - 2 * error > goal.looseness
+        else []
+    )
+    record = Record(
+        title=f"Particle filter, {num_steps} steps, {sizing.num_particles:,} particles, {name}",
+        goal=goal.looseness,
+        chosen=(("proposal", name), ("resampling", how)),
+        looseness=(value, error),
+        log_evidence=mean_evidence(tested.diagnosis.log_evidence),
+        scatter=float(tested.diagnosis.scatter or 0.0),
+        agreements=agreements_of(tested.comparison),
+        remarks=(*short, *tested.diagnosis.notes),
+        steps=tuple(step._asdict() for step in tested.diagnosis.steps),
+        num_evaluations=(sizing.num_evaluations + 9 * NUM_RUNS * cost, cost),
+        seconds=time.monotonic() - begun,
+    )
+    return GoldStandard(algorithm, Aside(Making(record, rival)))

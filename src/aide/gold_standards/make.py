@@ -1,0 +1,163 @@
+"""Making a gold standard: tuned by pilots, frozen, tested with fresh runs."""
+
+import time
+from typing import Any
+
+import jax
+import numpy as np
+
+from aide._core.algorithm import Aside, describe
+from aide._core.distribution import Distribution, check_distribution, is_distribution
+from aide._core.random import as_key
+from aide._core.types import Key, LogDensity, Value
+from aide._core.validate import check_count, check_positive
+from aide.algorithms.state_space import StateSpaceModel
+from aide.gold_standards.annealed import (
+    Annealed,
+    Goal,
+    make_annealed,
+    make_rival,
+    run_pilots,
+    stretchable,
+    wider,
+)
+from aide.gold_standards.choices import choose_tuner
+from aide.gold_standards.filtered import make_filtered
+from aide.gold_standards.modes import fit_start
+from aide.gold_standards.record import Record
+from aide.gold_standards.result import GoldStandard, Making
+from aide.gold_standards.schedule import make_recipe
+from aide.gold_standards.sizing import NUM_RUNS
+from aide.gold_standards.testing import agreements_of, mean_evidence, run_tests
+from aide.gold_standards.tuners import Tuner
+from aide.gold_standards.words import chosen_words, remarks_of, title_of
+from aide.kernels.kernel import AnyKernel
+from aide.running.progress import Progress
+
+MOST_EVALUATIONS = 1e9
+TICKS = 100
+"""Of the progress bar, over a path."""
+
+
+def gold_standard(
+    key: Key,
+    log_joint: LogDensity | StateSpaceModel,
+    start: Distribution | Value | None = None,
+    *,
+    looseness: float = 0.05,
+    kernel: AnyKernel | None = None,
+    proposals: Any = (),
+    max_evaluations: float = MOST_EVALUATIONS,
+    num_pilots: int | None = None,
+    progress: bool | None = None,
+) -> GoldStandard:
+    r"""A gold standard for a posterior: pilots choose everything, then it is frozen and tested.
+
+    For a log density: tempered SMC from `start`. Pilots choose the temperatures (closer where
+    weights vary and where one step does not mix), a kernel per temperature (HMC with step size,
+    metric and number of leapfrog steps, a random walk where there is no gradient, Gibbs sweeps on
+    integers) and how many particles it takes. For a `StateSpaceModel`: a particle filter over whole
+    paths, with the best of the proposals. What comes out never changes again: all laws of
+    algorithms hold for it. Fresh runs then measure its looseness and its log evidence, and compare
+    it with itself at half the budget and, where there is one, from another start, tuned there.
+
+    Args:
+        key: A JAX key.
+        log_joint: $\log\gamma(x)$, prior times likelihood, up to a constant; or a
+            `StateSpaceModel`.
+        start: A distribution from which the path sets out: the prior, or any that covers the
+            posterior. Or one state of the right structure, such as `np.zeros(61)`: then a
+            heavy-tailed distribution is fitted to the modes that optimisers find from points
+            scattered about it.
+        looseness: Nats of looseness that will do.
+        kernel: Your own kernel for all temperatures; needed where a state mixes integers and reals.
+        proposals: For a `StateSpaceModel`: `Proposal`s to try beside the model's own transition.
+        max_evaluations: Log densities (or gradients) that may be evaluated in all, about.
+        num_pilots: Particles of the pilots; chosen by the dimension unless stated.
+        progress: Show progress bars; by default if it takes long and a person watches.
+    """
+    key, begun = as_key(key), time.monotonic()
+    check_positive("looseness", looseness)
+    check_positive("max_evaluations", max_evaluations)
+    if num_pilots is not None:
+        check_count("num_pilots", num_pilots, 10)
+    goal = Goal(looseness, float(max_evaluations), num_pilots)
+    if isinstance(log_joint, StateSpaceModel):
+        return make_filtered(key, log_joint, tuple(proposals), goal, progress)
+    key_start, key_one, key_other, key_size, key_test = jax.random.split(key, 5)
+    begin = stretchable(key_start, _start(key_start, log_joint, start))
+    tuner = choose_tuner(key_start, log_joint, begin, kernel)
+    far, rival, failure = wider(begin), None, ""
+    with Progress(("pilots", "pilots from a wider start"), (TICKS, TICKS), progress) as bars:
+        pilot = run_pilots(key_one, log_joint, begin, tuner, goal, _reporter(bars, 0))
+        if far is not None:
+            try:
+                rival = run_pilots(key_other, log_joint, far, tuner, goal, _reporter(bars, 1))
+            except (ValueError, RuntimeError) as error:
+                failure = f"From a wider start pilots failed: {error}"
+    fewest = 0 if rival is None else len(make_recipe(rival, tuner).temperatures)
+    one = make_annealed(key_size, log_joint, begin, tuner, goal, pilot, fewest)
+    other = make_rival(log_joint, one, far, tuner, rival) if far is not None and rival else None
+    return _test(key_test, one, other, tuner, goal, failure, progress, begun)
+
+
+def _test(
+    key: Key,
+    one: Annealed,
+    other: Annealed | None,
+    tuner: Tuner,
+    goal: Goal,
+    failure: str,
+    progress: bool | None,
+    begun: float,
+) -> GoldStandard:
+    name = "itself from a start twice as wide, tuned there"
+    rivals = {} if other is None else {name: other.algorithm}
+    tested = run_tests(key, one.algorithm, rivals, progress)
+    cost = one.recipe.cost(tuner) * one.recipe.num_particles
+    spent = one.num_evaluations + (0.0 if other is None else other.num_evaluations)
+    record = Record(
+        title=title_of(one, tuner),
+        goal=goal.looseness,
+        chosen=chosen_words(one, tuner),
+        looseness=(tested.pairs.looseness, tested.pairs.std_error),
+        log_evidence=mean_evidence(tested.diagnosis.log_evidence),
+        scatter=float(tested.diagnosis.scatter or 0.0),
+        agreements=agreements_of(tested.comparison),
+        remarks=(*remarks_of(one, tested, goal), *([failure] if failure else [])),
+        steps=tuple(step._asdict() for step in tested.diagnosis.steps),
+        num_evaluations=(spent + 9 * NUM_RUNS * cost, cost),
+        seconds=time.monotonic() - begun,
+    )
+    recipes = (one,) if other is None else (one, other)
+    rival = None if other is None else other.algorithm
+    return GoldStandard(one.algorithm, Aside(Making(record, rival, recipes)))
+
+
+def _start(key: Key, log_joint: LogDensity, start: Any) -> Distribution:
+    if start is None:
+        raise ValueError(
+            "aide.gold_standard needs start=: a distribution (the prior, say), or one state of the "
+            "right structure, such as np.zeros(61), about which it looks for modes."
+        )
+    if is_distribution(start):
+        check_distribution("start", start)
+        return start
+    kinds = {np.asarray(leaf).dtype.kind for leaf in jax.tree.leaves(start)}
+    if not kinds or not kinds <= set("fiu"):
+        raise TypeError(
+            f"start must be a distribution or a state of numbers, got {describe(start)}."
+        )
+    return fit_start(key, log_joint, start)
+
+
+def _reporter(bars: Progress, bar: int) -> Any:
+    report, done = bars.reporter(bar), [0]
+
+    def hear(number: int, temperature: float) -> None:
+        # Small temperatures take as many steps as large ones; a second pass starts at the end.
+        now = TICKS if number else int(TICKS * temperature**0.25)
+        report(max(now - done[0], 0))
+        done[0] = max(now, done[0])
+
+    return hear

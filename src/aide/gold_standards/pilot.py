@@ -1,0 +1,175 @@
+r"""Pilot runs: SMC that adapts as it goes, to learn what the frozen algorithm needs.
+
+At every temperature: how far the next one may be, by the spread of the weights; the spread of the
+particles; numbers for the kernel; how fast it forgets. Nothing of this is part of the result but
+numbers, which are then fixed: a run that adapted to its own particles would have a wrong $\xi$.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from aide._core.types import Key
+from aide.gold_standards.path import Path, start_particle
+from aide.gold_standards.population import (
+    Moments,
+    Population,
+    effective_share,
+    moments_of,
+    next_temperature,
+    resample,
+    weigh,
+)
+from aide.gold_standards.tuners import Settings, Tuner
+from aide.gold_standards.walking import LAGS, walk
+from aide.running.map_runs import map_runs
+
+SHARE = 0.8
+"""Effective share of the particles that a step of the pilots leaves."""
+FORGOTTEN, MOST_ROUNDS = 0.3, 8
+"""Pilots move on when this is the autocorrelation of $h$, or after so many rounds of steps."""
+NO_WEIGHT = 3.0
+"""States this many nats below the median count no more than those."""
+MOST_STAGES = 2000
+"""More temperatures than any path that leads somewhere."""
+
+
+class Stage(NamedTuple):
+    r"""What was learned at one temperature.
+
+    Attributes:
+        temperature: $\beta$.
+        distance: From the one before: the root of $-\log\mathrm{ESS}$ of the weights between them,
+            or of $(\beta'-\beta)(E_{\beta'}h - E_\beta h)$, the symmetrised divergence, if that is
+            larger: both are about the variance of their logarithms, but the second sees states that
+            open up only at the new temperature.
+        time: $\tau$ of $h$, in steps of the kernel.
+        moments: Mean and covariance.
+        settings: Numbers of the kernel.
+        correlation: Autocorrelation of $h$ that remained when the pilots moved on.
+    """
+
+    temperature: float
+    distance: float
+    time: float
+    moments: Moments
+    settings: Settings
+    correlation: float
+
+
+class Pilot(NamedTuple):
+    """A path as the pilots found it, where they ended, and what it cost."""
+
+    stages: tuple[Stage, ...]
+    population: Population
+    num_evaluations: int
+
+    @property
+    def length(self) -> float:
+        r"""$\Lambda = \sum_t s_t\sqrt{\tau_t}$: log evidence varies by about $\Lambda^2/TP$."""
+        return float(sum(stage.distance * np.sqrt(stage.time) for stage in self.stages))
+
+
+def run_pilot(
+    key: Key,
+    path: Path,
+    tuner: Tuner,
+    num_pilots: int,
+    report: Callable[[float], None],
+    temperatures: Sequence[float] | None = None,
+) -> Pilot:
+    """Walk from the start to the posterior, by one's own steps or along given temperatures.
+
+    Args:
+        key: A JAX key.
+        path: The path.
+        tuner: Chooses kernels.
+        num_pilots: Particles.
+        report: Hears the temperatures.
+        temperatures: Where to stop, if that is known from an earlier pass.
+    """
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    rows = (np.arange(num_pilots, dtype=np.uint32),)
+    found = map_runs(start_particle, path, key, rows, what="log_joint at a draw of the start")
+    population, temperature, spent = Population(*found), 0.0, float(num_pilots)
+    _check(population)
+    stages, settings = list[Stage](), None
+    while temperature < 1.0:
+        if len(stages) == MOST_STAGES:
+            raise RuntimeError(
+                f"{MOST_STAGES} temperatures led to {temperature:.2g} of the way only: the start "
+                "is too far from the posterior. Pass a start that is nearer, or wider."
+            )
+        if temperatures is None:
+            after = next_temperature(population, temperature, SHARE)
+        else:
+            after = float(temperatures[len(stages)])
+        key = jax.random.fold_in(key, 1)
+        step = after - temperature
+        stage, population, cost = _stage(
+            key, path.at(after), tuner, population, step, settings, rng
+        )
+        spent, temperature, settings = spent + cost, after, stage.settings
+        stages.append(stage)
+        report(temperature)
+    return Pilot(tuple(stages), population, int(spent))
+
+
+def _stage(
+    key: Key,
+    path: Path,
+    tuner: Tuner,
+    population: Population,
+    step: float,
+    settings: Settings | None,
+    rng: np.random.Generator,
+) -> tuple[Stage, Population, float]:
+    """Weigh, resample, tune, and move until the start is forgotten; with what it cost."""
+    weights, before = weigh(population, step), population.log_ratios
+    moments = moments_of(population, weights)
+    resampled = resample(rng, population, weights)
+    tuned = tuner.tune(key, path, resampled, moments, settings)
+    walked, spent, time = tuned.walked, float(tuned.num_evaluations), tuned.walked.time
+    kernel = tuner.kernel(tuned.settings, moments.factor(tuner.dense))
+    remains = 1.0
+    for number in range(MOST_ROUNDS):
+        remains = _correlation(resampled.log_ratios, walked.population.log_ratios)
+        if remains <= FORGOTTEN:
+            break
+        walked = walk(jax.random.fold_in(key, 100 + number), path, kernel, walked.population)
+        spent += population.num * LAGS * tuner.num_evaluations(tuned.settings)
+        time = max(time, walked.time)
+    spread = -np.log(effective_share(step * before))
+    distance = float(np.sqrt(max(spread, _change(step, before, walked.population.log_ratios))))
+    stage = Stage(float(path.temperature), distance, time, moments, tuned.settings, remains)
+    return stage, walked.population, spent
+
+
+def _change(step: float, before: np.ndarray, after: np.ndarray) -> float:
+    r"""$(\beta'-\beta)(E_{\beta'}h - E_\beta h)$, without states whose weight vanishes."""
+    floor = np.median(before) - NO_WEIGHT / step
+    return float(step * (np.mean(np.maximum(after, floor)) - np.mean(np.maximum(before, floor))))
+
+
+def _correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """0 where nothing varies."""
+    return float(np.corrcoef(one, other)[0, 1]) if np.std(one) * np.std(other) > 0 else 0.0
+
+
+def _check(population: Population) -> None:
+    """Errors that would only show later: NaN, or a start without a point in the support."""
+    ratios = population.log_ratios
+    broken = np.flatnonzero(np.isnan(ratios))
+    if len(broken):
+        raise ValueError(
+            f"log_joint returned nan for {len(broken)} of {population.num} draws of the start, "
+            f"first at {population.flat[broken[0]][:6]}. A log density may be -inf outside its "
+            "support, never nan."
+        )
+    if not np.isfinite(ratios).any():
+        raise ValueError(
+            f"log_joint is -inf at all {population.num} draws of the start: the start has no mass "
+            "where the posterior has. Pass another start."
+        )

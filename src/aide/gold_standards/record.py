@@ -1,0 +1,99 @@
+"""What a gold standard is made of and what was shown about it, as data that JSON can hold."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from aide.reporting.data import as_data
+from aide.reporting.numbers import with_error
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """AIDE between the gold standard and another version of itself.
+
+    Attributes:
+        name: The version.
+        value: The bound, in nats.
+        std_error: Its standard error.
+        upper: Upper limit at 95%.
+        outcome: `agrees`, `disagrees` or `undecided`, at 0.5 nats.
+    """
+
+    name: str
+    value: float
+    std_error: float
+    upper: float
+    outcome: str
+
+    @property
+    def words(self) -> str:
+        """In a few words."""
+        verbs = {"agrees": "agrees", "disagrees": "DISAGREES"}
+        verb = verbs.get(self.outcome, "was not shown to agree")
+        return f"{verb} with {self.name} ({with_error(self.value, self.std_error)} nats)"
+
+
+@dataclass(frozen=True)
+class Record:
+    """How a gold standard was made, and what fresh runs of it showed.
+
+    Attributes:
+        title: What it is, in a line.
+        goal: Looseness that was asked for, in nats.
+        chosen: Name and text of everything that was chosen.
+        looseness: Measured in fresh runs, with its standard error.
+        log_evidence: Likewise.
+        scatter: Standard deviation of the log evidence between runs.
+        agreements: Comparisons with other versions of itself.
+        remarks: What would make an expert stop, and what failed.
+        steps: One line per step: temperature, acceptance, effective sample size, ancestors, jump.
+        num_evaluations: Log densities (or gradients) evaluated to make it, and by one run.
+        seconds: Time it took.
+    """
+
+    title: str
+    goal: float
+    chosen: tuple[tuple[str, str], ...]
+    looseness: tuple[float, float]
+    log_evidence: tuple[float, float]
+    scatter: float
+    agreements: tuple[Agreement, ...]
+    remarks: tuple[str, ...] = ()
+    steps: tuple[dict[str, Any], ...] = field(default=(), repr=False)
+    num_evaluations: tuple[float, float] = (0.0, 0.0)
+    seconds: float = 0.0
+
+    @property
+    def reached(self) -> bool:
+        """Whether the looseness is what was asked for, within two standard errors."""
+        value, error = self.looseness
+        return value - 2 * error <= self.goal
+
+    @property
+    def passed(self) -> bool:
+        """Whether it got there, and agrees with all its versions."""
+        return self.reached and all(one.outcome == "agrees" for one in self.agreements)
+
+    def to_json(self) -> str:
+        """As text."""
+        return json.dumps(as_data(asdict(self)), ensure_ascii=False)
+
+    @staticmethod
+    def from_json(text: str) -> "Record":
+        """From text; infinite numbers are the texts `inf` and `-inf`."""
+        data: dict[str, Any] = json.loads(text, object_hook=_numbers)
+        data["agreements"] = [Agreement(**one) for one in data["agreements"]]
+        return Record(**{name: _as_tuples(value) for name, value in data.items()})
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
+
+
+def _numbers(data: dict[str, Any]) -> dict[str, Any]:
+    as_number = lambda value: float(value) if value in ("inf", "-inf") else value
+    return {
+        name: [as_number(v) for v in value] if isinstance(value, list) else as_number(value)
+        for name, value in data.items()
+    }

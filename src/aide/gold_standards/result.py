@@ -1,0 +1,233 @@
+"""A gold standard: an algorithm like any other, that knows how it was made and tested."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from aide._core.algorithm import Aside, Draw, InferenceAlgorithm
+from aide._core.distribution import Distribution
+from aide._core.observation import ObservedSteps
+from aide._core.types import Key, LogProb, Value
+from aide._core.versions import (
+    AbstractAlgorithm,
+    KernelUse,
+    Prefix,
+    Version,
+    budget_version,
+    kernels_of,
+    observed_steps,
+    prefixes_of,
+    small_versions,
+    started_version,
+)
+from aide.gold_standards.record import Record
+from aide.reporting.figures import PanelGrid
+from aide.reporting.grid import Grid
+from aide.reporting.numbers import cell, with_error
+from aide.reporting.result import Result
+
+MOST_LINES = 10
+COLUMNS = (
+    ("temperature", "temperature", ".3g"),
+    ("acceptance", "accepted", ".0%"),
+    ("relative_ess", "ESS", ".0%"),
+    ("num_ancestors", "ancestors", ".0f"),
+    ("jump", "jump", ".2f"),
+)
+
+
+class Making(NamedTuple):
+    """What a gold standard remembers of its making.
+
+    Attributes:
+        record: What was chosen and shown.
+        rival: The algorithm from another start, tuned there.
+        recipes: Numbers from which the algorithm and its rival are built, for `save`.
+    """
+
+    record: Record
+    rival: AbstractAlgorithm | None
+    recipes: tuple[Any, ...] = ()
+
+
+class GoldStandard(AbstractAlgorithm, Result):
+    """A tuned and tested algorithm, frozen; made by `aide.gold_standard`.
+
+    It is used as any algorithm is: `aide.estimate(key, gold, target)`. Printing it shows what was
+    chosen, what was shown and what cannot be; `plot` its steps.
+
+    Attributes:
+        algorithm: The frozen algorithm itself.
+        making: How it was made, which plays no part in what it computes.
+    """
+
+    algorithm: AbstractAlgorithm
+    making: Aside
+
+    @property
+    def record(self) -> Record:
+        """How it was made, and what fresh runs showed."""
+        return self.making.content.record
+
+    @property
+    def rival(self) -> AbstractAlgorithm | None:
+        """The same from another start, tuned there; `None` where there is no other start."""
+        return self.making.content.rival
+
+    @property
+    def label(self) -> str:
+        """Its name in tables."""
+        return self.record.title
+
+    @property
+    def log_z(self) -> float | None:
+        r"""$\log Z$ of the algorithm."""
+        return getattr(self.algorithm, "log_z", None)
+
+    @property
+    def num_particles(self) -> int | None:
+        """Its particles."""
+        return getattr(self.algorithm, "num_particles", None)
+
+    @property
+    def provenance(self) -> str:
+        """How it was made and tested, in a line, for estimates."""
+        record = self.record
+        value, error = record.looseness
+        agreed = "; ".join(one.words for one in record.agreements)
+        text = f"made by aide.gold_standard: looseness {with_error(value, error)} nats"
+        return f"{text}; {agreed}" if agreed else text
+
+    def simulate(self, key: Key) -> Draw:
+        """Run it."""
+        return self.algorithm.simulate(key)
+
+    def regenerate(self, key: Key, value: Value) -> LogProb:
+        """Its meta-inference."""
+        return self.algorithm.regenerate(key, value)
+
+    def shrunk(self) -> Mapping[str, InferenceAlgorithm | Version]:
+        """Small versions of the algorithm."""
+        return small_versions(self.algorithm)
+
+    def with_budget(self, factor: float) -> InferenceAlgorithm | None:
+        """The algorithm with a multiple of its particles."""
+        return budget_version(self.algorithm, factor)
+
+    def with_start(self, start: Distribution, label: str = "") -> InferenceAlgorithm:
+        """The algorithm from another start, with the same kernels: not tuned anew."""
+        return started_version(self.algorithm, start, label)
+
+    def rivals(self) -> dict[str, InferenceAlgorithm]:
+        """What an audit compares it with: itself from another start, tuned there."""
+        return {} if self.rival is None else {"itself from another start, tuned there": self.rival}
+
+    def prefixes(self) -> Sequence[Prefix]:
+        """The algorithm after each of its moves."""
+        return prefixes_of(self.algorithm)
+
+    def kernels(self) -> Sequence[KernelUse]:
+        """Its kernels."""
+        return kernels_of(self.algorithm)
+
+    def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
+        """What its steps show."""
+        return observed_steps(self.algorithm, key)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything that was chosen and shown to a file; see `aide.gold_standards.load`."""
+        from aide.gold_standards.storage import save
+
+        save(self, path)
+
+    @property
+    def headline(self) -> str:
+        """What it is, and how long it took."""
+        record = self.record
+        return f"{record.title}     made in {record.seconds:.0f} s"
+
+    @property
+    def verdict(self) -> str:
+        """`passed` if it reached its goal and agrees with itself, otherwise `flagged`."""
+        return "passed" if self.record.passed else "flagged"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Where it fell short, and what to try."""
+        return self.record.remarks
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What was chosen, what was shown, what cannot be."""
+        record = self.record
+        loose, (z, error) = with_error(*record.looseness), record.log_evidence
+        goal = "" if record.reached else f" (asked for: {record.goal:g})"
+        shown = [
+            f"looseness {loose} nats{goal}",
+            f"log evidence {with_error(z, error)}, {record.scatter:.2g} from run to run",
+            *(one.words for one in record.agreements),
+        ]
+        return [
+            *record.chosen,
+            *(("shown", text) for text in shown),
+            ("cannot", "see a mode that no start and no pilot visited, nor a wrong log density"),
+        ]
+
+    def grid(self) -> Grid | None:
+        """Some of its steps, evenly chosen."""
+        steps = self.record.steps
+        if not steps:
+            return None
+        places = np.linspace(0, len(steps) - 1, min(len(steps), MOST_LINES)).round().astype(int)
+        shown = [steps[place] for place in np.unique(places)]
+        columns = [one for one in COLUMNS if any(step[one[0]] is not None for step in shown)]
+        lines = tuple(
+            (str(step["step"]), *(cell(step[name], form) for name, _, form in columns))
+            for step in shown
+        )
+        return Grid(("step", *(title for _, title, _ in columns)), lines, ("",) * len(lines))
+
+    def records(self) -> list[dict[str, Any]]:
+        """All steps."""
+        return list(self.record.steps)
+
+    def numbers(self) -> dict[str, Any]:
+        """Looseness, evidence, cost."""
+        record = self.record
+        return {
+            "looseness": record.looseness[0],
+            "looseness_std_error": record.looseness[1],
+            "log_evidence": record.log_evidence[0],
+            "log_evidence_std_error": record.log_evidence[1],
+            "scatter": record.scatter,
+            "goal": record.goal,
+            "evaluations": record.num_evaluations[0],
+            "evaluations_per_run": record.num_evaluations[1],
+            "seconds": record.seconds,
+        }
+
+    def layout(self) -> PanelGrid:
+        """One panel per column of the table."""
+        num = max(len(self._drawn()), 1)
+        return PanelGrid(1, num, (2.8 * num, 2.8))
+
+    def draw(self, panels: np.ndarray) -> None:
+        """Temperatures, acceptance, effective sample size, ancestors and jumps, by step."""
+        steps = self.record.steps
+        for panel, (name, title) in zip(panels, self._drawn(), strict=False):
+            known = [step for step in steps if step[name] is not None]
+            places, values = [s["step"] for s in known], [s[name] for s in known]
+            panel.plot(places, values, ".-", color="#1f6fb4")
+            panel.set(xlabel="step", ylabel=title)
+            panel.set_ylim(bottom=0.0)
+
+    def _drawn(self) -> list[tuple[str, str]]:
+        steps = self.record.steps
+        return [
+            (name, title)
+            for name, title, _ in COLUMNS
+            if any(step[name] is not None for step in steps)
+        ]
+
+    __repr__ = Result.__repr__

@@ -1,0 +1,140 @@
+r"""From what pilots learned to a path that never changes: temperatures and kernels.
+
+With $T$ steps of equal length along
+$\Lambda = \int\sqrt{\mathrm{var}_\beta(h)\,\tau_\beta}\,d\beta$ the variance of the log evidence is
+about $\Lambda^2/(TP)$, and no other spacing makes it smaller (Sivak & Crooks 2012): temperatures
+are close where weights vary, and where one step does not mix, so that steps are repeated there.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from aide._core.distribution import Distribution
+from aide._core.types import LogDensity
+from aide.algorithms.annealed import tempered_smc
+from aide.gold_standards.pilot import Pilot
+from aide.gold_standards.population import Moments
+from aide.gold_standards.tuners import Tuner
+from aide.kernels.kernel import as_invariant
+from aide.kernels.schedule import stack_kernels
+from aide.smc.smc import Smc
+
+STEP = 0.5
+"""Length of one step: the standard deviation of its log weights, about."""
+FEWEST_TEMPERATURES = 4
+NEIGHBOURS = 5
+"""Temperatures whose kernels share their numbers (the median)."""
+
+
+class Recipe(NamedTuple):
+    """All numbers of a tempered SMC sampler; `build` makes it.
+
+    Attributes:
+        temperatures: From above 0 to 1.
+        settings: Numbers of the kernels, by temperature, part, and (size, number).
+        factors: Their metrics, by temperature.
+        num_particles: How many.
+    """
+
+    temperatures: Float[np.ndarray, " T"]
+    settings: Float[np.ndarray, "T-1 parts 2"]
+    factors: np.ndarray
+    num_particles: int = 1
+
+    def cost(self, tuner: Tuner) -> float:
+        """Evaluations per particle, over the whole path."""
+        return 2.0 + sum(tuner.num_evaluations(numbers) for numbers in self.settings)
+
+    def build(
+        self, start: Distribution, log_joint: LogDensity, tuner: Tuner, label: str = ""
+    ) -> Smc:
+        """The algorithm with these numbers."""
+        pairs = zip(self.settings, self.factors, strict=True)
+        kernels = [as_invariant(tuner.kernel(numbers, factor)) for numbers, factor in pairs]
+        return tempered_smc(
+            start,
+            log_joint,
+            kernel=stack_kernels(kernels) if self.settings.size else kernels[0],
+            num_particles=self.num_particles,
+            temperatures=self.temperatures,
+            resampler="systematic",
+            label=label,
+        )
+
+
+def make_recipe(pilot: Pilot, tuner: Tuner, like: Recipe | None = None, fewest: int = 0) -> Recipe:
+    """Temperatures of equal length, and kernels between those of the pilots.
+
+    Args:
+        pilot: What pilots found.
+        tuner: Builds kernels.
+        like: A recipe of the same size, so that one program serves both; otherwise as long a path
+            as the pilots found necessary.
+        fewest: Temperatures there should be at least.
+    """
+    from scipy.interpolate import PchipInterpolator
+
+    stages = pilot.stages
+    known = np.array([0.0, *(stage.temperature for stage in stages)])
+    lengths = [stage.distance * np.sqrt(stage.time) for stage in stages]
+    passed = np.concatenate([[0.0], np.cumsum(np.maximum(lengths, 1e-9))])
+    num = max(fewest, FEWEST_TEMPERATURES, int(np.ceil(pilot.length / STEP)))
+    num = num if like is None else len(like.temperatures)
+    temperatures = PchipInterpolator(passed, known)(np.linspace(0.0, passed[-1], num + 1)[1:])
+    temperatures[-1] = 1.0
+    places = np.interp(temperatures[:-1], known[1:], np.arange(len(stages), dtype=float))
+    settings = _between(_smooth(_complete([stage.settings for stage in stages], like)), places)
+    settings[..., 1:] = np.round(settings[..., 1:])
+    num_particles = 1 if like is None else like.num_particles
+    if not settings.size:
+        return Recipe(temperatures, settings, np.ones((num - 1, 0)), num_particles)
+    factors = [_moments_at(pilot, place).factor(tuner.dense) for place in places]
+    return Recipe(temperatures, settings, np.array(factors), num_particles)
+
+
+def _complete(
+    settings: list[np.ndarray], like: Recipe | None
+) -> Float[np.ndarray, "stages parts 2"]:
+    """As many parts everywhere: where fewer were needed, a small and cheap step."""
+    num = max(len(parts) for parts in settings) if like is None else like.settings.shape[1]
+    found = []
+    for parts in settings:
+        rows = list(parts[:num])
+        while len(rows) < num:
+            rows.append(np.array([rows[-1][0] / 3, 1.0]))
+        found.append(rows)
+    return np.array(found).reshape(len(settings), num, 2)
+
+
+def _smooth(settings: np.ndarray) -> np.ndarray:
+    """Medians of neighbours: single choices are noisy."""
+    from scipy.ndimage import median_filter
+
+    return (
+        median_filter(settings, (NEIGHBOURS, 1, 1), mode="nearest") if settings.size else settings
+    )
+
+
+def _between(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Interpolated between stages, in logarithms."""
+    if not values.size:
+        return np.zeros((len(places), 0, 2))
+    low = np.minimum(places.astype(int), max(len(values) - 2, 0))
+    high = np.minimum(low + 1, len(values) - 1)
+    share = (places - low)[:, None, None]
+    return np.exp((1 - share) * np.log(values[low]) + share * np.log(values[high]))
+
+
+def _moments_at(pilot: Pilot, place: float) -> Moments:
+    low = min(int(place), max(len(pilot.stages) - 2, 0))
+    high = min(low + 1, len(pilot.stages) - 1)
+    share = place - low
+    one, other = pilot.stages[low].moments, pilot.stages[high].moments
+    between = lambda a, b: (1 - share) * a + share * b
+    return Moments(
+        between(one.mean, other.mean),
+        between(one.covariance, other.covariance),
+        between(one.num, other.num),
+    )

@@ -1,0 +1,138 @@
+"""Gold standards on disk: the numbers from which they are built, and what was shown.
+
+A zip archive of NumPy arrays and JSON; nothing in it is code. The log joint and the start are not
+in it: they are given again, and must be what they were.
+"""
+
+import io
+import json
+import zipfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from aide._core.algorithm import Aside
+from aide._core.distribution import Distribution, is_distribution
+from aide._core.files import write_atomically
+from aide._core.identity import Identity, identity_of
+from aide._core.numerics import as_parameter
+from aide._core.types import LogDensity, Value
+from aide.auditing.starts import Widened
+from aide.gold_standards.annealed import WIDER, Annealed
+from aide.gold_standards.choices import choose_tuner, shape_of
+from aide.gold_standards.modes import StudentMixture
+from aide.gold_standards.record import Record
+from aide.gold_standards.result import GoldStandard, Making
+from aide.gold_standards.schedule import Recipe
+from aide.kernels.kernel import AnyKernel
+
+VERSION = 1
+MIXTURE = ("weights", "means", "factors")
+NUMBERS = ("temperatures", "settings", "factors")
+"""Of a fitted start, and of a recipe."""
+
+
+def save(gold: GoldStandard, path: str | Path) -> None:
+    """Write a gold standard to a file."""
+    making: Making = gold.making.content
+    if not making.recipes:
+        raise TypeError(
+            f"only gold standards by tempered SMC are saved, not {gold.label}: it is fast to make."
+        )
+    arrays, facts = dict[str, np.ndarray](), list[dict[str, Any]]()
+    for number, one in enumerate(making.recipes):
+        for name in NUMBERS:
+            arrays[f"{number}.{name}"] = np.asarray(getattr(one.recipe, name))
+        facts.append({"num_particles": one.recipe.num_particles, "label": str(one.algorithm.label)})
+    first = making.recipes[0].start
+    if isinstance(first, Widened):
+        for number, leaf in enumerate(jax.tree.leaves(first.centre)):
+            arrays[f"centre.{number}"] = np.asarray(leaf)
+        first = first.distribution
+    if isinstance(first, StudentMixture):
+        arrays |= {f"start.{name}": np.asarray(getattr(first, name)) for name in MIXTURE}
+    about = {
+        "format": "aide gold standard",
+        "version": VERSION,
+        "recipes": facts,
+        "record": making.record.to_json(),
+        "identity": asdict(identity_of(gold.algorithm)),
+    }
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("about.json", json.dumps(about, default=list))
+        for name, array in arrays.items():
+            content = io.BytesIO()
+            np.save(content, array, allow_pickle=False)
+            archive.writestr(f"{name}.npy", content.getvalue())
+    write_atomically(path, file.getvalue())
+
+
+def load(
+    path: str | Path,
+    log_joint: LogDensity,
+    start: Distribution | Value,
+    *,
+    kernel: AnyKernel | None = None,
+) -> GoldStandard:
+    """A gold standard from a file that `GoldStandard.save` wrote.
+
+    Args:
+        path: The file.
+        log_joint: The log joint it was made for; another one is an error.
+        start: The start it was made with, or the state about which modes were looked for.
+        kernel: The kernel it was made with, if it was given one.
+    """
+    about, arrays = _read(Path(path))
+    begin = start
+    if "start.weights" in arrays:
+        like = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), start)
+        begin = StudentMixture(**{name: arrays[f"start.{name}"] for name in MIXTURE}, like=like)
+    if not is_distribution(begin):
+        raise ValueError(f"{path} holds a gold standard from a given start: pass that start.")
+    tuner = choose_tuner(jax.random.key(0), log_joint, begin, kernel)
+    starts, found = [begin], list[Annealed]()
+    if "centre.0" in arrays:
+        tree = jax.tree.structure(shape_of(jax.random.key(0), begin))
+        leaves = [as_parameter(arrays[f"centre.{number}"]) for number in range(tree.num_leaves)]
+        centre = jax.tree.unflatten(tree, leaves)
+        starts = [Widened(begin, centre, factor) for factor in (1.0, WIDER)]
+    for number, (one, facts) in enumerate(zip(starts, about["recipes"], strict=False)):
+        parts = {name: arrays[f"{number}.{name}"] for name in NUMBERS}
+        recipe = Recipe(**parts, num_particles=facts["num_particles"])
+        algorithm = recipe.build(one, log_joint, tuner, facts["label"])
+        found.append(Annealed(one, recipe, None, algorithm, 0.0))
+    before = about["identity"]
+    stored = Identity(before["kind"], before["digest"], before["facts"], tuple(before["unseen"]))
+    changed = stored.differences(identity_of(found[0].algorithm))
+    if changed:
+        raise ValueError(
+            f"{path} holds a gold standard for something else: {changed} changed since it was "
+            "made. Make it again with aide.gold_standard, or pass what it was made for."
+        )
+    rival = found[1].algorithm if len(found) > 1 else None
+    making = Making(Record.from_json(about["record"]), rival, tuple(found))
+    return GoldStandard(found[0].algorithm, Aside(making))
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            about = json.loads(archive.read("about.json"))
+            names = [name for name in archive.namelist() if name.endswith(".npy")]
+            files = {name: io.BytesIO(archive.read(name)) for name in names}
+            arrays = {
+                name.removesuffix(".npy"): np.load(file, allow_pickle=False)
+                for name, file in files.items()
+            }
+    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} is not a gold standard that aide saved: {error}.") from error
+    if about.get("format") != "aide gold standard" or about.get("version") != VERSION:
+        raise ValueError(
+            f"{path} was written by another version of aide (format {about.get('version')}, this "
+            f"one reads {VERSION}): make it again."
+        )
+    return about, arrays

@@ -1,0 +1,83 @@
+"""What fresh runs of a frozen algorithm show: looseness, evidence, agreement with itself."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from aide._core.algorithm import InferenceAlgorithm
+from aide._core.types import Key
+from aide._core.versions import budget_version
+from aide.comparing.compare import compare
+from aide.comparing.comparison import Comparison
+from aide.diagnosing.diagnose import diagnose
+from aide.diagnosing.diagnosis import Diagnosis
+from aide.gold_standards.record import Agreement
+from aide.gold_standards.sizing import NUM_RUNS, Pairs
+
+TOLERANCE = 0.5
+"""Nats of disagreement between two versions that would still do."""
+
+
+class Tested(NamedTuple):
+    """Fresh runs, with keys that nothing was tuned on.
+
+    Attributes:
+        pairs: Runs of the algorithm, each regenerated once.
+        diagnosis: Other runs of it, step by step, with their log evidence.
+        comparison: AIDE between the algorithm and its other versions.
+    """
+
+    pairs: Pairs
+    diagnosis: Diagnosis
+    comparison: Comparison
+
+
+def run_tests(
+    key: Key,
+    algorithm: InferenceAlgorithm,
+    rivals: Mapping[str, InferenceAlgorithm],
+    progress: bool | None,
+) -> Tested:
+    """Run the algorithm, itself at half the budget, and its rivals."""
+    half = budget_version(algorithm, 0.5)
+    versions = {} if half is None else {"itself at half the budget": half}
+    key_compare, key_look = jax.random.split(key)
+    found = compare(
+        key_compare,
+        algorithm,
+        {**versions, **rivals},
+        tolerance=TOLERANCE,
+        num_gold=NUM_RUNS,
+        num_target=NUM_RUNS,
+        progress=progress,
+    )
+    own = next(iter(found.values())).draws.gold.own
+    looked = diagnose(key_look, algorithm, num_runs=NUM_RUNS)
+    return Tested(Pairs(own[:, 0], own[:, 1]), looked, found)
+
+
+def agreements_of(comparison: Comparison) -> tuple[Agreement, ...]:
+    """Every comparison, as a record keeps it."""
+    outcomes = {"within": "agrees", "too far": "disagrees"}
+    return tuple(
+        Agreement(
+            name,
+            one.value,
+            one.std_error,
+            comparison.closeness[name].upper,
+            outcomes.get(comparison.outcomes[name], "undecided"),
+        )
+        for name, one in comparison.items()
+    )
+
+
+def mean_evidence(log_evidence: np.ndarray | None) -> tuple[float, float]:
+    r"""$\log\frac1n\sum\hat p$ and its standard error, by the delta method."""
+    if log_evidence is None:
+        raise ValueError("this algorithm has no log evidence.")
+    peak = log_evidence.max()
+    shares = np.exp(log_evidence - peak)
+    error = shares.std(ddof=1) / np.sqrt(shares.size) / shares.mean()
+    return float(peak + np.log(shares.mean())), float(error)

@@ -1,0 +1,116 @@
+r"""Trying Hamiltonian trajectories on pilots: how far do they get, for how many gradients?
+
+Every pilot follows one trajectory of many leapfrog steps, with one of several step sizes. Each of
+its prefixes is a proposal of HMC with that many steps, so that one pass shows all pairs (step size,
+number of steps) at once.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from aide._core.normal import standard_normal
+from aide._core.numerics import flat_reals
+from aide._core.types import Key, Parameter, Value
+from aide.gold_standards.path import Path, unraveller
+from aide.kernels.metric import Metric
+
+LONGEST = 32
+"""Leapfrog steps of a trial."""
+LEAST_ACCEPTANCE = 0.5
+"""Trajectories accepted less often would leave too many particles where they are."""
+
+
+class Trial(eqx.Module):
+    """A path at one temperature, and the metric in which to follow its dynamics."""
+
+    path: Path
+    metric: Metric
+
+
+class Tried(NamedTuple):
+    r"""What trajectories showed after every leapfrog step; a leading axis of pilots.
+
+    Attributes:
+        acceptance: $\min\{1, e^{-\Delta H}\}$.
+        jump: Mean over coordinates of the squared distance, in units of the spread.
+        log_ratio: $h$ there.
+    """
+
+    acceptance: Any
+    jump: Any
+    log_ratio: Any
+
+
+class Choice(NamedTuple):
+    """A step size, in units of the spread, and a number of leapfrog steps."""
+
+    step_size: float
+    num_leapfrog: int
+
+
+def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> Tried:
+    """One trajectory, as an operation of the engine."""
+    unravel, metric, start = unraveller(x), trial.metric, flat_reals(x)
+    log_density = trial.path.log_density
+
+    def climb(flat: Array) -> tuple[Array, Array]:
+        value, gradient = jax.value_and_grad(lambda z: log_density(unravel(z)))(flat)
+        return value, metric.pull(gradient)
+
+    def leapfrog(carry: tuple[Array, ...], _: None) -> tuple[tuple[Array, ...], Tried]:
+        position, momentum, slope, travelled = carry
+        middle = momentum + 0.5 * step_size * slope
+        position = position + step_size * metric.stretch(middle)
+        travelled = travelled + step_size * middle
+        value, slope = climb(position)
+        momentum = middle + 0.5 * step_size * slope
+        gain = value - 0.5 * jnp.sum(momentum**2) - first
+        acceptance = jnp.where(jnp.isnan(gain), 0.0, jnp.exp(jnp.minimum(gain, 0.0)))
+        # Where a trajectory went astray nothing else is of interest, NaN or not.
+        keep = lambda value: jnp.where(acceptance > 0, value, 0.0)
+        ratio = trial.path.log_ratio(unravel(position))
+        shown = Tried(acceptance, keep(jnp.mean(travelled**2)), keep(ratio))
+        return (position, momentum, slope, travelled), shown
+
+    momentum = standard_normal(jax.random.fold_in(key, run), start.shape, start.dtype)
+    value, slope = climb(start)
+    first = value - 0.5 * jnp.sum(momentum**2)
+    carry = (start, momentum, slope, jnp.zeros_like(start))
+    return jax.lax.scan(leapfrog, carry, None, length=LONGEST)[1]
+
+
+def choose(
+    tried: Tried, step_sizes: np.ndarray, group: np.ndarray, log_ratios: np.ndarray
+) -> Choice:
+    r"""The cheapest way to forget: least $(l + 1)(1 + \rho)/(1 - \rho)$ for $l$ leapfrog steps.
+
+    $\rho$ is the larger of two autocorrelations, that of $h$ and that of squared coordinates, which
+    follows from the mean squared jump: an orbit that arrives on the other side of the mean has
+    forgotten nothing about the energy.
+
+    Args:
+        tried: What pilots showed.
+        step_sizes: Those tried.
+        group: Which of them each pilot had.
+        log_ratios: $h$ at every pilot's start.
+    """
+    lengths = np.arange(1, tried.acceptance.shape[1] + 1)
+    spread = max(2.0 * float(np.var(log_ratios)), 1e-300)
+    best, least = Choice(float(np.min(step_sizes)), 1), np.inf
+    for number, step_size in enumerate(step_sizes):
+        mine = group == number
+        accepted = tried.acceptance[mine]
+        change = (tried.log_ratio[mine] - log_ratios[mine, None]) ** 2
+        energy = 1.0 - np.mean(accepted * change, axis=0) / spread
+        place = 1.0 - np.mean(accepted * tried.jump[mine], axis=0) / 2.0
+        rho = np.clip(np.maximum(energy, place**2), 0.0, 1.0 - 1e-6)
+        cost = (lengths + 1) * (1 + rho) / (1 - rho)
+        cost[accepted.mean(axis=0) < LEAST_ACCEPTANCE] = np.inf
+        if cost.min() < least:
+            least, best = cost.min(), Choice(float(step_size), int(cost.argmin()) + 1)
+    return best

@@ -1,0 +1,205 @@
+r"""What a kernel needs to know at a temperature, found on a population there.
+
+A tuner chooses numbers (`settings`, one row per part of the kernel) and builds the kernel from
+them; other numbers compile nothing.
+"""
+
+from typing import NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from aide._core.types import Key
+from aide.gold_standards.path import Path
+from aide.gold_standards.population import Moments, Population
+from aide.gold_standards.trajectory import LONGEST, Choice, Trial, choose, follow
+from aide.gold_standards.walking import LAGS, Walked, walk
+from aide.kernels.hamiltonian import Hmc
+from aide.kernels.kernel import AnyKernel, Cycle, Repeat
+from aide.kernels.metric import Metric
+from aide.kernels.metropolis import RandomWalk
+from aide.running.map_runs import map_runs
+
+NUM_SIZES = 8
+"""Step sizes tried at a time."""
+MOST_PARTS, MOST_STUCK = 3, 0.04
+"""A smaller step follows for particles left behind, if so many more than expected are."""
+NUM_TRIALS = 1000
+"""Pilots that try trajectories."""
+Settings = Float[np.ndarray, "parts 2"]
+
+
+class Tuned(NamedTuple):
+    """Numbers for the kernel, how the population moved with them, what that cost."""
+
+    settings: Settings
+    walked: Walked
+    num_evaluations: int
+
+
+class Tuner(Protocol):
+    """Chooses kernels along a path."""
+
+    dense: bool
+
+    @property
+    def name(self) -> str:
+        """The kernel in a word or two."""
+        ...
+
+    def words(self, settings: np.ndarray) -> str:
+        """The numbers of all kernels, in a line."""
+        ...
+
+    def tune(
+        self, key: Key, path: Path, population: Population, moments: Moments, last: Settings | None
+    ) -> Tuned:
+        """Numbers for this temperature; `last` are those of the one before."""
+        ...
+
+    def kernel(self, settings: Settings, factor: np.ndarray) -> AnyKernel:
+        """The kernel with these numbers."""
+        ...
+
+    def num_evaluations(self, settings: Settings) -> float:
+        """Log densities, or gradients, that a step evaluates."""
+        ...
+
+
+class HmcTuner:
+    """HMC: step size and number of leapfrog steps by trial, and a smaller step where one fails."""
+
+    name = "HMC"
+
+    def __init__(self, dense: bool):
+        self.dense = dense
+
+    def words(self, settings: np.ndarray) -> str:
+        """Metric, step sizes and lengths."""
+        sizes, lengths = settings[:, 0, 0], settings[:, 0, 1]
+        metric = "dense" if self.dense else "diagonal"
+        text = (
+            f"HMC, one per temperature: {metric} metric, step sizes {sizes.min():.2g} to "
+            f"{sizes.max():.2g} in units of the spread, {lengths.min():.0f} to {lengths.max():.0f} "
+            "leapfrog steps"
+        )
+        more = settings.shape[1] - 1
+        return f"{text}; then {more} smaller step{'s' if more > 1 else ''}" if more else text
+
+    def tune(
+        self, key: Key, path: Path, population: Population, moments: Moments, last: Settings | None
+    ) -> Tuned:
+        """A step for most particles; then one for those that it leaves behind."""
+        metric, found, spent = Metric(moments.factor(self.dense)), list[Choice](), 0
+        rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+        num = min(population.num, NUM_TRIALS)
+        tried_on = population.take(rng.choice(population.num, num, replace=False))
+        for part in range(MOST_PARTS):
+            sizes = _sizes(part, found, last)
+            key_try, key_walk = jax.random.split(jax.random.fold_in(key, part))
+            group = rng.permutation(num) % NUM_SIZES
+            rows = (np.arange(num, dtype=np.uint32), tried_on.states, sizes[group])
+            tried = map_runs(follow, Trial(path, metric), key_try, rows, what="a trajectory")
+            found.append(choose(tried, sizes, group, tried_on.log_ratios))
+            settings = np.array(found, float)
+            kernel = self.kernel(settings, np.asarray(metric.factor))
+            walked = walk(key_walk, path, kernel, population)
+            spent += num * LONGEST + population.num * LAGS * self.num_evaluations(settings)
+            stuck = np.flatnonzero(walked.acceptance.max(axis=(1, 2)) == 0)
+            expected = np.prod(1 - walked.acceptance.mean(axis=0))
+            if len(stuck) < (MOST_STUCK + expected) * population.num:
+                break
+            tried_on = population.take(rng.choice(stuck, num))
+        return Tuned(settings, walked, int(spent))
+
+    def kernel(self, settings: Settings, factor: np.ndarray) -> AnyKernel:
+        """One HMC step, or several of falling size in a row."""
+        metric = Metric(factor)
+        parts = [Hmc(size, jnp.asarray(int(length)), metric) for size, length in settings]
+        return parts[0] if len(parts) == 1 else Cycle(*parts)
+
+    def num_evaluations(self, settings: Settings) -> float:
+        """Gradients: one at the start of a trajectory, one per leapfrog step, and two densities."""
+        return float(np.sum(settings[:, 1] + 2))
+
+
+class WalkTuner:
+    """A random walk, for densities without a gradient: as many steps as there are dimensions."""
+
+    name = "random walk"
+
+    def __init__(self, dense: bool, num_dimensions: int):
+        self.dense, self.num_times = dense, max(1, num_dimensions)
+
+    def words(self, settings: np.ndarray) -> str:
+        """Scales and numbers."""
+        sizes = settings[:, 0, 0]
+        return (
+            f"random walk (there is no gradient), {self.num_times} steps per temperature, scales "
+            f"{sizes.min():.2g} to {sizes.max():.2g} in units of the spread"
+        )
+
+    def tune(
+        self, key: Key, path: Path, population: Population, moments: Moments, last: Settings | None
+    ) -> Tuned:
+        """The scale that jumps farthest."""
+        factor, spent = moments.factor(self.dense), 0
+        scale = 2.38 / np.sqrt(len(moments.mean)) if last is None else float(last[0, 0])
+        best = None
+        for number, size in enumerate(scale * 2.0 ** np.linspace(-1.0, 1.0, 3)):
+            settings = np.array([[size, self.num_times]])
+            subkey = jax.random.fold_in(key, number)
+            walked = walk(subkey, path, self.kernel(settings, factor), population)
+            spent += population.num * LAGS * self.num_evaluations(settings)
+            if best is None or walked.time < best.walked.time:
+                best = Tuned(settings, walked, 0)
+        assert best is not None
+        return best._replace(num_evaluations=int(spent))
+
+    def kernel(self, settings: Settings, factor: np.ndarray) -> AnyKernel:
+        """Steps of one scale in a row."""
+        return Repeat(RandomWalk(float(settings[0, 0]), Metric(factor)), int(settings[0, 1]))
+
+    def num_evaluations(self, settings: Settings) -> float:
+        """One density per step, and one at the start of each."""
+        return 2.0 * settings[0, 1]
+
+
+class GivenKernel:
+    """A kernel that needs no numbers: Gibbs sweeps, or the caller's own."""
+
+    dense = False
+
+    def __init__(self, kernel: AnyKernel, num_evaluations: float, name: str):
+        self.given, self.cost, self.name = kernel, num_evaluations, name
+
+    def words(self, settings: np.ndarray) -> str:
+        """Its name: there are no numbers."""
+        return self.name
+
+    def tune(
+        self, key: Key, path: Path, population: Population, moments: Moments, last: Settings | None
+    ) -> Tuned:
+        """Nothing to choose."""
+        walked = walk(key, path, self.given, population)
+        spent = population.num * LAGS * self.cost
+        return Tuned(np.zeros((0, 2)), walked, int(spent))
+
+    def kernel(self, settings: Settings, factor: np.ndarray) -> AnyKernel:
+        """The same everywhere."""
+        return self.given
+
+    def num_evaluations(self, settings: Settings) -> float:
+        """As stated."""
+        return self.cost
+
+
+def _sizes(part: int, found: list[Choice], last: Settings | None) -> np.ndarray:
+    """Step sizes to try: about those of the temperature before, or below those that failed."""
+    if part:
+        return found[-1].step_size * 2.0 ** np.linspace(-6.0, -0.5, NUM_SIZES)
+    if last is None:
+        return 1.4 * 2.0 ** np.linspace(-5.0, 0.0, NUM_SIZES)
+    return float(last[0, 0]) * 2.0 ** np.linspace(-2.0, 1.0, NUM_SIZES)

@@ -1,0 +1,64 @@
+"""What was chosen, in words; what fell short, and what to try."""
+
+import numpy as np
+
+from aide._core.algorithm import describe
+from aide.auditing.starts import Widened
+from aide.gold_standards.annealed import Annealed, Goal
+from aide.gold_standards.modes import StudentMixture
+from aide.gold_standards.testing import Tested
+from aide.gold_standards.tuners import Tuner
+
+SLOW = 20.0
+"""Steps that a kernel may need to forget before that is said."""
+
+
+def title_of(one: Annealed, tuner: Tuner) -> str:
+    """One line: temperatures, particles, kernel."""
+    recipe = one.recipe
+    return (
+        f"Tempered SMC, {len(recipe.temperatures)} temperatures, {recipe.num_particles:,} "
+        f"particles, {tuner.name}"
+    )
+
+
+def chosen_words(one: Annealed, tuner: Tuner) -> tuple[tuple[str, str], ...]:
+    """Name and text of everything that was chosen."""
+    recipe, start = one.recipe, one.start
+    start = start.distribution if isinstance(start, Widened) else start
+    if isinstance(start, StudentMixture):
+        num = len(start.weights)
+        begin = f"heavy tails about {num} mode{'s' if num > 1 else ''} that optimisers found"
+    else:
+        begin = describe(start)
+    rows = [("start", begin)]
+    low, high, num = recipe.temperatures[0], recipe.temperatures[-2], len(recipe.temperatures)
+    rows.append(("temperatures", f"{num}, from {low:.2g} over {high:.2g} to 1"))
+    rows.append(("kernel", tuner.words(recipe.settings)))
+    return tuple(rows)
+
+
+def remarks_of(one: Annealed, tested: Tested, goal: Goal) -> tuple[str, ...]:
+    """Where it fell short, with what to try; and what would make an expert stop."""
+    found = list[str]()
+    value, error = tested.pairs.looseness, tested.pairs.std_error
+    if value - 2 * error > goal.looseness:
+        rare = np.median(tested.pairs.terms) < 0.2 * value
+        why = (
+            "a few outputs cause it, which the path reaches rarely: a wider start, or one that "
+            "knows them, would help more than particles"
+            if rare
+            else "more particles would help: raise max_evaluations"
+        )
+        found.append(
+            f"Looseness is {value:.2g} nats, {goal.looseness:g} were asked for; {why}. Estimates "
+            "with this gold standard are too high by that much at most, at its own outputs."
+        )
+    stages = one.pilot.stages if one.pilot else ()
+    slow = max(stages, key=lambda stage: stage.time, default=None)
+    if slow is not None and slow.time > SLOW:
+        found.append(
+            f"One step forgets little at temperature {slow.temperature:.2g} (it takes about "
+            f"{slow.time:.0f}): temperatures are closer there."
+        )
+    return (*found, *tested.diagnosis.notes)
