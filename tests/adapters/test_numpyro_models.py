@@ -117,6 +117,25 @@ def test_single_precision_data_are_promoted(x64):
     assert abs(float(rough) - expected) > 1e-7
 
 
+GROUP = np.array([1, 0, 1])
+
+
+def indexed():
+    level = numpyro.sample("level", dist.Normal(np.zeros(2), 1.0))
+    numpyro.sample("y", dist.Normal(level[GROUP], 1.0), obs=0.5)
+
+
+def test_arrays_that_a_sampler_saw_in_single_precision(x64):
+    """JAX would reuse what it made of the indices there."""
+    with jax.enable_x64(False):
+        sampler = jax.jit(lambda x: x[GROUP])
+        sampler(jnp.zeros(2))
+    post = aide.numpyro.posterior(indexed)
+    x = jnp.array([0.3, -0.2])
+    expected = jnp.sum(norm.logpdf(x)) + jnp.sum(norm.logpdf(0.5, x[np.array(GROUP)], 1.0))
+    assert float(post.log_joint(x)) == pytest.approx(float(expected), abs=1e-9)
+
+
 def discrete(y):
     kind = numpyro.sample("kind", dist.Bernoulli(0.3))
     numpyro.sample("y", dist.Normal(kind, 1.0), obs=y)

@@ -16,6 +16,7 @@ from aide.adapters.numpyro.sites import (
     Site,
     Trace,
     check_sites,
+    forget_single_precision,
     is_latent,
     is_random,
     log_prob_of,
@@ -166,6 +167,7 @@ def posterior(model: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Numpyr
     Arguments are promoted to double precision. Discrete latent variables, plates that subsample and
     `numpyro.param` sites without a value are refused with advice.
     """
+    forget_single_precision(model)
     return in_double(_posterior, model, args, kwargs)
 
 

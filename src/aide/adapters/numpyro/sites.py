@@ -1,6 +1,7 @@
 """What a NumPyro model or guide is made of, found by running it."""
 
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any
 
 import jax
@@ -10,6 +11,8 @@ from numpyro import handlers
 from numpyro.distributions.distribution import validation_enabled
 from numpyro.infer import init_to_uniform
 from numpyro.primitives import Messenger
+
+from aide._core.identity.code import closed_over, read_globals
 
 Site = dict[str, Any]
 Trace = dict[str, Site]
@@ -45,6 +48,21 @@ def promote(tree: Any) -> Any:
         return leaf
 
     return jax.tree.map(promote_leaf, tree)
+
+
+def forget_single_precision(model: Any) -> None:
+    """Clear JAX's caches if a model closes over NumPy arrays, or reads them from its module.
+
+    JAX 0.10 remembers what a sampler in single precision made of such an array as long as the
+    sampler's program lives, and an index of 32 bits then meets one of 64.
+    """
+    while hasattr(model, "fn"):  # handlers
+        model = model.fn
+    if jax.__version_info__ >= (0, 11) or not isinstance(model, FunctionType):
+        return
+    behind = [*closed_over(model), *read_globals(model)]
+    if any(isinstance(value, np.ndarray) for _, value in behind):
+        jax.clear_caches()
 
 
 def run_at(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace:
