@@ -3,7 +3,10 @@
 The names here are those most people need; the folders are namespaces for the rest.
 """
 
+from types import ModuleType
+
 from aide import (
+    adapters,
     algorithms,
     auditing,
     checking,
@@ -25,6 +28,8 @@ from aide.algorithms.annealed import ais, tempered_smc
 from aide.algorithms.forward_reverse import ForwardReverse
 from aide.algorithms.importance import sir
 from aide.algorithms.mcmc import mcmc
+from aide.algorithms.numpy_filter import numpy_filter
+from aide.algorithms.numpy_steps import NumpyProposal
 from aide.algorithms.particle_filter import ParticleFilter
 from aide.algorithms.python import PythonAlgorithm
 from aide.algorithms.reference import ReferenceDraws
@@ -48,11 +53,20 @@ from aide.learned.refine import refine
 from aide.learned.tighten import tighten
 from aide.running.store import keep_programs
 
+
+def __getattr__(name: str) -> ModuleType:
+    """Adapters of other libraries (`aide.numpyro`), loaded at their first use."""
+    if name in adapters.EXTRAS:
+        return adapters.load_adapter(name)
+    raise AttributeError(f"module 'aide' has no attribute {name!r}")
+
+
 __all__ = [
     "Amortized",
     "Draw",
     "ForwardReverse",
     "InferenceAlgorithm",
+    "NumpyProposal",
     "ParticleFilter",
     "Proposal",
     "PythonAlgorithm",
@@ -60,6 +74,7 @@ __all__ = [
     "RejectionSampler",
     "StateSpaceModel",
     "Tractable",
+    "adapters",
     "ais",
     "algorithms",
     "audit",
@@ -87,6 +102,7 @@ __all__ = [
     "learned",
     "mcmc",
     "measure_convergence",
+    "numpy_filter",
     "problems",
     "refine",
     "reporting",

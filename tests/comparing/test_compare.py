@@ -68,6 +68,25 @@ def test_the_table(found):
     assert "see comparison[name].notes" in repr(found)
 
 
+def test_usual_diagnostics_stand_beside_the_divergence():
+    """k-hat is ArviZ's, of the weights at the target's outputs; R-hat and ESS those of draws."""
+    arviz = pytest.importorskip("arviz")
+    draws = np.random.default_rng(0).normal(size=(2, 100))
+    gold = gaussian(0.0, 1.0)
+    chains = aide.ReferenceDraws(draws, gold.log_density, has_chains=True)
+    targets = {"narrow": gaussian(0.0, 0.6), "same": gold, "draws": chains}
+    found = aide.compare(KEY, gold, targets, num_gold=50, num_target=200)
+    narrow, same, listed = found.records()
+    side = found["narrow"].draws.target
+    expected = arviz.psislw(side.cross[:, 0] - side.own[:, 0])[1]
+    assert narrow["k_hat"] == pytest.approx(float(expected))
+    assert same["k_hat"] is None
+    assert narrow["rhat"] is None
+    assert (listed["rhat"], listed["ess"]) == (chains.rhat, chains.effective_size)
+    title = repr(found).splitlines()[1]
+    assert title.index("k-hat") < title.index("R-hat") < title.index("ESS")
+
+
 def test_records(found):
     records = list(csv.DictReader(io.StringIO(found.to_csv())))
     assert [record["target"] for record in records] == list(TARGETS)

@@ -74,6 +74,12 @@ class Label(str):
     __slots__ = ()
 
 
+class NumWorkers(int):
+    """How many processes run an algorithm: a number that plays no part in what it computes."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class _AnyLabel:
     """A label inside a pytree's structure, where all of them count as equal."""

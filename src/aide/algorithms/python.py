@@ -1,14 +1,26 @@
 """Algorithms in plain Python or NumPy, called run by run."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from aide._core.algorithm import InferenceAlgorithm, Label, describe, log_z_of
+from aide._core.algorithm import InferenceAlgorithm, Label, NumWorkers, describe, log_z_of
 from aide._core.distribution import Distribution
 from aide._core.types import Value
-from aide._core.versions import Version, budget_version, small_versions, started_version
+from aide._core.validate import check_count
+from aide._core.versions import (
+    KernelUse,
+    Prefix,
+    Version,
+    budget_version,
+    determines_trace,
+    kernels_of,
+    prefixes_of,
+    small_versions,
+    started_version,
+)
 
 
 class PythonAlgorithm:
@@ -23,12 +35,21 @@ class PythonAlgorithm:
     Args:
         algorithm: The object with `simulate(rng)` and `regenerate(rng, value)`.
         log_z: $\log Z$; taken from the object's own `log_z` if it has one.
+        num_workers: Processes that share the runs, the same bits as one. They are started afresh on
+            first use and kept, so that the object must be importable: its class and functions
+            belong into a module, and a script is guarded by `if __name__ == "__main__"`.
         label: A name for tables.
     """
 
     def __init__(
-        self, algorithm: InferenceAlgorithm, *, log_z: float | None = None, label: str = ""
+        self,
+        algorithm: InferenceAlgorithm,
+        *,
+        log_z: float | None = None,
+        num_workers: int = 1,
+        label: str = "",
     ):
+        check_count("num_workers", num_workers)
         for method in ("simulate", "regenerate"):
             if not callable(getattr(algorithm, method, None)):
                 raise TypeError(
@@ -37,6 +58,7 @@ class PythonAlgorithm:
                 )
         self.algorithm = algorithm
         self.log_z = getattr(algorithm, "log_z", None) if log_z is None else log_z
+        self.num_workers = NumWorkers(num_workers)
         self.label = Label(label or describe(algorithm))
         log_z_of(self)
 
@@ -65,6 +87,21 @@ class PythonAlgorithm:
             for name, version in versions.items()
         }
 
+    def prefixes(self) -> list[Prefix]:
+        """The beginnings of what is wrapped, each wrapped alike."""
+        return [
+            (name, lambda build=build: self._around(build()))
+            for name, build in prefixes_of(self.algorithm)
+        ]
+
+    def kernels(self) -> Sequence[KernelUse]:
+        """The MCMC kernels of what is wrapped."""
+        return kernels_of(self.algorithm)
+
+    def determines_trace(self) -> bool:
+        r"""Whether what is wrapped says that its output determines the trace, or $\xi$."""
+        return determines_trace(self.algorithm)
+
     def with_budget(self, factor: float) -> "PythonAlgorithm | None":
         """What is wrapped with that multiple of its budget; `None` if there is no such version."""
         inner = budget_version(self.algorithm, factor)
@@ -79,7 +116,9 @@ class PythonAlgorithm:
     def _around(self, inner: InferenceAlgorithm, label: str = "") -> "PythonAlgorithm":
         if inner is self.algorithm:
             return self
-        return PythonAlgorithm(inner, log_z=self.log_z, label=label or self.label)
+        return PythonAlgorithm(
+            inner, log_z=self.log_z, num_workers=self.num_workers, label=label or self.label
+        )
 
 
 def _scalar(label: str, method: str, log_xi: Any) -> float:

@@ -3,9 +3,17 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from aide._core.chains import Chains
 from aide.comparing.closeness import Closeness
 from aide.estimation.summary import Estimate
+from aide.estimation.tails import importance_shape
+from aide.estimation.terms import are_tractable
 from aide.reporting.numbers import short, with_error
+
+LEAST_FOR_TAIL = 25
+"""Fewer weights have no tail to fit."""
 
 
 class TargetRow(NamedTuple):
@@ -40,6 +48,23 @@ def slack_of(estimate: Estimate) -> float | None:
     return float(max(sum(gaps), 0.0)) if gaps else None
 
 
+def k_hat_of(estimate: Estimate) -> float | None:
+    r"""$\hat k$ of the weights $\gamma(x)/q(x)$ at the target's outputs: no part of AIDE.
+
+    `None` where all weights are equal, and unless both densities are exact: noise in a weight has
+    a tail of its own. A target that misses a mode has a small $\hat k$ all the same.
+    """
+    draws = estimate.draws
+    if not are_tractable(draws) or draws.target.num_runs < LEAST_FOR_TAIL:
+        return None
+    return _finite(importance_shape(draws.target.cross[:, 0] - draws.target.own[:, 0]))
+
+
+def chains_of(entry: TargetRow) -> Chains:
+    """How the target's draws lie, if it is a fixed list of draws; else nothing is known."""
+    return entry.estimate.draws.target.chains or Chains(0, 0)
+
+
 def verdict_of(entry: TargetRow) -> str:
     """The outcome at the tolerance; what to do about none is said below the table."""
     closeness = entry.closeness
@@ -64,6 +89,10 @@ def _separable(entry: TargetRow) -> bool:
 
 def _cell(number: float | None, digits: int = 2) -> str:
     return "–" if number is None else short(number, digits)
+
+
+def _finite(number: float) -> float | None:
+    return number if np.isfinite(number) else None
 
 
 def _judged(entry: TargetRow) -> dict[str, Any]:
@@ -96,6 +125,24 @@ COLUMNS = (
         lambda e: _cell(slack_of(e.estimate)),
         lambda e: {"looseness": slack_of(e.estimate)},
         lambda e: slack_of(e.estimate) is not None,
+    ),
+    Column(
+        "k-hat",
+        lambda e: _cell(k_hat_of(e.estimate)),
+        lambda e: {"k_hat": k_hat_of(e.estimate)},
+        lambda e: k_hat_of(e.estimate) is not None,
+    ),
+    Column(
+        "R-hat",
+        lambda e: _cell(_finite(chains_of(e).rhat), 4),
+        lambda e: {"rhat": _finite(chains_of(e).rhat)},
+        lambda e: chains_of(e).size > 0,
+    ),
+    Column(
+        "ESS",
+        lambda e: _cell(_finite(chains_of(e).effective), 3),
+        lambda e: {"ess": _finite(chains_of(e).effective)},
+        lambda e: chains_of(e).size > 0,
     ),
     Column(
         "P off ≤",

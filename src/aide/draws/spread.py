@@ -9,7 +9,7 @@ from aide.draws.block import draw_block
 from aide.draws.plan import Plan
 from aide.draws.sides import Runs
 from aide.draws.storage.kept import Kept
-from aide.running.pickling import explain_refusal, pickle_bound_methods
+from aide.running.pickling import WORKERS_ENDED, explain_refusal, pickle_bound_methods
 from aide.running.progress import Progress
 from aide.running.store import folder_of_programs, keep_programs
 
@@ -91,9 +91,4 @@ def _explain(plan: Plan, error: BaseException) -> None:
             if words is not None:
                 raise TypeError(words) from error
     if isinstance(error, BrokenExecutor):
-        error.add_note(
-            "The workers of the executor ended. They must be able to import what the algorithms "
-            "are made of (not from a notebook or the console), and JAX must not be forked: use "
-            "multiprocessing.get_context('spawn') and guard the script by "
-            "if __name__ == '__main__'."
-        )
+        error.add_note(WORKERS_ENDED)

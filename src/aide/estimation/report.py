@@ -90,7 +90,9 @@ def _log_z(estimate: "Estimate") -> Rows:
     if bounds is None:
         return []
     text = f"{with_error(*bounds.lower)} to {with_error(*bounds.upper)}"
-    return [("log Z", f"{text} of the {bounds.of.word} (log p(y) if its xi is p(x, y))")]
+    name = estimate.draws.side(bounds.of).name
+    words = f"{text} of the {bounds.of.word}, {name} (log p(y) if its xi is p(x, y))"
+    return [("log Z", words)]
 
 
 def _looseness(estimate: "Estimate") -> Rows:

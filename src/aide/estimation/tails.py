@@ -1,5 +1,7 @@
 """Are these terms too heavy-tailed for a standard error?"""
 
+import math
+
 import numpy as np
 
 HEAVY_TAIL = 0.5
@@ -18,9 +20,29 @@ def pareto_shape(terms: np.ndarray) -> float:
     return max(_upper_shape(terms - centre), _upper_shape(centre - terms))
 
 
+def importance_shape(log_weights: np.ndarray) -> float:
+    r"""$\hat k$ of Pareto-smoothed importance sampling (Vehtari et al. 2024).
+
+    The shape of the upper tail of the weights $w_i$, with the weak prior of that paper: the fit is
+    worth $n$ and $\frac12$ is worth 10, for $n$ weights in the tail. Above 0.7 importance sampling
+    from the approximation is unreliable. It sees only what the approximation visited.
+    """
+    size = math.ceil(_tail_size(log_weights.size))
+    ordered = np.sort(log_weights)
+    scaled = np.exp(ordered[-size - 1 :] - ordered[-1])
+    excess = scaled[1:] - scaled[0]
+    if size < 5 or excess[-1] <= 0 or excess[0] == excess[-1]:
+        return -np.inf  # too few different values, or a single atom: no tail
+    return (size * _fit(excess[excess > 0]) + 5.0) / (size + 10.0)
+
+
+def _tail_size(num: int) -> float:
+    """How many of the largest count as the tail, before rounding."""
+    return min(0.2 * num, 3 * math.sqrt(num))
+
+
 def _upper_shape(deviations: np.ndarray) -> float:
-    num = deviations.size
-    size = int(min(0.2 * num, 3 * np.sqrt(num)))
+    size = int(_tail_size(deviations.size))
     ordered = np.sort(deviations)
     excess = ordered[-size:] - ordered[-size - 1]
     excess = excess[excess > 0]

@@ -13,6 +13,11 @@ FIX = (
     "lambda, no function inside a function), or use an executor that pickles by value "
     "(cloudpickle), such as that of Dask or loky."
 )
+WORKERS_ENDED = (
+    "The workers of the executor ended. They must be able to import what the algorithms are made "
+    "of (not from a notebook or the console), and JAX must not be forked: use "
+    "multiprocessing.get_context('spawn') and guard the script by if __name__ == '__main__'."
+)
 
 
 class _Example(eqx.Module):

@@ -1,4 +1,8 @@
-"""Algorithms in plain Python: called run by run, each with a generator of its own."""
+"""Algorithms in plain Python: called run by run, each with a generator of its own.
+
+The runs are made here, or shared by worker processes (`num_workers` of the algorithm): a run is a
+function of (key, role, run, purpose, meta index) and the algorithm, whoever makes it.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +17,10 @@ from aide.algorithms.python import PythonAlgorithm
 from aide.running.chunks import Chunk
 from aide.running.map_runs import Report
 from aide.running.runner import FirstRun, Look
+from aide.running.workers import Workers
+
+RUNS_AT_A_TIME = 32
+"""Runs that each worker gets at a time, at most: enough to be worth sending."""
 
 
 class PythonRunner:
@@ -20,12 +28,16 @@ class PythonRunner:
 
     def __init__(self, algorithm: PythonAlgorithm):
         self.algorithm = algorithm
+        self.workers = Workers(algorithm, algorithm.num_workers)
 
     def look(self, key: Key, role: Role, first_run: int, chunk: Chunk) -> Look:
         """Run once: there is no other way to see what the code returns."""
         with jax.enable_x64(True):
-            value, log_xi = self.algorithm.simulate(_generator(key, role, first_run, SIMULATE, 0))
-        return Look(value, chunk.size(1, 1), 1, FirstRun(value, log_xi))
+            rng = _generator(_words(key), role, first_run, SIMULATE, 0)
+            value, log_xi = self.algorithm.simulate(rng)
+        num = self.algorithm.num_workers
+        at_once = 1 if num == 1 else num * RUNS_AT_A_TIME
+        return Look(value, chunk.size(at_once, 1), 1, FirstRun(value, log_xi))
 
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk
@@ -37,11 +49,9 @@ class PythonRunner:
         self, key: Key, role: Role, runs: np.ndarray, chunk: Chunk, report: Report
     ) -> tuple[Value, np.ndarray]:
         r"""Outputs (stacked) and own-trace $\log\xi$ of the given runs."""
-        draws = []
-        with jax.enable_x64(True):
-            for run in runs:
-                draws.append(self.algorithm.simulate(_generator(key, role, run, SIMULATE, 0)))
-                report(1)
+        words = _words(key)
+        tasks = [(words, role, int(run)) for run in runs]
+        draws = self.workers.map(simulate_run, tasks, report)
         try:
             values = jax.tree.map(lambda *leaves: np.stack(leaves), *(value for value, _ in draws))
         except ValueError as error:
@@ -64,22 +74,47 @@ class PythonRunner:
         own: bool,
     ) -> np.ndarray:
         r"""$\log\xi$ of fresh traces, for every run (row) and meta index (column)."""
-        purpose = OWN_META if own else CROSS_META
-        log_xi = np.empty((len(runs), len(metas)))
-        with jax.enable_x64(True):
-            for row, run in enumerate(runs):
-                value = jax.tree.map(lambda a, row=row: a[row], values)
-                for column, meta in enumerate(metas):
-                    rng = _generator(key, role, run, purpose, meta)
-                    log_xi[row, column] = self.algorithm.regenerate(rng, value)
-                    report(1)
-        return log_xi
+        words, purpose = _words(key), OWN_META if own else CROSS_META
+        tasks = [
+            (jax.tree.map(lambda a, row=row: a[row], values), words, role, int(run), purpose, meta)
+            for row, run in enumerate(runs)
+            for meta in metas.tolist()
+        ]
+        log_xi = self.workers.map(regenerate_run, tasks, report)
+        return np.array(log_xi, float).reshape(len(runs), len(metas))
 
     def replay(self, key: Key, role: Role, run: int) -> None:
         """Its runs are never compiled, and have raised their errors already."""
 
 
-def _generator(key: Key, role: Role, run: int, purpose: int, meta: int) -> np.random.Generator:
-    words = np.asarray(jax.random.key_data(key)).ravel()
-    seed = np.random.SeedSequence([*words.tolist(), int(role), int(run), purpose, int(meta)])
+def simulate_run(
+    algorithm: PythonAlgorithm, words: list[int], role: Role, run: int
+) -> tuple[Value, float]:
+    """One run, with the generator that belongs to it."""
+    with jax.enable_x64(True):
+        return algorithm.simulate(_generator(words, role, run, SIMULATE, 0))
+
+
+def regenerate_run(
+    algorithm: PythonAlgorithm,
+    value: Value,
+    words: list[int],
+    role: Role,
+    run: int,
+    purpose: int,
+    meta: int,
+) -> float:
+    """One meta-inference run at an output, with the generator that belongs to it."""
+    with jax.enable_x64(True):
+        return algorithm.regenerate(_generator(words, role, run, purpose, meta), value)
+
+
+def _words(key: Key) -> list[int]:
+    return np.asarray(jax.random.key_data(key)).ravel().tolist()
+
+
+def _generator(
+    words: list[int], role: Role, run: int, purpose: int, meta: int
+) -> np.random.Generator:
+    seed = np.random.SeedSequence([*words, int(role), int(run), purpose, int(meta)])
     return np.random.Generator(np.random.Philox(seed))

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from aide._core.algorithm import Aside, Label
+from aide._core.algorithm import Aside, Label, NumWorkers
 from aide._core.identity.code import (
     closed_over,
     code_digest,
@@ -55,7 +55,7 @@ class Walk:
 
         With `traced`, arrays and floats that JAX would trace are not looked at.
         """
-        if isinstance(thing, Label | Aside):
+        if isinstance(thing, Label | Aside | NumWorkers):
             return ""
         if isinstance(thing, _PLAIN):
             if traced and isinstance(thing, float):

@@ -1,0 +1,41 @@
+"""Models of other libraries: one file or folder per library, which alone imports it.
+
+`aide.numpyro` and the like are these modules, loaded at their first use, so that `import aide`
+loads none of the libraries.
+"""
+
+from importlib import import_module
+from types import ModuleType
+
+from aide.adapters.layout import Layout, Variable
+from aide.adapters.posterior import AbstractPosterior
+
+__all__ = [
+    "AbstractPosterior",
+    "Layout",
+    "Variable",
+    "load_adapter",
+]
+
+EXTRAS = {
+    "arviz": "arviz",
+    "blackjax": "blackjax",
+    "numpyro": "numpyro",
+    "posteriordb": "",
+    "pymc": "pymc",
+    "stan": "stan",
+}
+"""The extra that an adapter needs, by the name of the adapter; empty if it needs none."""
+
+
+def load_adapter(name: str) -> ModuleType:
+    """The adapter of that name; an `ImportError` names the extra if its library is missing."""
+    try:
+        return import_module(f"aide.adapters.{name}")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "aide":
+            raise
+        raise ImportError(
+            f"aide.{name} needs {error.name}, which is not installed: "
+            f"pip install 'aide-inference[{EXTRAS[name]}]'."
+        ) from error

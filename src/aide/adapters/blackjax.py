@@ -1,0 +1,211 @@
+r"""BlackJAX: its reversible kernels, and its Gaussian approximations.
+
+`step(key, init(x))[0].position` is a transition that is reversible for the density it was built
+with, where the accept step of the algorithm makes it so and nothing but the position goes from one
+step to the next. Which algorithms these are is a list, not a guess.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import blackjax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from blackjax.vi.fullrank_vi import FRVIState
+from blackjax.vi.meanfield_vi import MFVIState
+from blackjax.vi.multipathfinder import MultipathfinderState
+from blackjax.vi.pathfinder import PathfinderState
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array
+
+from aide._core.numerics import as_parameter
+from aide._core.types import Key, LogDensity, Value
+from aide.adapters.gaussian import Gaussian, GaussianMixture
+from aide.algorithms.tractable import Tractable
+from aide.kernels.kernel import AbstractInvariantKernel
+
+Approximation = MFVIState | FRVIState | PathfinderState | MultipathfinderState
+"""What BlackJAX's variational algorithms and Pathfinder return."""
+
+REVERSIBLE = (
+    *("rmh", "irmh", "additive_step_random_walk", "normal_random_walk"),
+    *("mala", "barker", "hmc", "nuts"),
+)
+"""Names in `blackjax` of what `kernel` takes."""
+
+_UNADJUSTED = "has no accept step, so that it leaves the density invariant only approximately"
+_MOMENTUM = (
+    "keeps a momentum from one step to the next, so that its step is not a transition between "
+    "positions, and it is not reversible"
+)
+_OWN_STATE = "keeps a random state of its own from one step to the next, beside the position"
+_OWN_PRIOR = "takes a likelihood and a Gaussian prior of its own in place of one density"
+REFUSED = {
+    "mclmc": f"{_MOMENTUM}; it also {_UNADJUSTED}",
+    "ghmc": _MOMENTUM,
+    "adjusted_mclmc_dynamic": _OWN_STATE,
+    "dhmc": _OWN_STATE,
+    "dmhmc": _OWN_STATE,
+    "mhmc": (
+        "draws from a trajectory that always runs forwards from where it stands, which detailed "
+        "balance does not allow"
+    ),
+    "elliptical_slice": _OWN_PRIOR,
+    "mgrad_gaussian": _OWN_PRIOR,
+    "orbital_hmc": "returns a weighted orbit of positions in place of one",
+    "rmhmc": "is reversible only as far as its implicit steps are solved",
+    "sgld": _UNADJUSTED,
+    "sghmc": _UNADJUSTED,
+    "sgnht": _UNADJUSTED,
+    "csgld": _UNADJUSTED,
+}
+"""What `kernel` refuses, and why."""
+
+
+class BlackjaxKernel(AbstractInvariantKernel):
+    """A reversible kernel of BlackJAX; built by `kernel`.
+
+    Args:
+        name: The algorithm's name in `blackjax`.
+        settings: Its settings by name. Numbers with a decimal point and arrays are traced: other
+            ones compile nothing.
+    """
+
+    name: str = eqx.field(static=True)
+    settings: dict[str, Any] = eqx.field(
+        converter=lambda settings: {name: _as_setting(x) for name, x in settings.items()}
+    )
+
+    def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
+        """One transition of the algorithm, built for this density."""
+        return self._run(key, log_density, x)[0].position
+
+    def observe_step(self, key: Key, log_density: LogDensity, x: Value) -> tuple[Value, Array]:
+        """The same step, and whether it was accepted; for NUTS, whether the state changed."""
+        state, info = self._run(key, log_density, x)
+        if not hasattr(info, "is_accepted"):
+            return super().observe_step(key, log_density, x)
+        return state.position, jnp.asarray(info.is_accepted, float)[None]
+
+    def reversal(self) -> "BlackjaxKernel":
+        """The kernel itself."""
+        return self
+
+    def _run(self, key: Key, log_density: LogDensity, x: Value) -> tuple[Any, Any]:
+        algorithm = getattr(blackjax, self.name)(log_density, **self.settings)
+        return algorithm.step(key, algorithm.init(x))
+
+
+def kernel(algorithm: Callable[..., Any], **settings: Any) -> BlackjaxKernel:
+    """A reversible BlackJAX algorithm as a kernel for `tempered_smc`, `ais` and `mcmc`.
+
+    `kernel(blackjax.nuts, step_size=0.3, inverse_mass_matrix=np.ones(3))`. The density is not a
+    setting: it comes with every step, so that one kernel serves every temperature. Adapt settings
+    on a pilot run; they are fixed here. `aide.check_kernel` tests any kernel, also those that are
+    not taken here.
+
+    Args:
+        algorithm: One of `REVERSIBLE`: `blackjax.rmh`, `irmh`, `additive_step_random_walk`,
+            `normal_random_walk`, `mala`, `barker`, `hmc`, `nuts`. Proposals of `rmh` without a
+            `proposal_logdensity_fn`, and random steps, must be symmetric.
+        **settings: What `algorithm` takes beside the log density, by name.
+    """
+    name = _name_of(algorithm)
+    if name in REFUSED:
+        raise ValueError(f"blackjax.{name} {REFUSED[name]}. Take one of {_list(REVERSIBLE)}.")
+    if name not in REVERSIBLE:
+        raise ValueError(
+            f"{getattr(algorithm, '__name__', algorithm)} is not among the algorithms of BlackJAX "
+            f"that are known to be reversible ({_list(REVERSIBLE)}). If it is, wrap a function "
+            "step(key, log_density, x) as aide.kernels.Kernel(step, reversible=True); "
+            "aide.check_kernel(key, kernel, log_density, start) tests whether it is."
+        )
+    if name == "irmh" and settings.get("proposal_logdensity_fn") is None:
+        raise ValueError(
+            "blackjax.irmh without proposal_logdensity_fn takes its proposals for symmetric, which "
+            "independent ones are not: give proposal_logdensity_fn(old, new), the log "
+            "density of the second state."
+        )
+    build = getattr(algorithm, "differentiable", algorithm)
+    try:
+        build(lambda x: jnp.zeros(()), **settings)
+    except TypeError as error:
+        raise TypeError(f"blackjax.{name}: {error}.") from None
+    return BlackjaxKernel(name, settings)
+
+
+def approximation(state: Approximation, label: str = "") -> Tractable:
+    r"""A fitted approximation of BlackJAX as an algorithm with a known density.
+
+    Mean-field and full-rank fits and Pathfinder are one Gaussian each. A multi-path Pathfinder is
+    the mixture of its paths' Gaussians with equal weights, *before* its importance resampling,
+    which has no density (`aide.sir` with the mixture as its proposal measures that). Values have
+    the structure of the position that was fitted.
+
+    Args:
+        state: The first part of what `blackjax.pathfinder.approximate` or
+            `multipathfinder(...).approximate` returns, or the last state of a variational fit.
+        label: A name for tables.
+    """
+    if isinstance(state, MFVIState):
+        scales = jnp.exp(ravel_pytree(state.rho)[0])
+        return Tractable.of(Gaussian(_plain(state.mu), np.asarray(scales)), label or "mean-field")
+    if isinstance(state, FRVIState):
+        return Tractable.of(_full_rank(state), label or "full-rank")
+    if isinstance(state, PathfinderState):
+        return Tractable.of(_of_path(state), label or "Pathfinder")
+    if isinstance(state, MultipathfinderState):
+        num_paths = len(state.logp)
+        pick = lambda k: jax.tree.map(lambda leaf: leaf[k], state.path_states)
+        parts = [_of_path(pick(k)) for k in range(num_paths)]
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *parts)
+        return Tractable.of(GaussianMixture(stacked, num_paths), label or "multi-path Pathfinder")
+    raise TypeError(
+        "approximation takes a state of blackjax.meanfield_vi, fullrank_vi, pathfinder or "
+        f"multipathfinder, got {type(state).__name__}. Draws of a sampler have no density: they "
+        "are reference draws, or a chain measured by aide.mcmc(kernel=aide.blackjax.kernel(...))."
+    )
+
+
+def _full_rank(state: FRVIState) -> Gaussian:
+    """The factor's diagonal is kept as logarithms, followed by the rows below it."""
+    size = ravel_pytree(state.mu)[0].size
+    numbers = np.asarray(state.chol_params, np.float64)
+    factor = np.diag(np.exp(numbers[:size]))
+    factor[np.tril_indices(size, k=-1)] = numbers[size:]
+    return Gaussian(_plain(state.mu), factor)
+
+
+def _of_path(state: PathfinderState) -> Gaussian:
+    r"""$N(x + H g, H)$ with the inverse Hessian $H = diag(\alpha) + \beta\gamma\beta^T$."""
+    position, unravel = ravel_pytree(_plain(state.position))
+    gradient = np.asarray(ravel_pytree(state.grad_position)[0], np.float64)
+    alpha, beta, gamma = (np.asarray(a, np.float64) for a in (state.alpha, state.beta, state.gamma))
+    inverse_hessian = np.diag(alpha) + beta @ gamma @ beta.T
+    with jax.enable_x64(True):
+        mean = unravel(jnp.asarray(np.asarray(position) + inverse_hessian @ gradient))
+    return Gaussian(_plain(mean), np.linalg.cholesky(inverse_hessian))
+
+
+def _plain(tree: Value) -> Value:
+    return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), tree)
+
+
+def _as_setting(value: Any) -> Any:
+    """Reals in double precision, as traced numbers; counts and functions as they are."""
+    is_real = isinstance(value, float) or (
+        isinstance(value, np.ndarray | jax.Array) and jnp.issubdtype(value.dtype, jnp.floating)
+    )
+    return as_parameter(value) if is_real else value
+
+
+def _name_of(algorithm: object) -> str:
+    names = (*REVERSIBLE, *REFUSED)
+    known = (name for name in names if getattr(blackjax, name, None) is algorithm)
+    return next(known, "")
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return ", ".join(names)

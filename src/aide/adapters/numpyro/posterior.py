@@ -1,0 +1,199 @@
+"""A NumPyro model with its arguments."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from numpyro import handlers
+from numpyro.distributions import biject_to
+from numpyro.infer import MCMC
+
+from aide._core.types import Key, LogProb
+from aide.adapters.layout import Layout, Variable
+from aide.adapters.numpyro.guides import make_target
+from aide.adapters.numpyro.sites import (
+    Site,
+    Trace,
+    check_sites,
+    forget_single_precision,
+    is_latent,
+    is_random,
+    log_prob_of,
+    named,
+    promote,
+    run_at,
+    run_once,
+    same_supports,
+    words_for,
+)
+from aide.adapters.posterior import AbstractPosterior, Values
+from aide.algorithms.reference import ReferenceDraws
+from aide.algorithms.tractable import Tractable
+from aide.running.map_runs import in_double
+
+DISCRETE = (
+    "Sum it out by hand (dist.MixtureSameFamily for a mixture, a forward pass for a hidden Markov "
+    "model), or condition on it: numpyro.handlers.condition(model, data={...})."
+)
+
+
+class NumpyroPosterior(AbstractPosterior):
+    r"""The posterior of a NumPyro model; `posterior` makes one.
+
+    Prior: the latent sites. Likelihood: the observed sites and `numpyro.factor`. The map
+    $\theta = T(x)$ is `biject_to` of each site's support, which may depend on other sites.
+    """
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        layout: Layout,
+        derived: tuple[str, ...],
+        has_fixed_supports: bool,
+    ):
+        super().__init__(layout, derived, getattr(model, "__name__", "model"))
+        self.model, self.args, self.kwargs = model, args, kwargs
+        self.has_fixed_supports = has_fixed_supports
+
+    def log_joint(self, x: Float[Array, " d"]) -> LogProb:
+        r"""$\log p(T(x), y) + \log|\det T'(x)|$."""
+        sites = self._sites_at(x)
+        return self._guarded(sites, self._sum(sites, is_random) + self._log_jacobian(x, sites))
+
+    def log_prior(self, x: Float[Array, " d"]) -> LogProb:
+        r"""$\log p(T(x)) + \log|\det T'(x)|$: latent sites, and the Jacobian."""
+        sites = self._sites_at(x)
+        return self._guarded(sites, self._sum(sites, is_latent) + self._log_jacobian(x, sites))
+
+    def log_likelihood(self, x: Float[Array, " d"]) -> LogProb:
+        r"""$\log p(y \mid T(x))$: observed sites and factors."""
+        sites = self._sites_at(x)
+        is_observed = lambda site: is_random(site) and not is_latent(site)
+        return self._guarded(sites, self._sum(sites, is_observed))
+
+    def log_jacobian(self, x: Float[Array, " d"]) -> LogProb:
+        r"""$\log|\det T'(x)|$."""
+        return self._log_jacobian(x, self._sites_at(x))
+
+    def constrain(self, x: Float[Array, " d"]) -> dict[str, Array]:
+        r"""$\theta = T(x)$, by name."""
+        sites = self._sites_at(x)
+        return {name: sites[name]["value"] for name in self.names}
+
+    def unconstrain(self, values: Values) -> Float[Array, " d"]:
+        r"""$x = T^{-1}(\theta)$."""
+        values = {name: jnp.asarray(values[name], float) for name in self.names}
+        run = handlers.substitute(self.model, substitute_fn=named(values))
+        sites = run_at(run, self.args, self.kwargs)
+        parts = {n: biject_to(sites[n]["fn"].support).inv(value) for n, value in values.items()}
+        return self.layout.pack(parts)
+
+    def prior(self) -> Tractable:
+        """The prior, as a start for `aide.tempered_smc`, `aide.ais` and `aide.mcmc`.
+
+        An improper prior cannot be sampled; `numpyro` then raises an error.
+        """
+
+        def sample(key: Key) -> Float[Array, " d"]:
+            run = handlers.seed(self.model, key)
+            sites = run_at(run, self.args, self.kwargs)
+            return self.unconstrain({name: sites[name]["value"] for name in self.names})
+
+        return Tractable(sample, self.log_prior, label=f"prior of {self.label}")
+
+    def from_mcmc(self, mcmc: MCMC, name: str = "", *, check_score: bool = True) -> ReferenceDraws:
+        """The draws of `mcmc`, which has been run, as a gold standard, taken as exact.
+
+        Args:
+            mcmc: A run on this model and these data; deterministic sites are left out.
+            name: A name for tables; by default the kernel and the number of draws.
+            check_score: See `from_draws`.
+        """
+        draws = mcmc.get_samples(group_by_chain=True)
+        num = mcmc.num_chains * next(iter(draws.values())).shape[1]
+        name = name or f"{num:,} {type(mcmc.sampler).__name__} draws"
+        return self.from_draws(draws, name, check_score=check_score)
+
+    def guide(self, guide: Callable[..., Any], params: Any, label: str = "") -> Tractable:
+        """A variational fit as a target.
+
+        Automatic guides with a density are matched by name with the variables, in whatever order
+        they keep them; guides written by hand, with the arguments of the model, are moved to the
+        reals with their Jacobian. Those without a density at points from outside are refused.
+
+        Args:
+            guide: The guide.
+            params: The result of `svi.run`, or its `params`, or those of `svi.get_params`.
+            label: A name for tables.
+        """
+        return in_double(make_target, self, guide, params, label)
+
+    def _sites_at(self, x: Float[Array, " d"]) -> Trace:
+        """A run of the model in which each latent site has its value $T(x)$."""
+        parts = self.layout.unpack(x)
+
+        def constrained(site: Site) -> Any:
+            part = parts.get(site["name"]) if is_latent(site) else None
+            return None if part is None else biject_to(site["fn"].support)(part)
+
+        run = handlers.substitute(self.model, substitute_fn=constrained)
+        return run_at(run, self.args, self.kwargs)
+
+    def _log_jacobian(self, x: Float[Array, " d"], sites: Trace) -> LogProb:
+        parts = self.layout.unpack(x)
+        logs = [
+            biject_to(sites[name]["fn"].support).log_abs_det_jacobian(part, sites[name]["value"])
+            for name, part in parts.items()
+        ]
+        return sum(map(jnp.sum, logs), start=jnp.zeros(()))
+
+    @staticmethod
+    def _sum(sites: Trace, chosen: Callable[[Site], bool]) -> LogProb:
+        logs = [log_prob_of(site) for site in sites.values() if chosen(site)]
+        return sum(logs, start=jnp.zeros(()))
+
+    def _guarded(self, sites: Trace, log_density: LogProb) -> LogProb:
+        r"""Where a value overflows ($e^{800}$), the density is 0 and not `inf - inf`."""
+        finite = [jnp.all(jnp.isfinite(sites[name]["value"])) for name in self.names]
+        return jnp.where(jnp.all(jnp.stack(finite)), log_density, -jnp.inf)
+
+
+def posterior(model: Callable[..., Any], /, *args: Any, **kwargs: Any) -> NumpyroPosterior:
+    """The posterior of a NumPyro model, given the arguments that `mcmc.run` or `svi.run` get.
+
+    Arguments are promoted to double precision. Discrete latent variables, plates that subsample and
+    `numpyro.param` sites without a value are refused with advice.
+    """
+    forget_single_precision(model)
+    return in_double(_posterior, model, args, kwargs)
+
+
+def _posterior(
+    model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> NumpyroPosterior:
+    args, kwargs = promote(args), promote(kwargs)
+    what = f"model {getattr(model, '__name__', 'model')}"
+    sites, unset = run_once(model, args, kwargs, seed=0)
+    check_sites(what, sites, DISCRETE)
+    if unset:
+        raise ValueError(
+            f"{what} has parameters without a value: {', '.join(unset)}. A posterior is one of a "
+            "fixed model: numpyro.handlers.substitute(model, data=params)."
+        )
+    variables = tuple(_variable(name, site) for name, site in sites.items() if is_latent(site))
+    if not variables:
+        raise ValueError(f"{what} has no latent variable: there is nothing to infer.")
+    names = tuple(variable.name for variable in variables)
+    again, _ = run_once(model, args, kwargs, seed=1)
+    derived = tuple(name for name, site in sites.items() if site["type"] == "deterministic")
+    fixed = same_supports(sites, again, names)
+    return NumpyroPosterior(model, args, kwargs, Layout(variables), derived, fixed)
+
+
+def _variable(name: str, site: Site) -> Variable:
+    support = site["fn"].support
+    shape = tuple(jnp.shape(site["value"]))
+    return Variable(name, shape, tuple(biject_to(support).inverse_shape(shape)), words_for(support))

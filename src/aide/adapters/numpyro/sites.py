@@ -1,0 +1,157 @@
+"""What a NumPyro model or guide is made of, found by running it."""
+
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro import handlers
+from numpyro.distributions.distribution import validation_enabled
+from numpyro.infer import init_to_uniform
+from numpyro.primitives import Messenger
+
+from aide._core.identity.code import closed_over, read_globals
+
+Site = dict[str, Any]
+Trace = dict[str, Site]
+
+
+class UnsetParameters(Messenger):
+    """Collects the names of `param` sites that nothing has given a value."""
+
+    def __init__(self, function: Callable[..., Any]):
+        super().__init__(function)
+        self.names: list[str] = []
+
+    def process_message(self, msg: Any) -> None:
+        """Handlers inside of this one have had their say."""
+        if msg["type"] == "param" and msg["value"] is None:
+            self.names.append(msg["name"])
+
+
+def promote(tree: Any) -> Any:
+    """The same with all real arrays in double precision; call it where that is enabled.
+
+    NumPy's are copied: JAX 0.10 remembers what it made of an array in single precision, where a
+    sampler has just seen it, and would use that here too.
+    """
+
+    def promote_leaf(leaf: Any) -> Any:
+        if isinstance(leaf, np.generic) and leaf.dtype.kind == "f":
+            return float(leaf)
+        if isinstance(leaf, np.ndarray):
+            return np.array(leaf, np.float64 if leaf.dtype.kind == "f" else leaf.dtype)
+        if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jnp.floating):
+            return jnp.asarray(leaf, jnp.float64)
+        return leaf
+
+    return jax.tree.map(promote_leaf, tree)
+
+
+def forget_single_precision(model: Any) -> None:
+    """Clear JAX's caches if a model closes over NumPy arrays, or reads them from its module.
+
+    JAX 0.10 remembers what a sampler in single precision made of such an array as long as the
+    sampler's program lives, and an index of 32 bits then meets one of 64.
+    """
+    while hasattr(model, "fn"):  # handlers
+        model = model.fn
+    if jax.__version_info__ >= (0, 11) or not isinstance(model, FunctionType):
+        return
+    behind = [*closed_over(model), *read_globals(model)]
+    if any(isinstance(value, np.ndarray) for _, value in behind):
+        jax.clear_caches()
+
+
+def run_at(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace:
+    r"""The sites of one run at given values, which may lie outside the support.
+
+    NumPyro's own checks would raise or warn outside of traced code and be silent within; here a
+    density is $-\infty$ or NaN in both.
+    """
+    with validation_enabled(False):
+        return handlers.trace(function).get_trace(*args, **kwargs)
+
+
+def run_once(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], seed: int
+) -> tuple[Trace, list[str]]:
+    """The sites of one run at some point of the support, and the parameters nobody has set.
+
+    Latent values need not come from the prior, which may be improper.
+    """
+    started = handlers.substitute(handlers.seed(function, seed), substitute_fn=init_to_uniform())
+    unset = UnsetParameters(started)
+    return handlers.trace(unset).get_trace(*args, **kwargs), unset.names
+
+
+def is_latent(site: Site) -> bool:
+    """Whether it is a random variable without a value of its own."""
+    return site["type"] == "sample" and not site["is_observed"]
+
+
+def is_random(site: Site) -> bool:
+    """Whether it has a density: a latent or observed variable, or a factor."""
+    return site["type"] == "sample"
+
+
+def log_prob_of(site: Site) -> Any:
+    """The log density of a site's value, with the scale that handlers gave it."""
+    with validation_enabled(False):
+        log_prob = jnp.sum(site["fn"].log_prob(site["value"]))
+    return log_prob if site["scale"] is None else site["scale"] * log_prob
+
+
+def check_sites(what: str, sites: Trace, advice: str) -> None:
+    """Raise if a model or guide has what no density of real vectors can have."""
+    for name, site in sites.items():
+        if is_latent(site) and site["fn"].support.is_discrete:
+            raise ValueError(
+                f"{name} of {what} is discrete ({type(site['fn']).__name__}), and there is no "
+                f"density of reals for it. {advice}"
+            )
+        if site["type"] == "plate":
+            size, subsample_size = site["args"]
+            if subsample_size is not None and subsample_size != size:
+                raise ValueError(
+                    f"plate {name} of {what} takes {subsample_size} of {size} at random: the log "
+                    "joint would be another one with every call. Leave out subsample_size (use "
+                    "all data) for the posterior that is measured; a guide that was trained with "
+                    "subsamples can be measured against it."
+                )
+
+
+def same_supports(first: Trace, second: Trace, names: tuple[str, ...]) -> bool:
+    """Whether the variables have the same supports in two runs: none depends on another."""
+    for name in names:
+        bounds = [jax.tree.leaves(sites[name]["fn"].support) for sites in (first, second)]
+        if not all(np.array_equal(*pair) for pair in zip(*bounds, strict=True)):
+            return False
+    return True
+
+
+def words_for(support: Any) -> str:
+    """A constraint in words: `real`, `positive`, `interval (0, 1)`."""
+    support = getattr(support, "base_constraint", support)
+    name = type(support).__name__.strip("_")
+    words = "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
+    low, high = (_bound(support, bound) for bound in ("lower_bound", "upper_bound"))
+    if words == "positive" or not (low or high):
+        return words
+    if not high:
+        return f"above {low}"
+    return f"({low}, {high})" if low else f"below {high}"
+
+
+def _bound(support: Any, name: str) -> str:
+    bound = getattr(support, name, None)
+    if bound is None:
+        return ""
+    return f"{float(bound):g}" if np.ndim(bound) == 0 else "several numbers"
+
+
+def named(parts: Mapping[str, Any]) -> Callable[[Site], Any]:
+    """A substitution of latent sites by name."""
+    return lambda site: parts.get(site["name"]) if is_latent(site) else None

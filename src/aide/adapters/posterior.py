@@ -1,0 +1,213 @@
+r"""A posterior whose variables have names.
+
+Algorithms work on one vector $x \in R^d$: the unconstrained values of all variables. The posterior
+knows which entry is whose, and what the density is on either scale.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
+
+from aide._core.distribution import Distribution
+from aide._core.types import Key, LogProb
+from aide.adapters.arviz import draws_in
+from aide.adapters.flat_draws import flatten_draws
+from aide.adapters.layout import Layout
+from aide.adapters.targets import ConstrainedTarget, ReorderedTarget
+from aide.algorithms.draw_arrays import column_names
+from aide.algorithms.reference import ReferenceDraws
+from aide.algorithms.tractable import Tractable
+from aide.gold_standards.make import gold_standard
+from aide.gold_standards.result import GoldStandard
+from aide.reporting.numbers import p_value
+from aide.running.map_runs import in_double
+
+Values = Mapping[str, ArrayLike]
+"""Values of the variables by name, on the scale of the model."""
+
+
+class AbstractPosterior(ABC):
+    r"""A posterior $p(\theta \mid y)$ of named variables $\theta = T(x)$, $x \in R^d$.
+
+    Gold standards and targets that hang off it all output the vector $x$; `constrain` gives the
+    values by name. Divergences do not depend on the scale: $T$ is one-to-one.
+
+    An adapter says what the six abstract methods are, for one $x$, so that JAX can trace them. In
+    the hands of algorithms they run in double precision; call them yourself inside of
+    `jax.enable_x64(True)`.
+
+    Args:
+        layout: The variables and their places in $x$.
+        derived: Names of quantities that are functions of the variables (deterministic sites,
+            generated quantities): draws may have them, and they are left out.
+        label: A name for messages.
+    """
+
+    def __init__(self, layout: Layout, derived: tuple[str, ...] = (), label: str = "posterior"):
+        self.layout = layout
+        self.derived = derived
+        self.label = label
+
+    @abstractmethod
+    def log_joint(self, x: Float[Array, " d"]) -> LogProb:
+        r"""$\log p(T(x), y) + \log|\det T'(x)|$, on the unconstrained scale."""
+
+    @abstractmethod
+    def log_prior(self, x: Float[Array, " d"]) -> LogProb:
+        r"""$\log p(T(x)) + \log|\det T'(x)|$, on the unconstrained scale.
+
+        A library that does not tell prior and likelihood apart raises `NotImplementedError`.
+        """
+
+    @abstractmethod
+    def log_likelihood(self, x: Float[Array, " d"]) -> LogProb:
+        r"""$\log p(y \mid T(x))$; law: `log_joint` is `log_prior` + `log_likelihood`."""
+
+    @abstractmethod
+    def log_jacobian(self, x: Float[Array, " d"]) -> LogProb:
+        r"""$\log|\det T'(x)|$, as densities of the library count it."""
+
+    @abstractmethod
+    def constrain(self, x: Float[Array, " d"]) -> dict[str, Array]:
+        r"""$\theta = T(x)$, by name."""
+
+    @abstractmethod
+    def unconstrain(self, values: Values) -> Float[Array, " d"]:
+        r"""$x = T^{-1}(\theta)$; anything but finite numbers where $\theta$ is outside the support.
+
+        Law: `unconstrain(constrain(x))` is `x`.
+        """
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.label}: {', '.join(self.names)})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables."""
+        return self.layout.names
+
+    @property
+    def dimension(self) -> int:
+        """Length of $x$."""
+        return self.layout.dimension
+
+    def log_joint_of(self, values: Values) -> LogProb:
+        r"""$\log p(\theta, y)$ on the scale of the model: without the Jacobian."""
+        x = self.unconstrain(values)
+        inside = jnp.all(jnp.isfinite(x))
+        log_joint = self.log_joint(x) - self.log_jacobian(x)
+        return jnp.where(inside, log_joint, -jnp.inf)
+
+    def flatten(self, draws: Values) -> np.ndarray:
+        """Draws by name as an array (chain, draw, coordinate) of unconstrained numbers.
+
+        Args:
+            draws: Constrained draws: arrays (chain, draw, ...) or (draw, ...), all alike. A missing
+                or unknown name, a wrong shape or a value outside the support is an error that
+                names it.
+        """
+        return flatten_draws(self, draws)
+
+    def gold(self, key: Key, *, start: Any = None, **options: Any) -> GoldStandard:
+        """A gold standard that is made for this posterior: `aide.gold_standard`.
+
+        Args:
+            key: A JAX key.
+            start: A distribution over vectors from which the path sets out, such as the prior; by
+                default one is fitted to the modes that are found about zero.
+            **options: Those of `aide.gold_standard`.
+        """
+        start = np.zeros(self.dimension) if start is None else start
+        return gold_standard(key, self.log_joint, start, **options)
+
+    def values_of(self, rows: ArrayLike) -> dict[str, np.ndarray]:
+        """Outputs of algorithms, vectors in rows, as values by name on the scale of the model."""
+
+        def constrain_all() -> dict[str, np.ndarray]:
+            return jax.tree.map(np.asarray, jax.jit(jax.vmap(self.constrain))(jnp.asarray(rows)))
+
+        return in_double(constrain_all)
+
+    def from_draws(
+        self, draws: Values, name: str = "", *, check_score: bool = True
+    ) -> ReferenceDraws:
+        r"""Posterior draws by name as a gold standard, taken as exact.
+
+        Args:
+            draws: See `flatten`.
+            name: A name for tables.
+            check_score: Whether to test $E[\nabla\log p(x, y)] = 0$ at the draws: other data or
+                another model are an error that names the variables.
+        """
+        rows = self.flatten(draws)
+        name = name or f"{rows.shape[0] * rows.shape[1]:,} draws"
+        gold = ReferenceDraws(rows, self.log_joint, has_chains=True, name=name)
+        if check_score:
+            self._check_score(gold)
+        return gold
+
+    def from_arviz(self, data: Any, name: str = "", *, check_score: bool = True) -> ReferenceDraws:
+        """The posterior group of an ArviZ `InferenceData` or `DataTree`, as a gold standard.
+
+        Args:
+            data: It, or its `posterior` group, with dimensions `chain` and `draw`. Variables that
+                the model does not have are an error unless they are `derived`.
+            name: A name for tables.
+            check_score: See `from_draws`.
+        """
+        return self.from_draws(draws_in(data), name, check_score=check_score)
+
+    def _check_score(self, gold: ReferenceDraws) -> None:
+        check = gold.score_check()
+        if check.passed:
+            return
+        names = dict(zip(column_names(gold.draws), self.layout.coordinates, strict=True))
+        worst = [names[test.coordinate] for test in check.worst if test.p_value < 1e-4]
+        raise ValueError(
+            f"{gold.label} are not draws from {self.label} ({p_value(check.p_value)}): the mean of "
+            f"the gradient is not zero in {', '.join(dict.fromkeys(worst))}. Usual causes: other "
+            f"data or another model than the sampler's; chains that have not converged (R-hat is "
+            f"{gold.rhat:.3f}). check_score=False takes the draws as they are."
+        )
+
+    def on_vector(
+        self, distribution: Distribution, order: Mapping[str, ArrayLike], label: str = ""
+    ) -> Tractable:
+        r"""A target that is a distribution on $R^d$ with coordinates in an order of its own.
+
+        Args:
+            distribution: Anything with `sample` and `log_prob`, over vectors of length $d$.
+            order: For every variable, where its unconstrained entries stand in those vectors:
+                integers of its unconstrained shape.
+            label: A name for tables.
+        """
+        self.layout.check_names("order", order)
+        parts = {name: jnp.asarray(np.asarray(index)) for name, index in order.items()}
+        index = np.asarray(self.layout.pack(parts))
+        if sorted(index.tolist()) != list(range(self.dimension)):
+            raise ValueError(
+                f"order must hold each of 0 to {self.dimension - 1} once, got {index.tolist()}."
+            )
+        target = ReorderedTarget(distribution, index)
+        return Tractable(target.sample, target.log_density, label=label)
+
+    def on_values(
+        self,
+        sample: Callable[[Key], Values],
+        log_density: Callable[[Values], Any],
+        label: str = "",
+    ) -> Tractable:
+        r"""A target on the scale of the model: $\log q(x) = \log q(T(x)) + \log|\det T'(x)|$.
+
+        Args:
+            sample: Draws values by name from a key.
+            log_density: Their normalised log density.
+            label: A name for tables.
+        """
+        target = ConstrainedTarget(self, sample, log_density)
+        return Tractable(target.sample, target.log_density, label=label)

@@ -1,0 +1,151 @@
+"""A PyMC model with its data."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from pymc import Model
+from pymc.variational.approximations import FullRank, MeanField
+
+from aide._core.types import LogProb
+from aide.adapters.gaussian import Gaussian
+from aide.adapters.layout import Layout, Variable
+from aide.adapters.posterior import AbstractPosterior, Values
+from aide.adapters.pymc.graph import PLAIN, as_jax, digest, random_ops, unconstrain_graph
+from aide.algorithms.tractable import Tractable
+from aide.running.map_runs import in_double
+
+
+class PymcPosterior(AbstractPosterior):
+    r"""The posterior of a PyMC model; `posterior` makes one.
+
+    Prior: the free variables. Likelihood: observed variables and potentials. The map
+    $\theta = T(x)$ is the model's own transforms, which may depend on other variables. The data are
+    those the model has now: after `pm.set_data`, make another posterior.
+    """
+
+    def __init__(self, model: Model, layout: Layout, identity: str):
+        derived = tuple(variable.name for variable in model.deterministics)
+        super().__init__(layout, derived, model.name or "PyMC model")
+        self.aide_identity = identity
+        values = model.value_vars
+        jacobian = model.varlogp - model.varlogp_nojac
+        self._log_prior = as_jax(values, [model.varlogp])
+        self._log_likelihood = as_jax(values, [model.datalogp])
+        self._log_jacobian = as_jax(values, [jacobian])
+        self._constrain = as_jax(values, model.replace_rvs_by_values(model.free_RVs))
+        self._unconstrain = as_jax(*unconstrain_graph(model))
+        self._value_names = {
+            model.rvs_to_values[variable].name: variable.name for variable in model.free_RVs
+        }
+
+    def log_joint(self, x: Float[Array, " d"]) -> LogProb:
+        r"""$\log p(T(x), y) + \log|\det T'(x)|$."""
+        return self._guarded(x, self._at(self._log_prior, x) + self._at(self._log_likelihood, x))
+
+    def log_prior(self, x: Float[Array, " d"]) -> LogProb:
+        r"""$\log p(T(x)) + \log|\det T'(x)|$: free variables, and the Jacobian."""
+        return self._guarded(x, self._at(self._log_prior, x))
+
+    def log_likelihood(self, x: Float[Array, " d"]) -> LogProb:
+        r"""$\log p(y \mid T(x))$: observed variables and potentials."""
+        return self._guarded(x, self._at(self._log_likelihood, x))
+
+    def log_jacobian(self, x: Float[Array, " d"]) -> LogProb:
+        r"""$\log|\det T'(x)|$."""
+        return self._at(self._log_jacobian, x)
+
+    def constrain(self, x: Float[Array, " d"]) -> dict[str, Array]:
+        r"""$\theta = T(x)$, by name."""
+        values = self._constrain(*self.layout.unpack(x).values())
+        return {name: jnp.asarray(v) for name, v in zip(self.names, values, strict=True)}
+
+    def unconstrain(self, values: Values) -> Float[Array, " d"]:
+        r"""$x = T^{-1}(\theta)$."""
+        arguments = [jnp.asarray(values[name], float) for name in self.names]
+        parts = self._unconstrain(*arguments)
+        return self.layout.pack(dict(zip(self.names, parts, strict=True)))
+
+    def guide(self, approx: Any, label: str = "") -> Tractable:
+        """What `pm.fit` returned, as a target: a Gaussian on the unconstrained scale.
+
+        Args:
+            approx: A mean-field or full-rank approximation (`method="advi"`, `"fullrank_advi"`).
+            label: A name for tables.
+        """
+        if not isinstance(approx, MeanField | FullRank):
+            raise TypeError(
+                f"{type(approx).__name__} has no density that could be scored: guide takes a "
+                'MeanField or FullRank approximation, of pm.fit(method="advi") or '
+                '"fullrank_advi". Draws of others can be reference draws: '
+                "post.from_arviz(approx.sample(...))."
+            )
+        mean = np.asarray(approx.mean.eval(mode=PLAIN), np.float64)
+        if isinstance(approx, MeanField):
+            factor, name = approx.std.eval(mode=PLAIN), "mean-field ADVI"
+        else:
+            factor, name = np.linalg.cholesky(approx.cov.eval(mode=PLAIN)), "full-rank ADVI"
+        return self.on_vector(Gaussian(mean, factor), self._order(approx), label or name)
+
+    def _order(self, approx: Any) -> dict[str, np.ndarray]:
+        """Where the entries of each variable stand in the approximation's vectors."""
+        order = {}
+        for value_name, where, shape, _ in approx.ordering.values():
+            name = self._value_names.get(value_name)
+            if name is None:
+                raise ValueError(
+                    f"the approximation has {value_name}, which the model does not have: it was "
+                    "fitted to another model."
+                )
+            order[name] = np.arange(where.start, where.stop).reshape(shape)
+        return order
+
+    def _at(self, function: Callable[..., tuple[Any, ...]], x: Float[Array, " d"]) -> LogProb:
+        return jnp.asarray(function(*self.layout.unpack(x).values())[0], float)
+
+    def _guarded(self, x: Float[Array, " d"], log_density: LogProb) -> LogProb:
+        r"""Where a value overflows ($e^{800}$), the density is 0 and not `inf - inf`."""
+        finite = [jnp.all(jnp.isfinite(value)) for value in self.constrain(x).values()]
+        return jnp.where(jnp.all(jnp.stack(finite)), log_density, -jnp.inf)
+
+
+def posterior(model: Model) -> PymcPosterior:
+    """The posterior of a PyMC model, with the data it has now.
+
+    Discrete free variables and minibatches are refused with advice.
+    """
+    if not isinstance(model, Model):
+        raise TypeError(f"posterior takes a pymc.Model, got {type(model).__name__}.")
+    return in_double(_posterior, model)
+
+
+def _posterior(model: Model) -> PymcPosterior:
+    what = model.name or "the model"
+    if not model.free_RVs:
+        raise ValueError(f"{what} has no free variable: there is nothing to infer.")
+    for variable in model.free_RVs:
+        if variable.dtype.startswith(("int", "uint", "bool")):
+            raise ValueError(
+                f"{variable.name} of {what} is discrete, and there is no density of reals for it. "
+                "Sum it out (pm.Mixture, pymc_extras.marginalize), or condition on it: pm.observe."
+            )
+    densities = [model.varlogp, model.datalogp]
+    drawn = random_ops(densities)
+    if drawn:
+        raise ValueError(
+            f"the log density of {what} draws at random ({', '.join(sorted(set(drawn)))}): it "
+            "would be another one with every call. Build the model with all data in place of "
+            "pm.Minibatch; an approximation fitted with minibatches can be measured against it."
+        )
+    shapes = model.eval_rv_shapes()
+    variables = tuple(_variable(model, variable, shapes) for variable in model.free_RVs)
+    return PymcPosterior(model, Layout(variables), f"PyMC model {digest(densities)}")
+
+
+def _variable(model: Model, variable: Any, shapes: dict[str, Any]) -> Variable:
+    value, transform = model.rvs_to_values[variable], model.rvs_to_transforms[variable]
+    shape, flat = (tuple(int(n) for n in shapes[v.name]) for v in (variable, value))
+    support = "real" if transform is None else f"reached by {transform.name}"
+    return Variable(variable.name, shape, flat, support)

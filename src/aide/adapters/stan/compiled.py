@@ -1,0 +1,144 @@
+"""Stan programs compiled by the httpstan wheel, which carries Stan's compiler and headers."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import current_thread
+from typing import Any, TypeVar
+
+import numpy as np
+
+Result = TypeVar("Result")
+_HOME = "aide-httpstan"
+_home = ThreadPoolExecutor(1, thread_name_prefix=_HOME)
+"""The one thread that may call compiled programs: where Stan keeps derivatives is made ready for
+the thread that loads a program, and a call from any other one ends the process."""
+
+
+class HttpstanModel:
+    """A compiled program with its data, and the methods of a BridgeStan model.
+
+    httpstan evaluates `target` without the constants that `~` drops, and nothing else:
+    `keeps_constants` is false. Every call sets the data up anew, so that large data are slow here;
+    BridgeStan is not.
+    """
+
+    keeps_constants = False
+
+    def __init__(self, services: Any, data: Mapping[str, Any]):
+        self._services = _Home(services)
+        self._data = {name: np.asarray(value).tolist() for name, value in data.items()}
+        names = services.get_param_names(self._data)
+        dims = services.get_dims(self._data)
+        self._all_names = services.constrained_param_names(self._data)
+        self._dimension = self._find_dimension([int(np.prod(shape)) for shape in dims])
+        num_values = len(self.param_constrain(np.zeros(self._dimension)))
+        self._names = self._all_names[:num_values]
+        own = {name.partition(".")[0] for name in self._names}
+        self._dims = {n: tuple(shape) for n, shape in zip(names, dims, strict=True) if n in own}
+
+    @staticmethod
+    def run(work: Callable[[], Result]) -> Result:
+        """Do some work, with many calls in it, where programs are called."""
+        return at_home(work)
+
+    def param_names(self, *, include_tp: bool = False, include_gq: bool = False) -> list[str]:
+        """Names of the scalars; with either setting, of everything."""
+        return list(self._all_names if include_tp or include_gq else self._names)
+
+    def param_unc_num(self) -> int:
+        """Length of the unconstrained vector."""
+        return self._dimension
+
+    def param_constrain(self, theta_unc: np.ndarray) -> np.ndarray:
+        """Values on the scale of the model, in the order of `param_names`."""
+        return np.array(self._services.write_array(self._data, theta_unc.tolist(), False, False))
+
+    def param_unconstrain(self, theta: np.ndarray) -> np.ndarray:
+        """The unconstrained vector of such values."""
+        values, begin = {}, 0
+        for name, shape in self._dims.items():
+            end = begin + int(np.prod(shape))
+            values[name] = np.reshape(theta[begin:end], shape, order="F").tolist()
+            begin = end
+        return np.array(self._services.transform_inits(self._data, values))
+
+    def log_density(
+        self, theta_unc: np.ndarray, *, propto: bool = True, jacobian: bool = True
+    ) -> float:
+        """The log density without constants."""
+        _check_propto(propto)
+        return self._services.log_prob(self._data, theta_unc.tolist(), jacobian)
+
+    def log_density_gradient(
+        self, theta_unc: np.ndarray, *, propto: bool = True, jacobian: bool = True
+    ) -> tuple[float, np.ndarray]:
+        """The same, and its gradient: two calls."""
+        value = self.log_density(theta_unc, propto=propto, jacobian=jacobian)
+        gradient = self._services.log_prob_grad(self._data, theta_unc.tolist(), jacobian)
+        return value, np.array(gradient)
+
+    def _find_dimension(self, sizes: Sequence[int]) -> int:
+        """Httpstan does not tell, but refuses a vector of another length.
+
+        Parameters come first among all variables, and most need as many reals as they have values.
+        """
+        likely = np.cumsum([0, *sizes]).tolist()
+        for dimension in dict.fromkeys([*likely, *range(likely[-1] + 1)]):
+            try:
+                self._services.write_array(self._data, [0.0] * dimension, False, False)
+            except RuntimeError as error:
+                if "number of parameters does not match" not in str(error):
+                    raise
+            else:
+                return dimension
+        raise ValueError("the program has no parameters that httpstan could count.")
+
+
+def compile_program(
+    program_code: str, data: Mapping[str, Any], *, optimise: bool = True
+) -> HttpstanModel:
+    """Compile a Stan program offline, by the httpstan wheel (PyStan brings it); minutes, then kept.
+
+    Args:
+        program_code: The program.
+        data: Its data by name.
+        optimise: Compile with `-O3`, as httpstan does; otherwise sooner, for a slower model.
+    """
+    from httpstan import models
+
+    name = models.calculate_model_name(program_code)
+    load = lambda: models.import_services_extension_module(name)
+    try:
+        services = at_home(load)
+    except KeyError:
+        options = None if optimise else ["-O1", "-std=c++14", "-Wno-sign-compare"]
+        asyncio.run(models.build_services_extension_module(program_code, options))
+        services = at_home(load)
+    return HttpstanModel(services, data)
+
+
+class _Home:
+    """A module whose functions are called at home, from whatever thread."""
+
+    def __init__(self, module: Any):
+        self._module = module
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function = getattr(self._module, name)
+        return lambda *arguments: at_home(lambda: function(*arguments))
+
+
+def at_home(work: Callable[[], Result]) -> Result:
+    """Do some work in the thread that may call compiled programs."""
+    if current_thread().name.startswith(_HOME):
+        return work()
+    return _home.submit(work).result()
+
+
+def _check_propto(propto: bool) -> None:
+    if not propto:
+        raise ValueError(
+            "httpstan evaluates log densities without the constants that ~ drops: propto=False is "
+            "what BridgeStan has."
+        )

@@ -1,0 +1,174 @@
+"""PyMC: models as posteriors, ADVI fits as guides, traces as reference draws."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support import Z_MAX
+from support import all_schools as schools
+from support.pymc_here import pymc_here
+
+import aide
+
+KEY = jax.random.key(4)
+
+
+@pytest.fixture(scope="module")
+def pm():
+    with pymc_here() as module:
+        yield module
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["centred", "non-centred"])
+def centred(request, pm):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(centred, pm):
+    return schools.pymc_model(centred)
+
+
+@pytest.fixture(scope="module")
+def post(model):
+    return aide.pymc.posterior(model)
+
+
+def test_the_log_joint_is_the_models(post, centred, x64):
+    """Up to a constant: PyMC computes log 2 of the half-Cauchy in single precision."""
+    gaps = []
+    for point in schools.POINTS:
+        x = post.layout.pack(schools.parts(jnp.asarray(point), centred))
+        gaps.append(float(post.log_joint(x) - schools.log_joint(jnp.asarray(point), centred)))
+        parts = float(post.log_prior(x) + post.log_likelihood(x))
+        assert parts == pytest.approx(float(post.log_joint(x)), abs=1e-10)
+        assert float(post.log_jacobian(x)) == pytest.approx(point[1], abs=1e-10)
+        np.testing.assert_allclose(post.unconstrain(post.constrain(x)), x, atol=1e-12)
+    assert np.ptp(gaps) < 1e-9
+
+
+def test_variables_go_by_name(post, centred, x64):
+    assert post.names == ("tau", "mu", schools.variable(centred))
+    assert post.derived == (() if centred else ("theta",))
+    x = jnp.zeros(10).at[0].set(800.0)
+    assert float(post.log_joint(x)) == -np.inf
+
+
+def test_identity_is_that_of_model_and_data(post, centred, pm):
+    again = aide.pymc.posterior(schools.pymc_model(centred))
+    assert again.aide_identity == post.aide_identity
+    with pm.Model() as other:
+        pm.Normal("mu", 0, np.ones(3), observed=np.arange(3.0))
+        pm.Normal("x")
+    with pm.Model() as third:
+        pm.Normal("mu", 0, np.ones(3), observed=np.arange(3.0) + 1)
+        pm.Normal("x")
+    identities = {aide.pymc.posterior(m).aide_identity for m in (other, third)}
+    assert len(identities) == 2
+
+
+def _gaussian(pm, shift=0.0, scale=1.0):
+    """Independent normals, one behind a log: tau is log-normal(0.5, 0.3), b normal."""
+    with pm.Model() as model:
+        pm.LogNormal("tau", 0.5 + shift, 0.3)
+        pm.Normal("b", np.array([1.0, -2.0]), scale * np.array([0.5, 2.0]))
+    return model
+
+
+def _mean_field(pm, model):
+    """An approximation that says what the Gaussian is, in PyMC's own order of variables."""
+    approx = pm.MeanField(model=model)
+    mean, std = np.zeros(3), np.zeros(3)
+    truth = {"tau_log__": ([0.5], [0.3]), "b": ([1.0, -2.0], [0.5, 2.0])}
+    for name, where, _, _ in approx.ordering.values():
+        mean[where], std[where] = truth[name]
+    approx.params_dict["mu"].set_value(mean)
+    approx.params_dict["rho"].set_value(np.log(np.expm1(std)))
+    return approx
+
+
+def test_exact_and_shifted_guides_through_the_adapter(pm):
+    post = aide.pymc.posterior(_gaussian(pm))
+    exact = post.guide(_mean_field(pm, _gaussian(pm)))
+    gold = aide.Tractable(exact.sample, post.log_joint)
+    sizes = {"num_gold": 200, "num_target": 200}
+    assert aide.estimate(KEY, gold, exact, **sizes).value == pytest.approx(0.0, abs=1e-9)
+    approx = _mean_field(pm, _gaussian(pm))
+    mean = approx.params_dict["mu"].get_value()
+    mean[next(iter(approx.ordering.values()))[1]] += 0.15
+    approx.params_dict["mu"].set_value(mean)
+    found = aide.estimate(KEY, gold, post.guide(approx), **sizes)
+    assert abs(found.value - 0.5**2) < Z_MAX * found.std_error
+
+
+def test_full_rank_guides_have_their_covariance(pm, x64):
+    post = aide.pymc.posterior(_gaussian(pm))
+    approx = pm.FullRank(model=_gaussian(pm))
+    factor = np.array([[0.3, 0, 0], [0.1, 0.5, 0], [-0.4, 0.2, 2.0]])
+    approx.params_dict["L_tril"].set_value(factor[np.tril_indices(3)])
+    approx.params_dict["mu"].set_value(np.array([0.5, 1.0, -2.0]))
+    x = np.array([0.3, 0.8, -1.0])
+    order = np.concatenate([np.arange(3)[o[1]] for o in approx.ordering.values()])
+    covariance = (factor @ factor.T)[np.ix_(order, order)]
+    mean = np.array([0.5, 1.0, -2.0])[order]
+    expected = jax.scipy.stats.multivariate_normal.logpdf(x, mean, covariance)
+    found = post.guide(approx).log_density(jnp.asarray(x))
+    assert float(found) == pytest.approx(float(expected), abs=1e-9)
+
+
+def test_what_cannot_be_measured_is_refused(pm):
+    post = aide.pymc.posterior(_gaussian(pm))
+    with pytest.raises(ValueError, match="there is tau_log__|has mu, which the model does not"):
+        post.guide(pm.MeanField(model=schools.pymc_model(True)))
+    with pytest.raises(TypeError, match="no density that could be scored"):
+        post.guide(object())
+    with pm.Model() as discrete:
+        pm.Poisson("n", 3.0)
+    with pytest.raises(ValueError, match="n of the model is discrete"):
+        aide.pymc.posterior(discrete)
+    with pm.Model() as empty:
+        pm.Normal("y", observed=0.0)
+    with pytest.raises(ValueError, match="nothing to infer"):
+        aide.pymc.posterior(empty)
+    data = pm.Minibatch(np.arange(10.0), batch_size=2)
+    with pm.Model() as part:
+        pm.Normal("y", pm.Normal("mu"), 1.0, observed=data, total_size=10)
+    with pytest.raises(ValueError, match="draws at random"):
+        aide.pymc.posterior(part)
+
+
+def test_draws_of_a_trace_are_reference_draws(post, centred):
+    rng = np.random.default_rng(1)
+    name = schools.variable(centred)
+    draws = {"mu": rng.normal(size=(2, 5)), "tau": np.exp(rng.normal(size=(2, 5)))}
+    draws |= {name: rng.normal(size=(2, 5, 8)).astype(np.float32)}
+    import arviz
+
+    extra = {} if centred else {"theta": rng.normal(size=(2, 5, 8))}
+    gold = post.from_arviz(arviz.from_dict(posterior={**draws, **extra}))
+    flat = np.asarray(gold.draws)
+    np.testing.assert_allclose(flat[..., 0], np.log(draws["tau"]))
+    np.testing.assert_allclose(flat[..., 1], draws["mu"])
+
+
+@pytest.mark.full
+def test_from_a_script_to_a_verdict_in_three_lines(pm):
+    """An existing script: a model, a fit, a trace. Then what is added."""
+    model = schools.pymc_model(False)
+    with model:
+        approx = pm.fit(20_000, method="advi", random_seed=1, progressbar=False)
+        trace = pm.sample(1000, tune=1000, chains=2, cores=1, random_seed=1, progressbar=False)
+    post = aide.pymc.posterior(model)
+    result = aide.estimate(KEY, post.from_arviz(trace), post.guide(approx))
+    assert 0.0 < result.value < 5.0
+
+
+@pytest.mark.full
+def test_draws_of_smc_are_reference_draws(pm):
+    model = _gaussian(pm)
+    with model:
+        trace = pm.sample_smc(500, chains=2, cores=1, random_seed=1, progressbar=False)
+    post = aide.pymc.posterior(model)
+    exact = post.guide(_mean_field(pm, model))
+    result = aide.estimate(KEY, post.from_arviz(trace), exact)
+    assert result.value == pytest.approx(0.0, abs=1e-9)

@@ -1,0 +1,104 @@
+"""Stan: models with BridgeStan's methods, and programs that httpstan compiles."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support import Z_MAX
+from support import all_schools as schools
+from support.bridged import BridgedOddities, BridgedSchools
+
+import aide
+from aide.adapters.gaussian import Gaussian
+from aide.adapters.stan import compile_program, posterior
+
+KEY = jax.random.key(6)
+
+
+@pytest.fixture(scope="module")
+def post():
+    return posterior(BridgedSchools())
+
+
+def test_variables_have_names(post):
+    assert post.names == ("mu", "tau", "theta")
+    assert post.layout.coordinates[:3] == ("mu", "tau", "theta[0]")
+    assert post.derived == ("spread",)
+
+
+def test_log_density_and_gradient_come_back_from_a_batch(post, x64):
+    points = jnp.asarray(schools.POINTS)
+    found, slopes = jax.jit(jax.vmap(jax.value_and_grad(post.log_joint)))(points)
+    hand = jax.vmap(jax.value_and_grad(lambda x: schools.log_joint(x, True)))
+    expected, expected_slopes = hand(points)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(slopes, expected_slopes, rtol=1e-10)
+    jacobian = post.log_jacobian(points[0])
+    assert float(jacobian) == pytest.approx(float(points[0, 1]), abs=1e-10)
+
+
+def test_what_stan_rejects_has_density_zero(post, x64):
+    assert float(post.log_joint(jnp.zeros(10).at[1].set(800.0))) == -np.inf
+    values = {"mu": 0.0, "tau": -1.0, "theta": np.zeros(8)}
+    assert np.isnan(post.unconstrain(values)).all()
+
+
+def test_prior_and_likelihood_are_not_told_apart(post):
+    with pytest.raises(NotImplementedError, match="fitted distribution"):
+        post.log_prior(jnp.zeros(10))
+
+
+def test_order_simplices_and_dependent_bounds_go_by_name(x64):
+    odd = posterior(BridgedOddities())
+    sizes = [variable.unconstrained_shape for variable in odd.layout.variables]
+    assert sizes == [(4,), (), (), (2,)]
+    x = jnp.asarray(np.random.default_rng(3).normal(size=8))
+    values = odd.constrain(x)
+    np.testing.assert_array_equal(values["B"], np.reshape(x[:4], (2, 2), order="F"))
+    assert values["s"].shape == (3,)
+    np.testing.assert_allclose(odd.unconstrain(values), x, atol=1e-12)
+
+
+def test_missing_constants_are_said_where_evidence_is_reported(post):
+    assert post.keeps_constants
+    odd = posterior(BridgedOddities())
+    with jax.enable_x64(True):
+        rows = jax.random.normal(KEY, (20, 8))
+        values = [odd.constrain(row) for row in rows]
+    draws = {name: np.stack([value[name] for value in values]) for name in odd.names}
+    gold = odd.from_draws(draws)
+    fit = aide.Tractable.of(Gaussian(np.zeros(8), np.ones(8)))
+    text = str(aide.estimate(KEY, gold, fit, num_gold=20, num_target=20))
+    assert "constants that Stan's ~ drops" in text
+
+
+def test_an_exact_guide_gives_zero_and_a_shifted_one_its_closed_form():
+    """The oddities' density is a standard normal of the unconstrained vector."""
+    odd = posterior(BridgedOddities())
+    exact = aide.Tractable(Gaussian(np.zeros(8), np.ones(8)).sample, odd.log_joint, log_z=None)
+    sizes = {"num_gold": 200, "num_target": 200}
+    same = aide.Tractable.of(Gaussian(np.zeros(8), np.ones(8)))
+    assert aide.estimate(KEY, exact, same, **sizes).value == pytest.approx(0.0, abs=1e-9)
+    shifted = aide.Tractable.of(Gaussian(np.full(8, 0.25), np.ones(8)))
+    found = aide.estimate(KEY, exact, shifted, **sizes)
+    assert abs(found.value - 8 * 0.25**2) < Z_MAX * found.std_error
+
+
+def test_what_has_no_log_density_is_refused():
+    with pytest.raises(TypeError, match=r"has no log_density.*bridgestan\.StanModel"):
+        posterior(object())  # pyrefly: ignore[bad-argument-type]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("is_centred", [True, False], ids=["centred", "non-centred"])
+def test_a_compiled_program_is_the_model_up_to_a_constant(is_centred, x64):
+    model = compile_program(schools.STAN[is_centred], schools.STAN_DATA, optimise=False)
+    post = posterior(model)
+    assert not post.keeps_constants
+    assert post.derived == (() if is_centred else ("theta",))
+    gaps = []
+    for point in schools.POINTS:
+        x = post.layout.pack(schools.parts(jnp.asarray(point), is_centred))
+        gaps.append(float(post.log_joint(x) - schools.log_joint(jnp.asarray(point), is_centred)))
+        np.testing.assert_allclose(post.unconstrain(post.constrain(x)), x, atol=1e-12)
+    assert np.ptp(gaps) < 1e-9
