@@ -14,7 +14,7 @@ class BridgedSchools:
         names = ["mu", "tau", *(f"theta.{i}" for i in range(1, 9))]
         return names + ["spread"] * (include_tp or include_gq)
 
-    def param_unc_num(self):
+    def param_unc_num(self) -> int:
         return 10
 
     def param_constrain(self, theta_unc):
@@ -47,7 +47,7 @@ class BridgedOddities(BridgedSchools):
         matrix = ["B.1.1", "B.2.1", "B.1.2", "B.2.2"]
         return [*matrix, "low", "high", "s.1", "s.2", "s.3"]
 
-    def param_unc_num(self):
+    def param_unc_num(self) -> int:
         return 8
 
     def param_constrain(self, theta_unc):
