@@ -64,8 +64,9 @@ def numpyro_posterior(is_centred) -> Any:
 
 def pymc_model(is_centred) -> Any:
     """In PyMC, with its variables in another order than elsewhere."""
-    import pymc as pm
+    import pymc
 
+    pm: Any = pymc
     with pm.Model() as model:
         tau = pm.HalfCauchy("tau", 5)
         mu = pm.Normal("mu", 0, 5)

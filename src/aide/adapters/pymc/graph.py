@@ -24,7 +24,7 @@ else:
 
 Node = Any
 """A variable of PyTensor."""
-PLAIN = Mode(linker="py", optimizer=None)
+PLAIN = Mode(linker="py", optimizer=None)  # pyrefly: ignore[bad-argument-type]
 """Evaluates without compiling anything."""
 
 

@@ -31,7 +31,8 @@ class PymcPosterior(AbstractPosterior):
         super().__init__(layout, derived, model.name or "PyMC model")
         self.aide_identity = identity
         values = model.value_vars
-        jacobian = model.varlogp - model.varlogp_nojac
+        with_jacobian: Any = model.varlogp
+        jacobian = with_jacobian - model.varlogp_nojac
         self._log_prior = as_jax(values, [model.varlogp])
         self._log_likelihood = as_jax(values, [model.datalogp])
         self._log_jacobian = as_jax(values, [jacobian])
