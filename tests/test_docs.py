@@ -3,12 +3,20 @@
 import re
 from pathlib import Path
 
+import jax
 import pytest
 
 from aide.running.programs import compile_quickly
 
 ROOT = Path(__file__).parents[1]
-LONG = {"certificates.md", "guide.md", "mcmc.md", "gold_standards.md", "trust.md"}
+LONG = {
+    "certificates.md",
+    "gold_standards.md",
+    "guide.md",
+    "mcmc.md",
+    "pymc_stan_blackjax.md",
+    "trust.md",
+}
 """Long to compile; the tests of what they show are in their own folders."""
 PAGES = [
     pytest.param(page, id=page.name, marks=pytest.mark.full if page.name in LONG else ())
@@ -16,6 +24,16 @@ PAGES = [
 ]
 
 
+@pytest.fixture
+def restored_precision():
+    """PyMC turns double precision on for the whole process."""
+    flag = jax.config.read("jax_enable_x64")
+    yield
+    jax.config.update("jax_enable_x64", flag)
+
+
+@pytest.mark.filterwarnings("default")  # what PyMC warns about itself is not ours
+@pytest.mark.usefixtures("restored_precision")
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_run(page, capsys):
     namespace = {"__name__": "example"}

@@ -1,4 +1,4 @@
-"""The local-level model of `support.numpy_model` for the package `particles`, two filters of it.
+"""A local-level model for the package `particles`, and two filters of it.
 
 Loaded by the interpreter that has `particles`.
 """
@@ -7,25 +7,27 @@ import numpy as np
 from particles import distributions as dists
 from particles import state_space_models as ssm
 
-DATA = np.array([0.3, -1.0, 0.5, 0.9])
+DATA = np.array([2.0, 2.0, 2.0])
 
 
 class LocalLevel(ssm.StateSpaceModel):
+    """x_1 ~ N(0, 1), x_t ~ N(x_{t-1}, 0.1^2), y_t ~ N(x_t, 1): who descends from whom matters."""
+
     def PX0(self):
         return dists.Normal(loc=0.0, scale=1.0)
 
     def PX(self, t, xp):
-        return dists.Normal(loc=xp, scale=0.8)
+        return dists.Normal(loc=xp, scale=0.1)
 
     def PY(self, t, xp, x):
-        return dists.Normal(loc=x, scale=0.5)
+        return dists.Normal(loc=x, scale=1.0)
 
     def proposal0(self, data):
-        return dists.Normal(loc=0.8 * data[0], scale=np.sqrt(0.2))
+        return dists.Normal(loc=0.5 * data[0], scale=np.sqrt(0.5))
 
     def proposal(self, t, xp, data):
-        gain = 0.64 / 0.89
-        return dists.Normal(loc=xp + gain * (data[t] - xp), scale=0.8 * np.sqrt(0.25 / 0.89))
+        gain = 0.01 / 1.01
+        return dists.Normal(loc=xp + gain * (data[t] - xp), scale=0.1 / np.sqrt(1.01))
 
 
 def make():
