@@ -10,7 +10,7 @@ import pytest
 from jax.scipy.stats import norm
 from numpyro.distributions import constraints
 from numpyro.infer.util import potential_energy
-from support.schools import DATA, centred, log_joint_by_hand, noncentred
+from support.numpyro_schools import DATA, centred, log_joint_by_hand, noncentred
 
 import aide
 

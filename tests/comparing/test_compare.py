@@ -73,7 +73,7 @@ def test_usual_diagnostics_stand_beside_the_divergence():
     arviz = pytest.importorskip("arviz")
     draws = np.random.default_rng(0).normal(size=(2, 100))
     gold = gaussian(0.0, 1.0)
-    chains = aide.algorithms.ReferenceDraws(draws, gold.log_density, has_chains=True)
+    chains = aide.ReferenceDraws(draws, gold.log_density, has_chains=True)
     targets = {"narrow": gaussian(0.0, 0.6), "same": gold, "draws": chains}
     found = aide.compare(KEY, gold, targets, num_gold=50, num_target=200)
     narrow, same, listed = found.records()

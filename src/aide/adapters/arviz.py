@@ -112,11 +112,13 @@ def _named_numbers(numbers: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in numbers.items():
         if isinstance(value, tuple) and hasattr(value, "_asdict"):
             value = value._asdict()
+        if isinstance(value, list | tuple):
+            if all(np.ndim(one) == 0 and one is not None for one in value):
+                found[name] = ("limit" if name == "interval" else "role", np.asarray(value))
+                continue
+            value = dict(zip(PAIRS["role"], value, strict=True))
         if isinstance(value, Mapping):
-            parts = _named_numbers({f"{name}_{part}": inner for part, inner in value.items()})
-            found |= parts
-        elif isinstance(value, list | tuple):
-            found[name] = ("limit" if name == "interval" else "role", np.asarray(value))
+            found |= _named_numbers({f"{name}_{part}": inner for part, inner in value.items()})
         elif value is not None:
             found[name] = np.asarray(value)
     return found

@@ -19,8 +19,10 @@ from aide.adapters.arviz import draws_in
 from aide.adapters.flat_draws import flatten_draws
 from aide.adapters.layout import Layout
 from aide.adapters.targets import ConstrainedTarget, ReorderedTarget
+from aide.algorithms.draw_arrays import column_names
 from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.tractable import Tractable
+from aide.reporting.numbers import p_value
 from aide.running.map_runs import in_double
 
 Values = Mapping[str, ArrayLike]
@@ -117,26 +119,47 @@ class AbstractPosterior(ABC):
 
         return in_double(constrain_all)
 
-    def from_draws(self, draws: Values, name: str = "") -> ReferenceDraws:
-        """Posterior draws by name as a gold standard, taken as exact.
+    def from_draws(
+        self, draws: Values, name: str = "", *, check_score: bool = True
+    ) -> ReferenceDraws:
+        r"""Posterior draws by name as a gold standard, taken as exact.
 
         Args:
             draws: See `flatten`.
             name: A name for tables.
+            check_score: Whether to test $E[\nabla\log p(x, y)] = 0$ at the draws: other data or
+                another model are an error that names the variables.
         """
         rows = self.flatten(draws)
         name = name or f"{rows.shape[0] * rows.shape[1]:,} draws"
-        return ReferenceDraws(rows, self.log_joint, has_chains=True, name=name)
+        gold = ReferenceDraws(rows, self.log_joint, has_chains=True, name=name)
+        if check_score:
+            self._check_score(gold)
+        return gold
 
-    def from_arviz(self, data: Any, name: str = "") -> ReferenceDraws:
+    def from_arviz(self, data: Any, name: str = "", *, check_score: bool = True) -> ReferenceDraws:
         """The posterior group of an ArviZ `InferenceData` or `DataTree`, as a gold standard.
 
         Args:
             data: It, or its `posterior` group, with dimensions `chain` and `draw`. Variables that
                 the model does not have are an error unless they are `derived`.
             name: A name for tables.
+            check_score: See `from_draws`.
         """
-        return self.from_draws(draws_in(data), name)
+        return self.from_draws(draws_in(data), name, check_score=check_score)
+
+    def _check_score(self, gold: ReferenceDraws) -> None:
+        check = gold.score_check()
+        if check.passed:
+            return
+        names = dict(zip(column_names(gold.draws), self.layout.coordinates, strict=True))
+        worst = [names[test.coordinate] for test in check.worst if test.p_value < 1e-4]
+        raise ValueError(
+            f"{gold.label} are not draws from {self.label} ({p_value(check.p_value)}): the mean of "
+            f"the gradient is not zero in {', '.join(dict.fromkeys(worst))}. Usual causes: other "
+            f"data or another model than the sampler's; chains that have not converged (R-hat is "
+            f"{gold.rhat:.3f}). check_score=False takes the draws as they are."
+        )
 
     def on_vector(
         self, distribution: Distribution, order: Mapping[str, ArrayLike], label: str = ""

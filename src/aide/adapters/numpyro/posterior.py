@@ -103,16 +103,18 @@ class NumpyroPosterior(AbstractPosterior):
 
         return Tractable(sample, self.log_prior, label=f"prior of {self.label}")
 
-    def from_mcmc(self, mcmc: MCMC, name: str = "") -> ReferenceDraws:
+    def from_mcmc(self, mcmc: MCMC, name: str = "", *, check_score: bool = True) -> ReferenceDraws:
         """The draws of `mcmc`, which has been run, as a gold standard, taken as exact.
 
         Args:
             mcmc: A run on this model and these data; deterministic sites are left out.
             name: A name for tables; by default the kernel and the number of draws.
+            check_score: See `from_draws`.
         """
         draws = mcmc.get_samples(group_by_chain=True)
         num = mcmc.num_chains * next(iter(draws.values())).shape[1]
-        return self.from_draws(draws, name or f"{num:,} {type(mcmc.sampler).__name__} draws")
+        name = name or f"{num:,} {type(mcmc.sampler).__name__} draws"
+        return self.from_draws(draws, name, check_score=check_score)
 
     def guide(self, guide: Callable[..., Any], params: Any, label: str = "") -> Tractable:
         """A variational fit as a target.

@@ -1,0 +1,163 @@
+"""Five posteriors of posteriordb in NumPyro: do its draws fit, and how good are usual fits?
+
+    python benchmarks/run.py adapters/posteriordb --folder FOLDER
+
+`score`: the reference draws against the gradient of the log joint, and the same with a fault in the
+log joint. `fits`: Laplace, mean field, full rank and Pathfinder against the reference draws and
+against `gold_standard`; seconds include compilation.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import blackjax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import optax
+from numpyro.infer import SVI, Trace_ELBO, autoguide, init_to_value
+from scipy.optimize import minimize
+
+import aide
+from benchmarks.posteriors import DEPENDENT, POSTERIORS, Posterior
+from benchmarks.table import Row
+
+KEY = jax.random.key(13)
+
+
+def build(folder: str, name: str, posterior: Posterior) -> tuple[Any, dict[str, np.ndarray]]:
+    """The posterior and the reference draws of its variables."""
+    entry = aide.posteriordb.load(folder, name)
+    values = [entry.data[argument] for argument in posterior.arguments]
+    arguments = [v.astype(float) if isinstance(v, np.ndarray) else v for v in values]
+    return aide.numpyro.posterior(posterior.model, *arguments), posterior.draws(entry.draws)
+
+
+def score(folder: str = "posteriordb") -> Iterator[Row]:
+    """Reference draws and log joint belong together; with a fault they do not."""
+    cases = [*POSTERIORS.items(), ("garch-garch11", DEPENDENT)]
+    for name, case in cases:
+        begin = time.perf_counter()
+        post, draws = build(folder, name, case)
+        gold = post.from_draws(draws, check_score=False)
+        found = gold.score_check()
+        seconds = time.perf_counter() - begin
+        log_joints: dict[str, Callable[[Any], Any]] = {
+            "sign": lambda x, post=post: -post.log_joint(x),
+            "Jacobian": lambda x, post=post: post.log_joint(x) - post.log_jacobian(x),
+            "order": lambda x, post=post: post.log_joint(jnp.roll(x, 1)),
+        }
+        wrong = {
+            fault: aide.ReferenceDraws(gold.draws, log_joint, has_chains=True).score_check().p_value
+            for fault, log_joint in log_joints.items()
+        }
+        yield {
+            "posterior": f"{name} ({case.model.__name__})",
+            "d": post.dimension,
+            "ESS": round(gold.effective_size),
+            "R-hat": f"{gold.rhat:.4f}",
+            "tests": len(found.tests),
+            "smallest p": f"{min(test.p_value for test in found.tests):.2g}",
+            "p": f"{found.p_value:.2g}",
+            "seconds": f"{seconds:.1f}",
+            **{f"p, wrong {fault}": f"{p:.1g}" for fault, p in wrong.items()},
+        }
+
+
+def peak(post: Any) -> np.ndarray:
+    """The mode on the unconstrained scale, from zero."""
+    with jax.enable_x64(True):
+        downhill = jax.jit(jax.value_and_grad(lambda x: -post.log_joint(x)))
+
+        def value(x: np.ndarray) -> tuple[float, np.ndarray]:
+            height, slope = downhill(jnp.asarray(x))
+            return float(height), np.asarray(slope)
+
+        best = [minimize(value, start, jac=True, method="BFGS") for start in starts(post)]
+    return min(best, key=lambda found: found.fun).x
+
+
+def starts(post: Any) -> list[np.ndarray]:
+    """Zero and a few points around."""
+    rng = np.random.default_rng(0)
+    return [np.zeros(post.dimension), *rng.uniform(-1, 1, (4, post.dimension))]
+
+
+def fit(post: Any, kind: type, values: dict[str, Any], num_steps: int, label: str) -> Any:
+    """A guide, trained from the mode."""
+    guide = kind(post.model, init_loc_fn=init_to_value(values=values))
+    steps = 1 if kind is autoguide.AutoLaplaceApproximation else num_steps
+    rate: Any = 1e-9 if steps == 1 else optax.exponential_decay(0.03, num_steps, 0.005)
+    svi = SVI(post.model, guide, optax.adam(rate), Trace_ELBO(num_particles=8))
+    found = svi.run(KEY, steps, *post.args, progress_bar=False)
+    return post.guide(guide, found, label)
+
+
+def pathfinder(post: Any, start: np.ndarray) -> Any:
+    """BlackJAX's, from near the mode."""
+    with jax.enable_x64(True):
+        state, _ = jax.jit(
+            lambda key, x: blackjax.pathfinder.approximate(key, post.log_joint, x, 1000)
+        )(KEY, jnp.asarray(start))
+    return aide.blackjax.approximation(state, "Pathfinder")
+
+
+def fits(
+    folder: str = "posteriordb",
+    num_steps: int = 20_000,
+    num_runs: int = 2_000,
+    num_gold: int = 200,
+    against_made: bool = False,
+    which: str = "",
+) -> Iterator[Row]:
+    """One row per posterior and fit."""
+    numpyro.enable_x64(True)
+    for name, case in POSTERIORS.items():
+        if which not in name:
+            continue
+        post, draws = build(folder, name, case)
+        begin = time.perf_counter()
+        gold = post.from_draws(draws)
+        top = peak(post)
+        with jax.enable_x64(True):
+            values = dict(post.constrain(jnp.asarray(top)))
+        made = post.gold(KEY) if against_made else None
+        seconds_gold = time.perf_counter() - begin
+        kinds = {
+            "Laplace": autoguide.AutoLaplaceApproximation,
+            "mean field": autoguide.AutoNormal,
+            "full rank": autoguide.AutoMultivariateNormal,
+        }
+        for label in (*kinds, "Pathfinder"):
+            begin = time.perf_counter()
+            if label == "Pathfinder":
+                target = pathfinder(post, top + 0.5)
+            else:
+                target = fit(post, kinds[label], values, num_steps, label)
+            seconds_fit = time.perf_counter() - begin
+            begin = time.perf_counter()
+            found = aide.compare(KEY, gold, {label: target}, num_gold=num_runs, num_target=num_runs)
+            record = found.records()[0]
+            row: Row = {
+                "posterior": name.partition("-")[0],
+                "fit": label,
+                "reference draws": f"{record['value']:.3f} ± {record['std_error']:.3f}",
+                "95%": f"{record['low']:.2f} to {record['high']:.2f}",
+                "k-hat": "–" if record["k_hat"] is None else f"{record['k_hat']:.2f}",
+                "seconds, fit": f"{seconds_fit:.1f}",
+                "seconds, measure": f"{time.perf_counter() - begin:.1f}",
+            }
+            if made is not None:
+                begin = time.perf_counter()
+                other = aide.estimate(KEY, made, target, num_gold=num_gold, num_target=num_gold)
+                row["gold_standard"] = f"{other.value:.3f} ± {other.std_error:.3f}"
+                error = np.hypot(other.std_error, record["std_error"])
+                row["difference / error"] = f"{(other.value - record['value']) / error:.1f}"
+                row["seconds, gold_standard"] = f"{time.perf_counter() - begin:.1f}"
+                row["seconds, making it"] = f"{seconds_gold:.1f}"
+            yield row
+
+
+TABLES = {"score": score, "fits": fits}
