@@ -18,8 +18,17 @@ LONG = {
     "trust.md",
 }
 """Long to compile; the tests of what they show are in their own folders."""
+WARNING = {"pymc_stan_blackjax.md"}
+"""PyMC warns, about what it imports and about its own fits."""
+
+
+def _marks(page: Path) -> list[pytest.MarkDecorator]:
+    marks = [pytest.mark.full] if page.name in LONG else []
+    return marks + [pytest.mark.filterwarnings("default")] * (page.name in WARNING)
+
+
 PAGES = [
-    pytest.param(page, id=page.name, marks=pytest.mark.full if page.name in LONG else ())
+    pytest.param(page, id=page.name, marks=_marks(page))
     for page in sorted((ROOT / "docs").glob("*.md"))
 ]
 
@@ -32,7 +41,6 @@ def restored_precision():
     jax.config.update("jax_enable_x64", flag)
 
 
-@pytest.mark.filterwarnings("default")  # what PyMC warns about itself is not ours
 @pytest.mark.usefixtures("restored_precision")
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_run(page, capsys):

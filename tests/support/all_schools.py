@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import aide
-from support.schools import DATA, EFFECTS, ERRORS, centred, noncentred
+from support.numpyro_schools import DATA, EFFECTS, ERRORS, centred, noncentred
 
 POINTS = np.random.default_rng(8).normal(size=(5, 10))
 
