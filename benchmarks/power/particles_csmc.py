@@ -9,12 +9,13 @@ that conditional SMC. Needs the package index for two small environments with Nu
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import jax
 import support
 
 import aide
-from aide.adapters.particles import particle_filter
+from aide.adapters.particles.filter import Conditional, particle_filter
 from benchmarks.peers.filters import ensure_particles_env
 from benchmarks.table import Row
 
@@ -22,10 +23,10 @@ ROOT = Path(__file__).resolve().parents[2]
 MODEL = Path(support.__file__).with_name("particles_model.py")
 
 
-ROWS = tuple(
+ROWS: tuple[tuple[str, str, Conditional], ...] = tuple(
     (version, function, conditional)
     for version, function in (("0.4", "make"), ("0.3", "make"), ("0.4", "make_guided"))
-    for conditional in ("theirs", "permuted")
+    for conditional in get_args(Conditional)
 )
 
 

@@ -14,7 +14,7 @@ from aide._core.versions import MOST_STEPS, Prefix, Shortened, Version, few_part
 from aide.adapters.particles.process import process_of
 from aide.algorithms.python import PythonAlgorithm
 
-Conditional = Literal["permuted", "theirs"]
+Conditional = Literal["theirs", "permuted"]
 
 
 @dataclass(frozen=True)
