@@ -71,3 +71,6 @@ class BridgedOddities(BridgedSchools):
 
     def log_density(self, theta_unc, *, propto=True, jacobian=True):
         return -0.5 * float(np.sum(theta_unc**2))
+
+    def log_density_gradient(self, theta_unc, *, propto=True, jacobian=True):
+        return self.log_density(theta_unc), -theta_unc
