@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 # What the library needs, then what developing it needs: both into the same environment.
 LIBRARY := $(VENV)/.library
 DEVELOPMENT := $(VENV)/.development
+# Stan's compiler is large, and only the long tests compile programs.
+STAN := $(VENV)/.stan
 LOWEST := .venv-lowest
 INSTALL := -m pip install --quiet --disable-pip-version-check
 # One worker per core: threads of linear algebra would only wait for each other.
@@ -38,7 +40,11 @@ types: $(DEVELOPMENT)
 test: lint types
 	$(PYTEST) -m "not full"
 
-test-full: lint types
+$(STAN): $(DEVELOPMENT)
+	$(BIN)/python $(INSTALL) -c constraints.txt -e '.[stan]'
+	touch $@
+
+test-full: lint types $(STAN)
 	$(PYTEST)
 
 # The oldest versions that pyproject.toml allows (there are wheels of them for Python 3.11, 3.12).

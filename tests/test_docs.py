@@ -3,19 +3,46 @@
 import re
 from pathlib import Path
 
+import jax
 import pytest
 
 from aide.running.programs import compile_quickly
 
 ROOT = Path(__file__).parents[1]
-LONG = {"adapters.md", "certificates.md", "guide.md", "mcmc.md", "gold_standards.md", "trust.md"}
+LONG = {
+    "adapters.md",
+    "certificates.md",
+    "gold_standards.md",
+    "guide.md",
+    "mcmc.md",
+    "pymc_stan_blackjax.md",
+    "trust.md",
+}
 """Long to compile; the tests of what they show are in their own folders."""
+WARNING = {"pymc_stan_blackjax.md"}
+"""PyMC warns, about what it imports and about its own fits."""
+
+
+def _marks(page: Path) -> list[pytest.MarkDecorator]:
+    marks = [pytest.mark.full] if page.name in LONG else []
+    return marks + [pytest.mark.filterwarnings("default")] * (page.name in WARNING)
+
+
 PAGES = [
-    pytest.param(page, id=page.name, marks=pytest.mark.full if page.name in LONG else ())
+    pytest.param(page, id=page.name, marks=_marks(page))
     for page in sorted((ROOT / "docs").glob("*.md"))
 ]
 
 
+@pytest.fixture
+def restored_precision():
+    """PyMC turns double precision on for the whole process."""
+    flag = jax.config.read("jax_enable_x64")
+    yield
+    jax.config.update("jax_enable_x64", flag)
+
+
+@pytest.mark.usefixtures("restored_precision")
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_run(page, capsys):
     namespace = {"__name__": "example"}

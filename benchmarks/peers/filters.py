@@ -6,6 +6,7 @@ that package needs NumPy 1.x. Only the standard library is used here.
 """
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -73,11 +74,13 @@ def build_c(build_dir: Path) -> Path:
     return program
 
 
-def ensure_particles_env(root: Path) -> Path:
-    """Create `.venv-particles` unless it is there with the pinned versions.
+def ensure_particles_env(root: Path, version: str = "0.4") -> Path:
+    """Create an environment with `particles` unless it is there with the pinned versions.
 
     Args:
         root: Folder that holds the environment (the repository root).
+        version: Of `particles`; that of the constraints goes into `.venv-particles`, another one
+            into a folder named after it.
 
     Returns:
         The environment's Python interpreter.
@@ -85,16 +88,23 @@ def ensure_particles_env(root: Path) -> Path:
     Raises:
         RuntimeError: If the environment cannot be created or the packages installed.
     """
-    env = root / ".venv-particles"
+    pinned = CONSTRAINTS.read_text()
+    name = (
+        ".venv-particles" if f"particles=={version}\n" in pinned else f".venv-particles-{version}"
+    )
+    wanted = re.sub(r"(?m)^particles==.*$", f"particles=={version}", pinned)
+    env = root / name
     python = env / "bin" / "python"
     stamp = env / "constraints-installed.txt"  # written last: a broken install is done again
-    if python.exists() and stamp.exists() and stamp.read_text() == CONSTRAINTS.read_text():
+    if python.exists() and stamp.exists() and stamp.read_text() == wanted:
         return python
     hint = "it needs the package index and a Python with NumPy 1.26 wheels (3.11 or 3.12)"
     _check([sys.executable, "-m", "venv", "--clear", str(env)], f"creating {env}")
-    install = [str(python), "-m", "pip", "install", "--quiet", "-c", str(CONSTRAINTS), "particles"]
+    constraints = env / "constraints.txt"
+    constraints.write_text(wanted)
+    install = [str(python), "-m", "pip", "install", "--quiet", "-c", str(constraints), "particles"]
     _check(install, f"installing particles into {env} ({hint})")
-    shutil.copyfile(CONSTRAINTS, stamp)
+    stamp.write_text(wanted)
     return python
 
 

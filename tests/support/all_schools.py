@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import aide
-from support.schools import DATA, EFFECTS, ERRORS, centred, noncentred
+from support.numpyro_schools import DATA, EFFECTS, ERRORS, centred, noncentred
 
 POINTS = np.random.default_rng(8).normal(size=(5, 10))
 
@@ -64,8 +64,9 @@ def numpyro_posterior(is_centred) -> Any:
 
 def pymc_model(is_centred) -> Any:
     """In PyMC, with its variables in another order than elsewhere."""
-    import pymc as pm
+    import pymc
 
+    pm: Any = pymc
     with pm.Model() as model:
         tau = pm.HalfCauchy("tau", 5)
         mu = pm.Normal("mu", 0, 5)

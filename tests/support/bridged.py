@@ -1,10 +1,12 @@
-"""Stan models without Stan: the interface of `bridgestan.StanModel`, in NumPy and JAX."""
+"""Stan models without Stan: the interface of `bridgestan.StanModel`, in NumPy."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from support import all_schools as schools
+from support.numpyro_schools import EFFECTS, ERRORS
+
+
+def log_normal(x, mean, std):
+    return -0.5 * ((x - mean) / std) ** 2 - np.log(std * np.sqrt(2 * np.pi))
 
 
 class BridgedSchools:
@@ -14,7 +16,7 @@ class BridgedSchools:
         names = ["mu", "tau", *(f"theta.{i}" for i in range(1, 9))]
         return names + ["spread"] * (include_tp or include_gq)
 
-    def param_unc_num(self):
+    def param_unc_num(self) -> int:
         return 10
 
     def param_constrain(self, theta_unc):
@@ -28,14 +30,22 @@ class BridgedSchools:
     def log_density(self, theta_unc, *, propto=True, jacobian=True):
         if theta_unc[1] > 700:
             raise RuntimeError("Scale parameter is inf")
-        with jax.enable_x64(True):
-            value = float(schools.log_joint(jnp.asarray(theta_unc), True))
-        return value + 39.0 * propto - theta_unc[1] * (not jacobian)
+        mu, log_tau, theta = theta_unc[0], theta_unc[1], theta_unc[2:]
+        tau = np.exp(log_tau)
+        prior = log_normal(mu, 0, 5) - np.log(np.pi * 2.5 * (1 + (tau / 5) ** 2)) + log_tau
+        value = (
+            prior + np.sum(log_normal(theta, mu, tau)) + np.sum(log_normal(EFFECTS, theta, ERRORS))
+        )
+        return float(value + 39.0 * propto - log_tau * (not jacobian))
 
     def log_density_gradient(self, theta_unc, *, propto=True, jacobian=True):
-        with jax.enable_x64(True):
-            slope = jax.grad(lambda x: schools.log_joint(x, True))(jnp.asarray(theta_unc))
-        return self.log_density(theta_unc, propto=propto), np.array(slope)
+        mu, tau, theta = theta_unc[0], np.exp(theta_unc[1]), theta_unc[2:]
+        z, heavy = (theta - mu) / tau, (tau / 5) ** 2
+        of_mu = -mu / 25 + np.sum(z) / tau
+        of_log_tau = 1 - 2 * heavy / (1 + heavy) + np.sum(z**2 - 1)
+        of_theta = -z / tau + (EFFECTS - theta) / ERRORS**2
+        slope = np.array([of_mu, of_log_tau, *of_theta])
+        return self.log_density(theta_unc, propto=propto), slope
 
 
 class BridgedOddities(BridgedSchools):
@@ -47,7 +57,7 @@ class BridgedOddities(BridgedSchools):
         matrix = ["B.1.1", "B.2.1", "B.1.2", "B.2.2"]
         return [*matrix, "low", "high", "s.1", "s.2", "s.3"]
 
-    def param_unc_num(self):
+    def param_unc_num(self) -> int:
         return 8
 
     def param_constrain(self, theta_unc):
@@ -61,3 +71,6 @@ class BridgedOddities(BridgedSchools):
 
     def log_density(self, theta_unc, *, propto=True, jacobian=True):
         return -0.5 * float(np.sum(theta_unc**2))
+
+    def log_density_gradient(self, theta_unc, *, propto=True, jacobian=True):
+        return self.log_density(theta_unc), -theta_unc

@@ -21,6 +21,7 @@ EXTRAS = {
     "arviz": "arviz",
     "blackjax": "blackjax",
     "numpyro": "numpyro",
+    "particles": "",
     "posteriordb": "",
     "pymc": "pymc",
     "stan": "stan",

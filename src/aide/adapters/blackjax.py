@@ -1,4 +1,4 @@
-r"""BlackJAX: its reversible kernels, and its Gaussian approximations.
+r"""BlackJAX: its reversible kernels, its samplers' draws and its Gaussian approximations.
 
 `step(key, init(x))[0].position` is a transition that is reversible for the density it was built
 with, where the accept step of the algorithm makes it so and nothing but the position goes from one
@@ -23,6 +23,7 @@ from jaxtyping import Array
 from aide._core.numerics import as_parameter
 from aide._core.types import Key, LogDensity, Value
 from aide.adapters.gaussian import Gaussian, GaussianMixture
+from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.tractable import Tractable
 from aide.kernels.kernel import AbstractInvariantKernel
 
@@ -165,8 +166,57 @@ def approximation(state: Approximation, label: str = "") -> Tractable:
     raise TypeError(
         "approximation takes a state of blackjax.meanfield_vi, fullrank_vi, pathfinder or "
         f"multipathfinder, got {type(state).__name__}. Draws of a sampler have no density: they "
-        "are reference draws, or a chain measured by aide.mcmc(kernel=aide.blackjax.kernel(...))."
+        "are a gold standard, aide.blackjax.reference_draws(states, log_density); a chain is "
+        "measured by aide.mcmc(kernel=aide.blackjax.kernel(...))."
     )
+
+
+def reference_draws(
+    states: Any, log_density: LogDensity, *, chain_axis: int | None = None, name: str = ""
+) -> ReferenceDraws:
+    """States of `blackjax.nuts`, `hmc` and the like, kept along the way, as a gold standard.
+
+    The states know their log density: it must be that of `log_density` up to a constant, so that a
+    sign, a missing Jacobian or another model is an error here.
+
+    Args:
+        states: What `jax.lax.scan` stacked, without warm-up: `position` and `logdensity` with a
+            leading axis of draws, or two axes.
+        log_density: What was sampled from, for example `log_joint` of a posterior of `aide`.
+        chain_axis: 0 if the leading axes are (chain, draw), 1 if they are (draw, chain), as when
+            `vmap` was inside of `scan`.
+        name: A name for tables.
+    """
+    logs = np.asarray(states.logdensity, np.float64)
+    if logs.ndim not in (1, 2) or (logs.ndim == 2) != (chain_axis is not None):
+        raise ValueError(
+            f"states have the leading axes {logs.shape}: pass one axis of draws, or two with "
+            "chain_axis=0 for (chain, draw), chain_axis=1 for (draw, chain)."
+        )
+    position = _plain(states.position)
+    if chain_axis == 1:
+        position, logs = jax.tree.map(lambda a: np.swapaxes(a, 0, 1), (position, logs))
+    found = ReferenceDraws(
+        position, log_density, has_chains=chain_axis is not None, name=name or None
+    )
+    _check_density(position, logs, log_density)
+    return found
+
+
+def _check_density(position: Value, logs: np.ndarray, log_density: LogDensity) -> None:
+    """Raise unless the log density is that of the states up to a constant, at a few of them."""
+    flat = jax.tree.map(lambda a: a.reshape(-1, *a.shape[logs.ndim :]), position)
+    rows = np.linspace(0, logs.size - 1, min(logs.size, 20)).astype(int)
+    with jax.enable_x64(True):
+        pick = lambda row: jax.tree.map(lambda a: jnp.asarray(a[row]), flat)
+        ours = np.array([float(np.asarray(log_density(pick(row)))) for row in rows])
+    gaps = ours - logs.ravel()[rows]
+    if not np.ptp(gaps) <= 1e-3 * max(1.0, float(np.abs(logs).max())):  # single precision
+        raise ValueError(
+            f"log_density is not what the states were drawn from: at {len(rows)} of them it "
+            f"differs from their own log density by {gaps.min():.4g} to {gaps.max():.4g}, not by a "
+            "constant. Look for a sign, a Jacobian, another order of variables or other data."
+        )
 
 
 def _full_rank(state: FRVIState) -> Gaussian:

@@ -91,7 +91,8 @@ def _log_z(estimate: "Estimate") -> Rows:
         return []
     text = f"{with_error(*bounds.lower)} to {with_error(*bounds.upper)}"
     name = estimate.draws.side(bounds.of).name
-    words = f"{text} of the {bounds.of.word}, {name} (log p(y) if its xi is p(x, y))"
+    of = f"{bounds.of.word}, {name}" if name else bounds.of.word
+    words = f"{text} of the {of} (log p(y) if its xi is p(x, y))"
     return [("log Z", words)]
 
 

@@ -11,7 +11,7 @@ from pytensor.compile.mode import Mode
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import graph_replace
-from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.random.type import RandomType
 
 _flags = os.environ.get("XLA_FLAGS")
 from pymc.sampling.jax import get_jaxified_graph  # noqa: E402
@@ -24,7 +24,7 @@ else:
 
 Node = Any
 """A variable of PyTensor."""
-PLAIN = Mode(linker="py", optimizer=None)
+PLAIN = Mode(linker="py", optimizer=None)  # pyrefly: ignore[bad-argument-type]
 """Evaluates without compiling anything."""
 
 
@@ -47,13 +47,9 @@ def unconstrain_graph(model: Model) -> tuple[list[Node], list[Node]]:
     return list(values.values()), graph_replace(outputs, values, strict=False)
 
 
-def random_ops(outputs: Sequence[Node]) -> list[str]:
-    """Names of what draws at random in a graph: log densities should have nothing like it."""
-    return [
-        type(node.owner.op).__name__
-        for node in _walk(outputs)
-        if node.owner is not None and isinstance(node.owner.op, RandomVariable)
-    ]
+def draws_at_random(outputs: Sequence[Node]) -> bool:
+    """Whether something in a graph has a random generator: log densities should not."""
+    return any(isinstance(node.type, RandomType) for node in _walk(outputs))
 
 
 def digest(outputs: Sequence[Node]) -> str:

@@ -13,7 +13,7 @@ from aide._core.types import LogProb
 from aide.adapters.gaussian import Gaussian
 from aide.adapters.layout import Layout, Variable
 from aide.adapters.posterior import AbstractPosterior, Values
-from aide.adapters.pymc.graph import PLAIN, as_jax, digest, random_ops, unconstrain_graph
+from aide.adapters.pymc.graph import PLAIN, as_jax, digest, draws_at_random, unconstrain_graph
 from aide.algorithms.tractable import Tractable
 from aide.running.map_runs import in_double
 
@@ -31,7 +31,8 @@ class PymcPosterior(AbstractPosterior):
         super().__init__(layout, derived, model.name or "PyMC model")
         self.aide_identity = identity
         values = model.value_vars
-        jacobian = model.varlogp - model.varlogp_nojac
+        with_jacobian: Any = model.varlogp
+        jacobian = with_jacobian - model.varlogp_nojac
         self._log_prior = as_jax(values, [model.varlogp])
         self._log_likelihood = as_jax(values, [model.datalogp])
         self._log_jacobian = as_jax(values, [jacobian])
@@ -132,12 +133,11 @@ def _posterior(model: Model) -> PymcPosterior:
                 "Sum it out (pm.Mixture, pymc_extras.marginalize), or condition on it: pm.observe."
             )
     densities = [model.varlogp, model.datalogp]
-    drawn = random_ops(densities)
-    if drawn:
+    if draws_at_random(densities):
         raise ValueError(
-            f"the log density of {what} draws at random ({', '.join(sorted(set(drawn)))}): it "
-            "would be another one with every call. Build the model with all data in place of "
-            "pm.Minibatch; an approximation fitted with minibatches can be measured against it."
+            f"the log density of {what} draws at random, so that it would be another one with "
+            "every call. Build the model with all data in place of pm.Minibatch; an approximation "
+            "fitted with minibatches can be measured against it."
         )
     shapes = model.eval_rv_shapes()
     variables = tuple(_variable(model, variable, shapes) for variable in model.free_RVs)

@@ -105,7 +105,13 @@ def compile_program(
         data: Its data by name.
         optimise: Compile with `-O3`, as httpstan does; otherwise sooner, for a slower model.
     """
-    from httpstan import models
+    try:
+        from httpstan import models
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            "compile_program needs httpstan: pip install 'aide-inference[stan]'. A model that "
+            "BridgeStan compiled needs nothing: aide.stan.posterior(model)."
+        ) from error
 
     name = models.calculate_model_name(program_code)
     load = lambda: models.import_services_extension_module(name)

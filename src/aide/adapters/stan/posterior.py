@@ -70,17 +70,18 @@ class StanPosterior(AbstractPosterior):
             flat = flat.at[place].set(jnp.asarray(values[name], float))
         return self._calls.unconstrain(flat)
 
-    def from_draws(self, draws: Values, name: str = "") -> ReferenceDraws:
+    def from_draws(
+        self, draws: Values, name: str = "", *, check_score: bool = True
+    ) -> ReferenceDraws:
         """Posterior draws by name as a gold standard, taken as exact; see `AbstractPosterior`.
 
         Draws of CmdStanPy (`fit.stan_variables()`) fit. The name says it if constants are missing.
         """
-        found = super().from_draws(draws, name)
+        found = super().from_draws(draws, name, check_score=check_score)
         if self.keeps_constants:
             return found
-        return ReferenceDraws(
-            found.draws, self.log_joint, has_chains=True, name=f"{found.label}; {CONSTANTS}"
-        )
+        words = f"{found.label}; {CONSTANTS}"
+        return ReferenceDraws(found.draws, self.log_joint, has_chains=True, name=words)
 
 
 def posterior(model: StanModel, label: str = "Stan model") -> StanPosterior:

@@ -1,0 +1,77 @@
+"""Filters of the package `particles`, by an interpreter of their own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import Z_MAX
+
+from aide.adapters.particles import ParticlesFilter, particle_filter
+
+ROOT = Path(__file__).parents[2]
+MODEL = ROOT / "tests" / "support" / "particles_model.py"
+
+
+@pytest.fixture(scope="module")
+def python():
+    """An interpreter with `particles`, made once; without the package index this fails."""
+    env = ROOT / ".venv-particles"
+    found = env / "bin" / "python"
+    if not found.exists():
+        constraints = ROOT / "benchmarks" / "peers" / "particles-constraints.txt"
+        subprocess.run([sys.executable, "-m", "venv", str(env)], check=True)
+        install = ["-m", "pip", "install", "--quiet", "-c", str(constraints), "particles"]
+        subprocess.run([str(found), *install], check=True)
+    return found
+
+
+def log_normal(x, mean, std):
+    return -0.5 * ((x - mean) / std) ** 2 - np.log(std * np.sqrt(2 * np.pi))
+
+
+@pytest.mark.full
+def test_one_particle_has_the_density_of_its_proposals(python):
+    path, rng = np.array([0.4, 0.3, 0.5]), np.random.default_rng(0)
+    prior = log_normal(path[0], 0.0, 1.0) + np.sum(log_normal(path[1:], path[:-1], 0.1))
+    for conditional in ("theirs", "permuted"):
+        one = particle_filter(MODEL, python=python, num_particles=1, conditional=conditional)
+        assert one.regenerate(rng, path) == pytest.approx(prior, abs=1e-10)
+    guided = particle_filter(MODEL, python=python, num_particles=1, function="make_guided")
+    value, log_xi = guided.simulate(rng)
+    assert guided.regenerate(rng, value) == pytest.approx(log_xi, abs=1e-10)
+
+
+@pytest.mark.full
+def test_their_conditional_smc_is_wrong_and_a_permutation_mends_it(python):
+    """Law 2: given |l|, the sign of l is positive with probability 1/(1 + exp |l|)."""
+    z = {}
+    for conditional in ("theirs", "permuted"):
+        filtered = particle_filter(MODEL, python=python, num_particles=3, conditional=conditional)
+        rng = np.random.default_rng(1)
+        ratios = []
+        for _ in range(6000):
+            value, log_xi = filtered.simulate(rng)
+            ratios.append(filtered.regenerate(rng, value) - log_xi)
+        ratios = np.array(ratios)
+        chance = 1 / (1 + np.exp(np.abs(ratios)))
+        z[conditional] = np.sum((ratios > 0) - chance) / np.sqrt(np.sum(chance * (1 - chance)))
+    print(z)
+    assert abs(z["permuted"]) < Z_MAX
+    assert z["theirs"] > Z_MAX
+
+
+def test_settings_are_checked():
+    with pytest.raises(ValueError, match="conditional must be 'permuted' or 'theirs'"):
+        ParticlesFilter("python", "file", "make", 3, 4, 1.0, "sorted")  # pyrefly: ignore[bad-argument-type]
+    with pytest.raises(ValueError, match=r"interpreter that has the package particles.*nowhere"):
+        particle_filter(MODEL, python="/nowhere", num_particles=3)
+    few = ParticlesFilter("python", "file", "make", 20, 9)
+    assert "2 particles, first 3 observations" in few.shrunk()
+
+
+def test_an_error_over_there_is_one_here(tmp_path):
+    """Any interpreter will do to see it: this one lacks the package."""
+    with pytest.raises(RuntimeError, match="ended with code 1"):
+        particle_filter(tmp_path / "none.py", python=sys.executable, num_particles=3)
