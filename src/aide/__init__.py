@@ -37,6 +37,7 @@ from aide.comparing.compare import compare
 from aide.convergence.convergence import measure_convergence
 from aide.diagnosing.diagnose import diagnose
 from aide.draws.draw import draw
+from aide.estimation.closeness import NotWithin
 from aide.estimation.estimate import estimate
 from aide.estimation.summary import summarise
 from aide.estimation.yardsticks import compare_log_evidence, compare_probe
@@ -49,6 +50,7 @@ __all__ = [
     "Draw",
     "ForwardReverse",
     "InferenceAlgorithm",
+    "NotWithin",
     "ParticleFilter",
     "Proposal",
     "PythonAlgorithm",

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from aide.auditing.simulated.result import Simulated
-from aide.comparing.closeness import LEVEL, Closeness
 from aide.comparing.columns import slack_of
+from aide.estimation.closeness import LEVEL, Closeness
 from aide.estimation.sandwich.sandwich import MIN_RUNS
 from aide.estimation.summary import Estimate
 from aide.reporting.figures import PanelGrid, plot_limits
