@@ -40,6 +40,7 @@ from aide.draws.draw import draw
 from aide.estimation.closeness import NotWithin
 from aide.estimation.estimate import estimate
 from aide.estimation.summary import summarise
+from aide.estimation.until.goals import Budget, Decided
 from aide.estimation.yardsticks import compare_log_evidence, compare_probe
 from aide.learned.refine import refine
 from aide.learned.tighten import tighten
@@ -47,6 +48,8 @@ from aide.running.store import keep_programs
 
 __all__ = [
     "Amortized",
+    "Budget",
+    "Decided",
     "Draw",
     "ForwardReverse",
     "InferenceAlgorithm",

@@ -93,7 +93,7 @@ def _with_more_meta(
     estimate: Estimate,
     tolerance: float,
     most: Mapping[Role, int],
-    sizes: Mapping[str, int],
+    sizes: Mapping[str, Any],
     name: str,
     options: Mapping[str, Any],
 ) -> Estimate:
@@ -104,14 +104,10 @@ def _with_more_meta(
     raised = {role: num for role, num in raised.items() if num > draws.side(role).num_meta}
     if not raised:
         return estimate
-    larger: dict[str, Any] = {f"num_meta_{role.word}": num for role, num in raised.items()}
+    larger = {f"num_meta_{role.word}": num for role, num in raised.items()}
     others = {key: value for key, value in options.items() if key not in ("share", "checkpoint")}
-    found = draw(
-        *call,
-        **{**sizes, **larger},
-        **others,
-        **_continued(draws, options.get("checkpoint"), name),
-    )
+    settings: dict[str, Any] = {**sizes, **larger, **others}
+    found = draw(*call, **settings, **_continued(draws, options.get("checkpoint"), name))
     changes = [f"{setting} from {sizes[setting]:,} to {num:,}" for setting, num in larger.items()]
     words = (
         f"after raising {' and '.join(changes)}, because looseness hid the answer; all limits "

@@ -72,7 +72,7 @@ class NotWithin(AssertionError):
 
 
 def judge(estimate: "Estimate", tolerance: float) -> Closeness:
-    """Compare with a tolerance; a classifier is trained only where the upper limit is above it."""
+    """Compare with a tolerance; a classifier is trained only where the bound is above it."""
     check_tolerance(tolerance)
     draws = estimate.draws
     if rests_on_one_density(draws):
@@ -81,10 +81,10 @@ def judge(estimate: "Estimate", tolerance: float) -> Closeness:
     if are_tractable(draws):
         return Closeness(lower if upper > tolerance else 0.0, upper, tolerance, "")
     lacks = what_is_missing(draws)
-    decided = upper <= tolerance
-    return Closeness(
-        0.0 if decided or lacks else estimate.sandwich(LEVEL).lower, upper, tolerance, lacks
-    )
+    # The lower limit is below the divergence, hence the bound: it cannot decide where that is low.
+    hopeless = bound_of(estimate) <= tolerance
+    lower = 0.0 if hopeless or lacks else estimate.sandwich(LEVEL).lower
+    return Closeness(lower, upper, tolerance, lacks)
 
 
 def require(estimate: "Estimate", tolerance: float) -> None:

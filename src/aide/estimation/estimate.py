@@ -6,6 +6,11 @@ from aide._core.algorithm import InferenceAlgorithm
 from aide._core.types import Key
 from aide.draws.draw import draw
 from aide.estimation.summary import Estimate
+from aide.estimation.until.goals import Budget, Goal, as_goal, check_budget
+from aide.estimation.until.until import estimate_until
+
+NUM_RUNS = 500
+NUM_META = 1
 
 
 def estimate(
@@ -13,10 +18,12 @@ def estimate(
     gold: InferenceAlgorithm,
     target: InferenceAlgorithm,
     *,
-    num_gold: int = 500,
-    num_target: int = 500,
-    num_meta_gold: int = 1,
-    num_meta_target: int = 1,
+    num_gold: int | None = None,
+    num_target: int | None = None,
+    num_meta_gold: int | None = None,
+    num_meta_target: int | None = None,
+    until: float | Goal | None = None,
+    budget: Budget | None = None,
     **options: Any,
 ) -> Estimate:
     r"""AIDE: an upper bound on $KL(gold \| target) + KL(target \| gold)$, with its error bar.
@@ -25,21 +32,36 @@ def estimate(
         key: A JAX key.
         gold: The gold standard, an `InferenceAlgorithm`.
         target: The algorithm being measured; its outputs have the same structure.
-        num_gold: Runs of the gold standard.
-        num_target: Runs of the target.
-        num_meta_gold: Meta-inference runs of the gold standard per output. More tighten the bound.
-        num_meta_target: Meta-inference runs of the target per output. More tighten the bound.
+        num_gold: Runs of the gold standard, 500 unless stated; with `until`, those of the first
+            look.
+        num_target: Runs of the target, likewise.
+        num_meta_gold: Meta-inference runs of the gold standard per output, 1 unless stated. More
+            tighten the bound. With `until`, a pilot chooses.
+        num_meta_target: Meta-inference runs of the target per output, likewise.
+        until: A standard error in nats, or `aide.Decided(tolerance)`: runs are added until it is
+            reached, and divided by measured variance and cost. All limits hold whenever it stops.
+        budget: What `until` may cost: `aide.Budget(runs=…, seconds=…)`; 100,000 runs unless stated.
         **options: Everything else `aide.draw` takes: `keep_values`, `share`, `extend`,
             `checkpoint`, `chunk_size`, `progress`, `looseness`, `first_run`, `executor`.
     """
+    if until is not None:
+        goal, limit = as_goal(until), Budget() if budget is None else budget
+        check_budget(limit)
+        refused = sorted({"share", "extend", "first_run"} & set(options))
+        if refused:
+            raise ValueError(f"until plans all runs itself: leave out {', '.join(refused)}.")
+        runs, metas = (num_gold, num_target), (num_meta_gold, num_meta_target)
+        return estimate_until(key, gold, target, goal, limit, runs=runs, metas=metas, **options)
+    if budget is not None:
+        raise ValueError("budget limits what until may cost: give until, or leave it out.")
     draws = draw(
         key,
         gold,
         target,
-        num_gold=num_gold,
-        num_target=num_target,
-        num_meta_gold=num_meta_gold,
-        num_meta_target=num_meta_target,
+        num_gold=NUM_RUNS if num_gold is None else num_gold,
+        num_target=NUM_RUNS if num_target is None else num_target,
+        num_meta_gold=NUM_META if num_meta_gold is None else num_meta_gold,
+        num_meta_target=NUM_META if num_meta_target is None else num_meta_target,
         **options,
     )
     return Estimate(draws)
