@@ -4,9 +4,10 @@
     python benchmarks/run.py studies/verdicts --only until --replications 40
 
 Pairs of Gaussians whose divergence is known, placed where verdicts are hardest: at the tolerance
-itself, where "within" and "too far" both count as wrong. `--far` adds pairs at half and at twice the
-tolerance, which should be decided. "Loose" ones hide a trace. Coverage is that of the interval, where the algorithms are tractable and the
-divergence is what it is about, and of the sandwich everywhere.
+itself, where "within" and "too far" both count as wrong. `--far` has pairs at half and at twice the
+tolerance instead, which should be decided. "Loose" ones hide a trace. Coverage is that of the
+interval, where the algorithms are tractable and the divergence is what it is about, and of the
+sandwich everywhere.
 """
 
 from collections.abc import Iterator

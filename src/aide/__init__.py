@@ -17,6 +17,7 @@ from aide import (
     problems,
     reporting,
     smc,
+    tuning,
 )
 from aide._core.algorithm import Draw, InferenceAlgorithm
 from aide._version import __version__ as __version__
@@ -45,6 +46,9 @@ from aide.estimation.yardsticks import compare_log_evidence, compare_probe
 from aide.learned.refine import refine
 from aide.learned.tighten import tighten
 from aide.running.store import keep_programs
+from aide.tuning.data_sets import sweep_data
+from aide.tuning.sweep import sweep
+from aide.tuning.tune import tune
 
 __all__ = [
     "Amortized",
@@ -90,6 +94,10 @@ __all__ = [
     "sir",
     "smc",
     "summarise",
+    "sweep",
+    "sweep_data",
     "tempered_smc",
     "tighten",
+    "tune",
+    "tuning",
 ]

@@ -17,7 +17,7 @@ from aide.draws.pilot import Pilot
 from aide.estimation.advice import Forecast, predict_falls
 from aide.estimation.sandwich.balance import calm_terms
 from aide.estimation.terms import is_tractable, terms_of
-from aide.estimation.until.goals import Decided, Goal
+from aide.estimation.until.goals import Goal, StandardError
 
 CANDIDATES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500)
 """Numbers of meta-inference runs to choose from."""
@@ -32,15 +32,25 @@ ERRORS = 2.5
 
 
 class Allocation(NamedTuple):
-    """What a pilot asks for: runs at the first look, and M, of gold standard and target.
+    """What a pilot asks for.
 
-    `seconds` is the measured cost of one run of either, scores included.
+    Attributes:
+        runs: Of gold standard and target, at the first look.
+        metas: M of either.
+        seconds: Measured cost of one run of either, scores included.
+        chunk_size: Runs at a time.
+        bound: The bound that is foreseen with this M.
+        std_error: The pilot's own error of it.
+        remaining: What meta-inference is foreseen to add to it.
     """
 
     runs: tuple[int, int]
     metas: tuple[int, int]
     seconds: tuple[float, float]
     chunk_size: int | None
+    bound: float = np.nan
+    std_error: float = np.nan
+    remaining: float = 0.0
 
 
 class _Choice(NamedTuple):
@@ -67,13 +77,16 @@ class _Choice(NamedTuple):
 
 def allocate(pilot: Pilot, goal: Goal, metas: tuple[int | None, int | None]) -> Allocation:
     """The cheapest plan that the pilot foresees to reach a goal; given `metas` are kept."""
-    choices = list(_choices(pilot, metas, isinstance(goal, Decided)))
-    if isinstance(goal, Decided):
-        best, error = _for_verdict(choices, goal.tolerance, pilot)
-    else:
+    choices = list(_choices(pilot, metas, not isinstance(goal, StandardError)))
+    if isinstance(goal, StandardError):
         best, error = _for_error(choices, goal.nats, goal.nats)
+    else:
+        best, error = _for_verdict(choices, goal.tolerance, pilot)
     runs = [int(np.ceil(max(MARGIN * num, FEWEST_RUNS))) for num in best.runs_for(error)]
-    return Allocation((runs[0], runs[1]), best.metas, best.costs, pilot.chunk_size)
+    sizes = [side.num_runs for side in pilot.draws.sides]
+    own = float(np.sqrt(sum(v / n for v, n in zip(best.variances, sizes, strict=True))))
+    found = (runs[0], runs[1]), best.metas, best.costs, pilot.chunk_size
+    return Allocation(*found, best.bound, own, best.remaining)
 
 
 def _for_error(choices: list[_Choice], slack: float, error: float) -> tuple[_Choice, float]:

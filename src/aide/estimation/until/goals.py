@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide.estimation.closeness import check_tolerance, judge, remedy
+from aide.estimation.closeness import LEVEL, check_tolerance, judge, remedy
+from aide.estimation.sandwich.balance import calm_limits
 from aide.estimation.summary import Estimate
 from aide.reporting.numbers import short
 
@@ -63,12 +64,37 @@ class Decided(NamedTuple):
         return f"undecided at {self.tolerance:g} nats: {words}"
 
 
-Goal = StandardError | Decided
+class Shown(NamedTuple):
+    """Until the divergence is shown to be within `tolerance`, or the bound to be above it.
+
+    Where the bound itself is above, no number of runs will do; that trains no classifier.
+    """
+
+    tolerance: float
+
+    growth = 2.0
+    keep_values = False
+
+    def reason(self, estimate: Estimate) -> str:
+        """Why it is reached, in words; empty if it is not."""
+        low, high = calm_limits(estimate.draws, estimate.look.level(LEVEL))
+        if high <= self.tolerance:
+            return f"within {self.tolerance:g} nats was shown"
+        is_above = low > self.tolerance
+        return f"the bound, {short(low)} or more, is above {self.tolerance:g}" if is_above else ""
+
+    def lacking(self, estimate: Estimate) -> str:
+        """What it would take."""
+        words = remedy(estimate, judge(estimate, self.tolerance))
+        return f"not shown to be within {self.tolerance:g} nats: {words}"
+
+
+Goal = StandardError | Decided | Shown
 
 
 def as_goal(until: float | Goal) -> Goal:
     """A number is a standard error."""
-    if isinstance(until, Decided):
+    if isinstance(until, Decided | Shown):
         check_tolerance(until.tolerance)
         return until
     goal = until if isinstance(until, StandardError) else StandardError(until)

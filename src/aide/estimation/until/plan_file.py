@@ -1,6 +1,7 @@
 """The plan of a call that may be interrupted: made once, kept beside its checkpoint."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,7 @@ def read_plan(
         return None
     try:
         stored = json.loads(path.read_text())
-        runs, metas, seconds = (tuple(stored["plan"][k]) for k in ("runs", "metas", "seconds"))
-        found, of = Allocation(runs, metas, seconds, stored["plan"]["chunk_size"]), stored["of"]
+        found, of = as_allocation(stored["plan"]), stored["of"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is no plan of aide ({error}): delete it with its runs.") from None
     if of != _described(algorithms, goal, given):
@@ -42,6 +42,12 @@ def read_plan(
             "Choose another checkpoint, or delete this one and its plan."
         )
     return found
+
+
+def as_allocation(data: Mapping[str, Any]) -> Allocation:
+    """What `_asdict` and JSON made of one."""
+    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+    return Allocation(**fields)
 
 
 def write_plan(

@@ -41,6 +41,8 @@ def estimate_until(
     runs: tuple[int | None, int | None] = (None, None),
     metas: tuple[int | None, int | None] = (None, None),
     share: float = 1.0,
+    plan: Allocation | None = None,
+    shared: Draws | None = None,
     **options: Any,
 ) -> Estimate:
     """Add runs until the goal is reached or the budget spent.
@@ -54,17 +56,21 @@ def estimate_until(
         runs: Runs of the first look; by default as the pilot asks for.
         metas: M; by default as the pilot asks for.
         share: Share of the permitted error that all looks together may spend.
+        plan: What an earlier pilot asked for; by default one is run.
+        shared: Draws of another target whose gold runs are used again.
         **options: Everything else `aide.draw` takes, but `extend`, `share` and `first_run`.
     """
     begun = time.monotonic()
-    plan = _plan(key, gold, target, goal, runs, metas, options)
+    if plan is None:
+        plan = _plan(key, gold, target, goal, runs, metas, options)
     sizes = np.minimum(plan.runs, _affordable(plan, budget, begun, (0, 0)))
     sizes = np.maximum(sizes.astype(int), 2)
-    draws: Draws | None = None
+    known = {} if shared is None else {"share": shared}
     number = 0
     while True:
         number += 1
-        draws = _draw(key, gold, target, plan, sizes, draws, goal, options)
+        draws = _draw(key, gold, target, plan, sizes, known, goal, options)
+        known = {"extend": draws}
         found = Estimate(draws, Look(share * share_of(number)))
         reason = goal.reason(found)
         if reason:
@@ -122,15 +128,15 @@ def _draw(
     target: InferenceAlgorithm,
     plan: Allocation,
     sizes: np.ndarray,
-    before: Draws | None,
+    known: dict[str, Draws],
     goal: Goal,
     options: dict[str, Any],
 ) -> Draws:
     """The runs of a look; what earlier ones drew is used again."""
     settings: dict[str, Any] = {"keep_values": goal.keep_values, "chunk_size": plan.chunk_size}
     settings |= {name: value for name, value in options.items() if value is not None}
-    if before is not None and "checkpoint" not in settings:
-        settings["extend"] = before
+    if "checkpoint" not in settings:
+        settings |= known
     return draw(
         key,
         gold,
