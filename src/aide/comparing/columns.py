@@ -134,6 +134,11 @@ COLUMNS = (
         lambda e: f"{e.estimate.total_variation():.2f}",
         lambda e: {"total_variation": e.estimate.total_variation()},
     ),
-    Column("M", lambda e: str(e.estimate.draws.target.num_meta), _sizes),
+    Column(
+        "M",
+        lambda e: str(e.estimate.draws.target.num_meta),
+        _sizes,
+        lambda e: bool(e.estimate.look.words),
+    ),
     Column("verdict", verdict_of, _judged, lambda e: e.closeness is not None, is_text=True),
 )

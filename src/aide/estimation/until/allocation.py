@@ -97,22 +97,29 @@ def _for_error(choices: list[_Choice], slack: float, error: float) -> tuple[_Cho
 
 
 def _for_verdict(choices: list[_Choice], tolerance: float, pilot: Pilot) -> tuple[_Choice, float]:
-    """The cheapest whose bound is foreseen below the tolerance; or little looseness, if none is.
+    """The M for which a verdict is foreseen to be cheapest.
 
-    A distance below the pilot's own error is taken to be that error.
+    The distance that limits must bridge is that between the tolerance and the bound with the
+    pilot's own error on top. Where that is nothing, it is taken to be a small one, the smaller the
+    farther the bound is above, so that a larger M is weighed against its cost. With every bound far
+    above, only looseness that could hide this counts.
     """
     num = min(side.num_runs for side in pilot.draws.sides)
 
-    def error(choice: _Choice) -> float:
-        own = np.sqrt(sum(choice.variances) / num)
-        return max(abs(tolerance - choice.bound), own, 1e-3 * tolerance) / ERRORS
+    def own_error(choice: _Choice) -> float:
+        return max(float(np.sqrt(sum(choice.variances) / num)), 1e-3 * tolerance)
 
-    below = [choice for choice in choices if choice.bound < tolerance]
-    if below:
-        best = min(below, key=lambda choice: choice.seconds_for(error(choice)))
+    def distance(choice: _Choice) -> float:
+        own = own_error(choice)
+        clear = tolerance - choice.bound - own
+        return clear if clear > own / 4 else own / 4 * float(np.exp((clear - own / 4) / own))
+
+    if min(choice.bound - 3 * own_error(choice) for choice in choices) < tolerance:
+        best = min(choices, key=lambda choice: choice.seconds_for(distance(choice) / ERRORS))
     else:
-        best, _ = _for_error(choices, tolerance / 4, tolerance / ERRORS)
-    return best, error(best)
+        slack = max(tolerance / 4, 0.2 * min(choice.bound for choice in choices))
+        best, _ = _for_error(choices, slack, tolerance / ERRORS)
+    return best, max(abs(tolerance - best.bound) - own_error(best), own_error(best) / 4) / ERRORS
 
 
 def _choices(pilot: Pilot, metas: tuple[int | None, int | None], calm: bool) -> Iterator[_Choice]:
