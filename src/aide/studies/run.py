@@ -72,6 +72,7 @@ def tune_target(study: Study, options: StudyOptions, executor: Executor | None =
             study.family,
             study.settings,
             tolerance=options.tolerance,
+            cost=study.cost,
             budget=options.budget,
             folder=folder.runs,
             executor=executor,

@@ -21,6 +21,7 @@ class Study(NamedTuple):
         targets: Algorithms to measure, by name.
         family: A function from parameters to an algorithm, for `aide tune`, or `None`.
         settings: The grid of its parameters, or `None`.
+        cost: What "cheap" means to `aide tune`: a parameter, a function of a setting, or `None`.
         about_gold: How the gold standard was made, in the user's words.
         audit: What an audit of it found, or `None`.
     """
@@ -31,6 +32,7 @@ class Study(NamedTuple):
     targets: dict[str, InferenceAlgorithm]
     family: Any
     settings: Any
+    cost: Any
     about_gold: str
     audit: Result | None
 
@@ -53,7 +55,8 @@ def load_study(path: str, tuning: bool = False) -> Study:
         raise BadInput(str(error)) from error
     about = getattr(module, "about_gold", "")
     found = audit if isinstance(audit, Result) else None
-    return Study(Path(path), module, gold, targets, family, settings, str(about), found)
+    cost = getattr(module, "cost", None)
+    return Study(Path(path), module, gold, targets, family, settings, cost, str(about), found)
 
 
 def _needed(module: ModuleType, path: str, name: str) -> Any:
