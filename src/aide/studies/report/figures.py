@@ -26,7 +26,10 @@ def figures_of(
     if not isinstance(result, Estimate):
         found.append({"title": _title(result), "svg": svg_of(result.plot())})
     for name, estimate in estimates.items():
+        has_curve = max(side.num_meta for side in estimate.draws.sides) > 1
         for title, draw in PANELS.items():
+            if draw is plot_meta_curve and not has_curve:
+                continue  # one point is no curve
             found.append({"title": f"{name}: {title}", "svg": _panel(draw, estimate)})
         if tolerance is not None:
             figure = Figure(figsize=(5.2, 1.5), layout="constrained")

@@ -61,7 +61,7 @@ def story_of(study: Study, options: StudyOptions, result: Result) -> dict[str, A
 def sentence_of(result: Result, tolerance: float | None) -> str:
     """The verdict in a sentence."""
     if not isinstance(result, Estimate):
-        return result.headline
+        return _sentence_of_all(result, tolerance)
     target, gold = result.draws.target.name, result.draws.gold.name
     low, high = result.interval()
     if tolerance is None:
@@ -74,6 +74,24 @@ def sentence_of(result: Result, tolerance: float | None) -> str:
     }
     said = words.get(found.outcome, f"may or may not be within {tolerance:g} nats of {gold}")
     return f"{target} {said}: {found.limits}."
+
+
+def _sentence_of_all(result: Result, tolerance: float | None) -> str:
+    """What is said of each target, shortest first; or the headline."""
+    outcomes: dict[str, str] = getattr(result, "outcomes", {})
+    if tolerance is None or not outcomes:
+        return result.headline
+    words = {
+        "within": f"within {tolerance:g} nats",
+        "too far": "too coarse",
+        "undecided": "undecided",
+    }
+    parts = []
+    for outcome, said in words.items():
+        names = [name for name, found in outcomes.items() if found == outcome]
+        if names:
+            parts.append(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {said}")
+    return f"{'; '.join(parts)} (95% each)."
 
 
 def judged_of(result: Result, tolerance: float | None) -> str:

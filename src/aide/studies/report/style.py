@@ -19,6 +19,7 @@ background:var(--card);overflow-wrap:anywhere}
 .verdict.open{border-color:var(--open)}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.92rem}
 th,td{padding:.35rem .6rem;border-bottom:1px solid var(--line);text-align:left;white-space:nowrap}
+td:first-child{white-space:normal;overflow-wrap:anywhere;min-width:7rem}
 .number{text-align:right;font-variant-numeric:tabular-nums}
 tr.good td{color:var(--good)}tr.bad td{color:var(--bad)}tr.open td{color:var(--open)}
 dl{display:grid;grid-template-columns:minmax(6rem,max-content) 1fr;gap:.15rem 1rem;margin:.5rem 0}
