@@ -21,6 +21,7 @@ from aide import (
     problems,
     reporting,
     smc,
+    tuning,
 )
 from aide._core.algorithm import Draw, InferenceAlgorithm
 from aide._version import __version__ as __version__
@@ -45,13 +46,18 @@ from aide.comparing.compare_draws import compare_draws
 from aide.convergence.convergence import measure_convergence
 from aide.diagnosing.diagnose import diagnose
 from aide.draws.draw import draw
+from aide.estimation.closeness import NotWithin
 from aide.estimation.estimate import estimate
 from aide.estimation.summary import summarise
+from aide.estimation.until.goals import Budget, Decided
 from aide.estimation.yardsticks import compare_log_evidence, compare_probe
 from aide.gold_standards.make import gold_standard
 from aide.learned.refine import refine
 from aide.learned.tighten import tighten
 from aide.running.store import keep_programs
+from aide.tuning.data_sets import sweep_data
+from aide.tuning.sweep import sweep
+from aide.tuning.tune import tune
 
 
 def __getattr__(name: str) -> ModuleType:
@@ -63,9 +69,12 @@ def __getattr__(name: str) -> ModuleType:
 
 __all__ = [
     "Amortized",
+    "Budget",
+    "Decided",
     "Draw",
     "ForwardReverse",
     "InferenceAlgorithm",
+    "NotWithin",
     "NumpyProposal",
     "ParticleFilter",
     "Proposal",
@@ -109,6 +118,10 @@ __all__ = [
     "sir",
     "smc",
     "summarise",
+    "sweep",
+    "sweep_data",
     "tempered_smc",
     "tighten",
+    "tune",
+    "tuning",
 ]

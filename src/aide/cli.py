@@ -3,21 +3,43 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import aide
 from aide.experiments.command import EXPERIMENTS, TAKES_DATA
 
+STUDY_FILE = Annotated[
+    Path, typer.Argument(help="A Python file that defines gold, and target or targets.")
+]
+SEED = Annotated[int, typer.Option(help="Seed of all runs.")]
+TOLERANCE = Annotated[
+    float | None, typer.Option(help="Nats that would do: exit code 0 within, 1 too far, 3 neither.")
+]
+UNTIL = Annotated[
+    str | None,
+    typer.Option(help="Add runs until this standard error, or 'verdict' (with --tolerance)."),
+]
+BUDGET = Annotated[
+    str | None, typer.Option(help="What it may cost: 20000 (runs), 90s, 10min, or 20000,2h.")
+]
+NUM_RUNS = Annotated[int | None, typer.Option(help="Runs each way; 500 unless stated.")]
+META = Annotated[int | None, typer.Option(help="Meta-inference runs per output.")]
+OUT = Annotated[
+    Path | None, typer.Option(help="Folder; what it holds is continued. aide-studies/FILE without.")
+]
+AS_JSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+WORKERS = Annotated[int | None, typer.Option(help="Run on a local Dask cluster of N processes.")]
+DASK = Annotated[str | None, typer.Option(help="Run on a Dask cluster: tcp://HOST:PORT.")]
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     help="How accurate is your probabilistic inference?",
 )
 
 
 OWN_DATA = ", ".join(f"{what} for {name}" for name, what in TAKES_DATA.items())
+WIDE = 140
 ROOM = "Choose another --out, or make it writable with room to spare."
 
 
@@ -156,3 +178,118 @@ def check(
     Console().print(report)
     codes = {"passed": 0, "FAILED": 1}
     raise typer.Exit(codes.get(report.verdict, 3))
+
+
+@app.command()
+def measure(
+    study: STUDY_FILE,
+    until: UNTIL = None,
+    tolerance: TOLERANCE = None,
+    budget: BUDGET = None,
+    num_runs: NUM_RUNS = None,
+    meta: META = None,
+    seed: SEED = 0,
+    out: OUT = None,
+    as_json: AS_JSON = False,
+    workers: WORKERS = None,
+    dask: DASK = None,
+) -> None:
+    """Measure how far a target's outputs are from a gold standard's, in nats.
+
+    Runs, result and report.html are in a folder that the same command continues. Exit code 0:
+    within the tolerance, or none given. 1: too far. 2: bad input. 3: undecided.
+    """
+    given = (seed, until, budget, tolerance, num_runs, meta, out)
+    _study("measure", study, given, as_json, (workers, dask))
+
+
+@app.command()
+def compare(
+    study: STUDY_FILE,
+    tolerance: TOLERANCE = None,
+    num_runs: NUM_RUNS = None,
+    meta: META = None,
+    seed: SEED = 0,
+    out: OUT = None,
+    as_json: AS_JSON = False,
+    workers: WORKERS = None,
+    dask: DASK = None,
+) -> None:
+    """Compare several targets with one gold standard: a ranked table, and a verdict each.
+
+    Exit code 0: all are within the tolerance, or none given. 1: one is too far. 2: bad input. 3:
+    one is undecided.
+    """
+    given = (seed, None, None, tolerance, num_runs, meta, out)
+    _study("compare", study, given, as_json, (workers, dask))
+
+
+@app.command()
+def tune(
+    study: Annotated[
+        Path,
+        typer.Argument(
+            help="A Python file that defines gold, target (from parameters to an algorithm), and "
+            "settings (values of the parameters)."
+        ),
+    ],
+    tolerance: Annotated[float, typer.Option(help="Nats that would do.")],
+    budget: BUDGET = None,
+    seed: SEED = 0,
+    out: OUT = None,
+    as_json: AS_JSON = False,
+    workers: WORKERS = None,
+    dask: DASK = None,
+) -> None:
+    """Find the cheapest setting of a target that is within a tolerance.
+
+    Exit code 0: found. 2: bad input. 3: none was shown to be.
+    """
+    given = (seed, None, budget, tolerance, None, None, out)
+    _study("tune", study, given, as_json, (workers, dask))
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="The folder of a finished study.")],
+) -> None:
+    """Write report.html of a finished study again, from its result.json alone."""
+    with _ending("report", "The same command starts again."):
+        from aide.studies.folder import StudyFolder
+        from aide.studies.report.page import write_report
+
+        found = StudyFolder(folder)
+        write_report(found.load(), found.report)
+        typer.echo(found.report)
+
+
+def _study(
+    command: str,
+    study: Path,
+    given: tuple[Any, ...],
+    as_json: bool,
+    where: tuple[int | None, str | None],
+) -> None:
+    """Run one of the commands on a study, print what it found, and end with its exit code."""
+    with _ending(command, "The same command continues."):
+        from rich.console import Console
+
+        from aide.studies import run
+        from aide.studies.options import options_of
+        from aide.studies.study import load_study
+        from aide.studies.workers import workers
+
+        options = options_of(study, *given)
+        loaded = load_study(str(study), tuning=command == "tune")
+        with workers(*where, loaded.module) as client:
+            found = run.COMMANDS[command](loaded, options, client)
+        if as_json:
+            typer.echo(found.to_json())
+        else:
+            console = Console()
+            if not console.is_terminal:  # a file or a pipe has no width to keep to
+                console = Console(width=WIDE)
+            console.print(found)
+            typer.echo(f"\nReport: {options.out / 'report.html'}", err=True)
+        code = run.exit_code(found, options.tolerance)
+    raise typer.Exit(code)

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from support.made import estimate_with
 from support.pairs import KEY, NoisyGaussian, NumpyGaussian, arrays, gaussian
+from support.plain import plain
 
 import aide
 from aide._core.identity import identity_of
-from aide.comparing.closeness import judge
 from aide.comparing.compare import compare_estimates
+from aide.estimation.closeness import judge
 
 GOLD = NoisyGaussian(0.3, 0.8, 0.5)
 TARGETS = {
@@ -27,7 +28,7 @@ SIZES = {"num_gold": 200, "num_target": 150, "num_meta_gold": 2, "num_meta_targe
 
 @pytest.fixture(scope="module")
 def found():
-    return aide.compare(KEY, GOLD, TARGETS, tolerance=2.25, **SIZES)
+    return aide.compare(KEY, GOLD, TARGETS, tolerance=2.25, most_meta=1, **SIZES)
 
 
 def test_results_are_those_of_lone_estimates_to_the_bit(found):
@@ -56,14 +57,14 @@ def test_a_gold_standard_nobody_can_recognise_is_compared_too():
 def test_the_table(found):
     lines = repr(found).splitlines()
     assert lines[0] == "3 targets against NoisyGaussian, divergence in nats: 1 of 3 within 2.25"
-    titles = ["target", "divergence ≤", "misses", "invents", "looseness", "P off ≤", "verdict"]
+    titles = ["target", "divergence ≤", "behind", "misses", "invents", "looseness", "P off ≤"]
     assert lines[1].split("  ")[1] == titles[0]
     assert all(title in lines[1] for title in titles)
     near, far, wide = lines[2:5]
     assert near.endswith("within 2.25")
-    assert "too far, ≥ 2.4" in far
+    assert "too coarse, ≥ 2.4" in far
     assert wide.endswith("undecided")
-    assert "  undecided       wide: raise num_gold and num_target" in lines
+    assert "  undecided       wide: raise num_meta_gold to about 20" in lines
     assert found.outcomes == {"near": "within", "far": "too far", "wide": "undecided"}
     assert "see comparison[name].notes" in repr(found)
 
@@ -89,12 +90,42 @@ def test_usual_diagnostics_stand_beside_the_divergence():
 
 def test_records(found):
     records = list(csv.DictReader(io.StringIO(found.to_csv())))
-    assert [record["target"] for record in records] == list(TARGETS)
-    for record, (name, estimate) in zip(records, found.items(), strict=True):
+    assert [record["target"] for record in records] == list(found.ranking)
+    for record, name in zip(records, found.ranking, strict=True):
+        estimate = found[name]
         assert float(record["value"]) == estimate.value
         assert (float(record["low"]), float(record["high"])) == estimate.interval()
         assert float(record["total_variation"]) == estimate.total_variation()
         assert record["verdict"] == found.outcomes[name]
+
+
+def test_targets_are_ranked_and_differences_are_paired(found):
+    values = [found[name].value for name in found.ranking]
+    assert values == sorted(values)
+    near, far = found["near"], found["far"]
+    behind = found.difference("far", "near")
+    assert behind.value == pytest.approx(far.value - near.value)
+    apart = np.hypot(far.std_error, near.std_error)
+    assert behind.std_error < apart  # the gold runs are the same
+    paired = [far.terms.at(role) - near.terms.at(role) for role in (0, 1)]
+    errors = [part.std(ddof=1) / np.sqrt(part.size) for part in paired]
+    assert behind.std_error == pytest.approx(np.hypot(*errors))
+    assert found.difference("far", "far").std_error == pytest.approx(0.0, abs=1e-7)
+
+
+def test_meta_runs_are_raised_where_looseness_hides_the_answer():
+    """Outputs are N(0.1, 1) in both: without looseness the divergence is 0.01."""
+    gold, targets = plain(), {"loose": plain(0.1, 0.8, 0.6), "tight": plain(0.1)}
+    sizes = {"num_gold": 100, "num_target": 100, "keep_values": False}
+    before = aide.compare(KEY, gold, targets, tolerance=0.3, most_meta=1, **sizes)
+    assert before.outcomes == {"loose": "undecided", "tight": "within"}
+    assert "loose: raise num_meta_target to about" in repr(before)
+    after = aide.compare(KEY, gold, targets, tolerance=0.3, **sizes)
+    assert after.outcomes == {"loose": "within", "tight": "within"}
+    raised = after["loose"].draws.target.num_meta
+    assert 10 < raised <= 30
+    assert f"loose: decided after raising num_meta_target from 1 to {raised}," in after.notes[0]
+    assert after["loose"].look.share == after["tight"].look.share == 0.5
 
 
 def test_constants_that_are_unknown_leave_the_directions_out():

@@ -20,11 +20,11 @@ from aide.checking.algorithm.report import CheckReport
 from aide.checking.kernel.laws import LawTest
 from aide.checking.kernel.result import KernelCheck
 from aide.checking.kernel.start import StartQuality
-from aide.comparing.closeness import judge
 from aide.comparing.compare import compare_estimates
 from aide.convergence.curve import Convergence
 from aide.diagnosing import Diagnosis, StepDiagnosis
 from aide.estimation import Contrast, Sandwich
+from aide.estimation.closeness import judge
 from aide.estimation.means import Mean
 from aide.reporting import Result
 from aide.reporting.data import as_csv, as_data

@@ -2,8 +2,14 @@
 
 import os
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # a system without file locks: two processes are not told apart there
+    fcntl = None
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
@@ -48,6 +54,38 @@ def make_folder(folder: Path) -> Path:
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(folder)) from error
     return folder
+
+
+@contextmanager
+def owned(folder: Path) -> Iterator[None]:
+    """Hold the folder alone: a second process is refused, and a kill sets it free.
+
+    Raises:
+        InUse: Another process works there.
+    """
+    with (folder / ".lock").open("a+b") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                file.seek(0)
+                owner = file.read().decode(errors="replace").strip() or "unknown"
+                raise InUse(folder, owner) from error
+            file.seek(0)
+            file.truncate()
+            file.write(f"{os.getpid()}\n".encode())
+            file.flush()
+        yield
+
+
+class InUse(Exception):
+    """Another process works in the folder."""
+
+    def __init__(self, folder: Path, owner: str):
+        super().__init__(
+            f"another process (number {owner}) works in {folder}: wait for it, or choose another "
+            "--out."
+        )
 
 
 def _write_new(path: Path, data: bytes) -> None:

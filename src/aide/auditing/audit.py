@@ -14,9 +14,9 @@ from aide._core.versions import NoSuchVersion, budget_version, rivals_of, starte
 from aide.auditing.result import Audit, AuditTest
 from aide.auditing.simulated.result import Simulated
 from aide.auditing.starts import can_be_widened, widen
-from aide.comparing.closeness import check_tolerance
 from aide.comparing.compare import compare
 from aide.draws.outputs import check_algorithm
+from aide.estimation.closeness import check_tolerance
 
 NUM_RUNS, FEW_RUNS = 300, 60
 """Runs of each version; of what `aide.gold_standard` made, so that an audit costs no more than an
@@ -91,6 +91,7 @@ def audit(
         num_target=num_runs,
         num_meta_gold=num_meta,
         num_meta_target=num_meta,
+        most_meta=num_meta,
         **options,
     )
     tests = tuple(AuditTest(n, one, found.closeness[n]) for n, one in found.items())

@@ -7,8 +7,8 @@ import numpy as np
 
 from aide._core.identity import Identity
 from aide.auditing.simulated.result import Simulated
-from aide.comparing.closeness import LEVEL, Closeness
 from aide.comparing.columns import slack_of
+from aide.estimation.closeness import LEVEL, Closeness
 from aide.estimation.sandwich.sandwich import MIN_RUNS
 from aide.estimation.summary import Estimate
 from aide.reporting.figures import PanelGrid, plot_limits

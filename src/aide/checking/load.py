@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from aide._core.algorithm import InferenceAlgorithm
 from aide.draws.outputs import check_algorithm
@@ -23,18 +23,27 @@ def load_target(target: str) -> InferenceAlgorithm:
     path, separator, name = target.rpartition(":")
     if not separator or not path or not name:
         raise BadTarget(f"write FILE.py:NAME, such as model.py:my_filter, got {target!r}.")
+    module = load_module(path)
+    if not hasattr(module, name):
+        public = [n for n in vars(module) if not n.startswith("_")]
+        raise BadTarget(f"{path!r} defines no {name!r}; it has {', '.join(public) or 'nothing'}.")
+    return as_algorithm(name, getattr(module, name))
+
+
+def load_module(path: str) -> ModuleType:
+    """Import a user's file."""
     file = Path(path)
     if not file.is_file():
         raise BadTarget(f"there is no file {path!r}.")
     if file.suffix != ".py":
         raise BadTarget(f"{path!r} is not a Python file: its name should end in .py.")
-    module = _run("importing", path, lambda: _import_file(file.resolve()))
-    if not hasattr(module, name):
-        public = [n for n in vars(module) if not n.startswith("_")]
-        raise BadTarget(f"{path!r} defines no {name!r}; it has {', '.join(public) or 'nothing'}.")
-    found = getattr(module, name)
+    return run_users("importing", path, lambda: _import_file(file.resolve()))
+
+
+def as_algorithm(name: str, found: Any) -> InferenceAlgorithm:
+    """What a file has under a name; a function is called to make an algorithm."""
     if callable(found) and (isinstance(found, type) or not hasattr(found, "simulate")):
-        found = _run("calling", f"{name}()", found)
+        found = run_users("calling", f"{name}()", found)
     try:
         check_algorithm(name, found)
     except TypeError as error:
@@ -65,7 +74,7 @@ def _import_file(file: Path) -> ModuleType:
     return module
 
 
-def _run(doing: str, what: str, code: Callable[[], Loaded]) -> Loaded:
+def run_users(doing: str, what: str, code: Callable[[], Loaded]) -> Loaded:
     """Run the user's code; whatever ends it, `sys.exit` too, is bad input."""
     try:
         return code()

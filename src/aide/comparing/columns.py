@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aide._core.chains import Chains
-from aide.comparing.closeness import Closeness
+from aide.estimation.closeness import Closeness
+from aide.estimation.means import Mean
 from aide.estimation.summary import Estimate
 from aide.estimation.tails import importance_shape
 from aide.estimation.terms import are_tractable
@@ -17,11 +18,21 @@ LEAST_FOR_TAIL = 25
 
 
 class TargetRow(NamedTuple):
-    """One target, measured; `closeness` if there is a tolerance."""
+    """One target, measured.
+
+    Attributes:
+        name: What it is called.
+        estimate: AIDE against the gold standard.
+        closeness: Limits beside the tolerance, if there is one.
+        rank: 1 for the smallest bound.
+        behind: How far its bound is above the smallest one, paired run by run; `None` for that one.
+    """
 
     name: str
     estimate: Estimate
     closeness: Closeness | None
+    rank: int = 1
+    behind: Mean | None = None
 
 
 class Column(NamedTuple):
@@ -73,7 +84,7 @@ def verdict_of(entry: TargetRow) -> str:
     if closeness.outcome == "within":
         return f"within {closeness.tolerance:g}"
     if closeness.outcome == "too far":
-        return f"too far, ≥ {short(closeness.lower, 2)}"
+        return f"too coarse, ≥ {short(closeness.lower, 2)}"
     return closeness.outcome
 
 
@@ -96,9 +107,24 @@ def _finite(number: float) -> float | None:
 
 
 def _judged(entry: TargetRow) -> dict[str, Any]:
-    lower = None if entry.closeness is None else entry.closeness.lower
-    outcome = None if entry.closeness is None else entry.closeness.outcome
-    return {"lower": lower, "verdict": outcome}
+    if entry.closeness is None:
+        return {"lower": None, "upper": None, "verdict": None}
+    lower, upper, *_ = entry.closeness
+    return {"lower": lower, "upper": upper, "verdict": entry.closeness.outcome}
+
+
+def _behind(entry: TargetRow) -> dict[str, Any]:
+    value, std_error = (None, None) if entry.behind is None else entry.behind
+    return {"rank": entry.rank, "behind": value, "behind_std_error": std_error}
+
+
+def _sizes(entry: TargetRow) -> dict[str, Any]:
+    gold, target = entry.estimate.draws.sides
+    return {
+        "num_target": target.num_runs,
+        "num_meta_gold": gold.num_meta,
+        "num_meta_target": target.num_meta,
+    }
 
 
 COLUMNS = (
@@ -107,6 +133,12 @@ COLUMNS = (
         "divergence ≤",
         lambda e: with_error(e.estimate.value, e.estimate.std_error),
         _divergence,
+    ),
+    Column(
+        "behind",
+        lambda e: "–" if e.behind is None else with_error(*e.behind),
+        _behind,
+        lambda e: e.behind is not None,
     ),
     Column(
         "misses",
@@ -148,6 +180,12 @@ COLUMNS = (
         "P off ≤",
         lambda e: f"{e.estimate.total_variation():.2f}",
         lambda e: {"total_variation": e.estimate.total_variation()},
+    ),
+    Column(
+        "M",
+        lambda e: str(e.estimate.draws.target.num_meta),
+        _sizes,
+        lambda e: bool(e.estimate.look.words),
     ),
     Column("verdict", verdict_of, _judged, lambda e: e.closeness is not None, is_text=True),
 )

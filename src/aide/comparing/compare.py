@@ -1,14 +1,25 @@
 """Measuring several targets against one gold standard."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from aide._core.algorithm import InferenceAlgorithm
+from aide._core.roles import Role
 from aide._core.types import Key
-from aide.comparing.closeness import check_tolerance, judge
+from aide._core.validate import check_count
 from aide.comparing.comparison import Comparison
+from aide.draws.draw import draw
 from aide.draws.draw_many import draw_many
+from aide.draws.draws import Draws
+from aide.estimation.closeness import check_tolerance, judge, metas_to_raise
+from aide.estimation.look import Look
 from aide.estimation.summary import Estimate
+
+TIMES_META = 30
+"""M is raised to at most this many times what was asked for, unless `most_meta` says otherwise."""
+TWO_LOOKS = 0.5
+"""The share of each of two looks: with the M asked for, and with a larger one."""
 
 
 def compare(
@@ -21,11 +32,12 @@ def compare(
     num_target: int | None = None,
     num_meta_gold: int = 1,
     num_meta_target: int = 1,
+    most_meta: int | None = None,
     **options: Any,
 ) -> Comparison:
     r"""AIDE for several targets; the gold standard is run once.
 
-    Each estimate is, to the bit, what `aide.estimate` gives with the same key and settings.
+    Each estimate has, to the bit, the draws of `aide.estimate` with the same key and settings.
 
     Args:
         key: A JAX key.
@@ -39,24 +51,77 @@ def compare(
         num_target: Runs of every target; the same.
         num_meta_gold: Meta-inference runs of the gold standard per output.
         num_meta_target: Meta-inference runs of every target per output.
+        most_meta: Where looseness leaves a target undecided, its M (or the gold standard's) is
+            raised once, up to this; by default 30 times what was asked for. 1 raises nothing.
+            Limits allow for both looks.
         **options: Everything else `aide.draw` takes: `keep_values`, `share`, `chunk_size`,
-            `progress`, `looseness`, `first_run`.
+            `progress`, `looseness`, `first_run`, `executor`; `checkpoint` is a mapping from names
+            to files.
     """
     if tolerance is not None:
         check_tolerance(tolerance)
+    if most_meta is not None:
+        check_count("most_meta", most_meta)
+    sizes = {
+        "num_gold": num_gold,
+        "num_target": num_target,
+        "num_meta_gold": num_meta_gold,
+        "num_meta_target": num_meta_target,
+    }
     options = {"keep_values": tolerance is not None, **options}
-    drawn = draw_many(
-        key,
-        gold,
-        targets,
-        num_gold=num_gold,
-        num_target=num_target,
-        num_meta_gold=num_meta_gold,
-        num_meta_target=num_meta_target,
-        **options,
+    drawn = draw_many(key, gold, targets, **sizes, **options)
+    if tolerance is None:
+        return compare_estimates({name: Estimate(draws) for name, draws in drawn.items()})
+    most = {
+        role: TIMES_META * sizes[f"num_meta_{role.word}"] if most_meta is None else most_meta
+        for role in Role
+    }
+    found = {}
+    for name, draws in drawn.items():
+        can_rise = any(
+            not side.tractable and side.num_meta < most[side.role] for side in draws.sides
+        )
+        estimate = Estimate(draws, Look(TWO_LOOKS) if can_rise else Look())
+        if can_rise and judge(estimate, tolerance).outcome == "undecided":
+            call = (key, gold, targets[name])
+            estimate = _with_more_meta(call, estimate, tolerance, most, sizes, name, options)
+        found[name] = estimate
+    return compare_estimates(found, tolerance)
+
+
+def _with_more_meta(
+    call: tuple[Key, InferenceAlgorithm, InferenceAlgorithm],
+    estimate: Estimate,
+    tolerance: float,
+    most: Mapping[Role, int],
+    sizes: Mapping[str, Any],
+    name: str,
+    options: Mapping[str, Any],
+) -> Estimate:
+    """The same runs with a larger M where one is to blame; otherwise the same estimate."""
+    draws = estimate.draws
+    wanted = metas_to_raise(estimate, tolerance)
+    raised = {role: min(num, most[role]) for role, num in wanted.items()}
+    raised = {role: num for role, num in raised.items() if num > draws.side(role).num_meta}
+    if not raised:
+        return estimate
+    larger = {f"num_meta_{role.word}": num for role, num in raised.items()}
+    others = {key: value for key, value in options.items() if key not in ("share", "checkpoint")}
+    settings: dict[str, Any] = {**sizes, **larger, **others}
+    found = draw(*call, **settings, **_continued(draws, options.get("checkpoint"), name))
+    changes = [f"{setting} from {sizes[setting]:,} to {num:,}" for setting, num in larger.items()]
+    words = (
+        f"after raising {' and '.join(changes)}, because looseness hid the answer; all limits "
+        "allow for both looks"
     )
-    estimates = {name: Estimate(draws) for name, draws in drawn.items()}
-    return compare_estimates(estimates, tolerance)
+    return Estimate(found, Look(TWO_LOOKS, words))
+
+
+def _continued(
+    draws: Draws, checkpoint: Mapping[str, str | Path] | None, name: str
+) -> dict[str, Any]:
+    """Where the runs so far are found: in the file that goes on growing, or in memory."""
+    return {"extend": draws} if checkpoint is None else {"checkpoint": checkpoint[name]}
 
 
 def compare_estimates(

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from aide.comparing.closeness import LEVEL, Closeness, remedy
 from aide.comparing.columns import COLUMNS, TargetRow
+from aide.comparing.differences import difference_of
+from aide.estimation.closeness import LEVEL, Closeness, remedy
+from aide.estimation.means import Mean
 from aide.estimation.report import reference_rows
 from aide.estimation.summary import Estimate
 from aide.reporting.figures import PanelGrid, plot_limits
@@ -39,9 +42,26 @@ class Comparison(Result, Mapping[str, Estimate]):
         return len(self.estimates)
 
     @property
+    def ranking(self) -> tuple[str, ...]:
+        """Names by their bounds, the smallest first."""
+        return tuple(sorted(self, key=lambda name: self[name].value))
+
+    def difference(self, one: str, other: str) -> Mean:
+        """How far the bound of `one` is above that of `other`, with the error of the difference.
+
+        Runs are paired: the gold standard's are shared, and the targets' have the same keys.
+        """
+        return difference_of(self[one], self[other])
+
+    @cached_property
     def entries(self) -> tuple[TargetRow, ...]:
-        """All targets, as the table has them."""
-        return tuple(TargetRow(n, e, self.closeness.get(n)) for n, e in self.estimates.items())
+        """All targets in their ranking, as the table has them."""
+        best, *others = self.ranking
+        first = TargetRow(best, self[best], self.closeness.get(best))
+        return first, *(
+            TargetRow(name, self[name], self.closeness.get(name), rank, self.difference(name, best))
+            for rank, name in enumerate(others, 2)
+        )
 
     @property
     def outcomes(self) -> dict[str, str]:
@@ -60,7 +80,7 @@ class Comparison(Result, Mapping[str, Estimate]):
         return f"{text}: {within} of {len(self)} within {self.tolerance:g}"
 
     def grid(self) -> Grid:
-        """One line per target."""
+        """One line per target, the smallest bound first."""
         entries = self.entries
         columns = [column for column in COLUMNS if any(map(column.applies, entries))]
         return Grid(
@@ -81,8 +101,11 @@ class Comparison(Result, Mapping[str, Estimate]):
         """How to read the table, and what would decide what is undecided."""
         reference = reference_rows(next(iter(self.values())))[:1]
         unseen = max(share for one in self.values() for share in one.unseen(LEVEL))
-        found = [
-            *reference,
+        found = [*reference]
+        if len(self) > 1:
+            text = "how far the bound is above the smallest one, with the error of the difference"
+            found.append(("behind", f"{text} (same gold runs, paired keys)"))
+        found += [
             (
                 "P off",
                 "any probability computed from the target differs from the gold standard's by at "
@@ -102,11 +125,18 @@ class Comparison(Result, Mapping[str, Estimate]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Where there are notes; `comparison[name].notes` has them."""
+        """What was raised on the way, and where there are notes; `comparison[name].notes`."""
+        raised = [
+            f"{name}: decided {self[name].look.words}."
+            if self.outcomes.get(name) != "undecided"
+            else f"{name}: undecided even {self[name].look.words}."
+            for name in self.ranking
+            if self[name].look.words
+        ]
         noted = [name for name, estimate in self.items() if estimate.notes]
-        if not noted:
-            return ()
-        return (f"There are notes on {', '.join(noted)}: see comparison[name].notes.",)
+        if noted:
+            raised.append(f"There are notes on {', '.join(noted)}: see comparison[name].notes.")
+        return tuple(raised)
 
     def numbers(self) -> dict[str, Any]:
         """The tolerance, and the gold standard."""
@@ -118,8 +148,9 @@ class Comparison(Result, Mapping[str, Estimate]):
         return PanelGrid(size=(6.4, 1.2 + 0.35 * len(self)))
 
     def draw(self, panels: np.ndarray) -> None:
-        """The interval of every target, and the tolerance."""
-        limits = [estimate.interval(LEVEL) for estimate in self.values()]
-        values = [estimate.value for estimate in self.values()]
-        plot_limits(panels[0], list(self), limits, values, self.tolerance)
+        """The interval of every target in their ranking, and the tolerance."""
+        entries = self.entries
+        limits = [entry.estimate.interval(LEVEL) for entry in entries]
+        values = [entry.estimate.value for entry in entries]
+        plot_limits(panels[0], [entry.name for entry in entries], limits, values, self.tolerance)
         panels[0].set_xlabel("upper bound on the divergence (nats), 95%")

@@ -2,6 +2,7 @@
 
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import Any
 
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.roles import GOLD, TARGET
@@ -10,6 +11,7 @@ from aide.draws.draws import Draws
 from aide.draws.known import check_first_runs, check_same, known_runs
 from aide.draws.plan import make_plan
 from aide.draws.request import make_request
+from aide.draws.spread import as_executor
 from aide.draws.stage import progress_of, run_plan
 from aide.draws.storage.checkpoint import Checkpoint
 from aide.running.threads import compile_all
@@ -32,7 +34,7 @@ def draw(
     checkpoint: str | Path | None = None,
     chunk_size: int | None = None,
     progress: bool | None = None,
-    executor: Executor | None = None,
+    executor: Executor | Any = None,
 ) -> Draws:
     r"""Run `gold` and `target`; score each output with both (Algorithm 2 up to its last line).
 
@@ -62,9 +64,9 @@ def draw(
         chunk_size: Runs computed at a time; chosen to fit the cache. Never changes the numbers
             beyond rounding.
         progress: Show a progress bar; by default if the run takes long and a person watches.
-        executor: Runs blocks of runs elsewhere: any `concurrent.futures.Executor` (processes, Dask,
-            MPI). By default they run here, on all cores. The numbers are the same bits, and
-            progress counts whole blocks.
+        executor: Runs blocks of runs elsewhere: any `concurrent.futures.Executor` (processes, MPI)
+            or a `distributed.Client` (Dask). By default they run here, on all cores. The numbers
+            are the same bits, and progress counts whole blocks.
     """
     request = make_request(
         key,
@@ -79,6 +81,7 @@ def draw(
         chunk_size=chunk_size,
         keep_values=keep_values,
     )
+    executor = as_executor(executor)
     file = None if checkpoint is None else Checkpoint(checkpoint)
     known = known_runs(request, share, extend)
     if file is not None and file.header is not None:

@@ -14,6 +14,7 @@ from aide.draws.known import check_first_runs, check_same, known_runs
 from aide.draws.outputs import check_algorithm
 from aide.draws.plan import Plan, make_plan
 from aide.draws.request import make_request
+from aide.draws.spread import as_executor
 from aide.draws.stage import progress_of, run_plan
 from aide.draws.storage.checkpoint import Checkpoint
 from aide.draws.storage.kept import Kept
@@ -46,7 +47,7 @@ def draw_each(
     share: Draws | None = None,
     checkpoint: Mapping[str, str | Path] | None = None,
     progress: bool | None = None,
-    executor: Executor | None = None,
+    executor: Executor | Any = None,
     **settings: Any,
 ) -> Iterator[tuple[str, Draws]]:
     """`draw_many`, target by target: each as soon as its runs are there, in the order given."""
@@ -62,6 +63,7 @@ def draw_each(
             f"checkpoint must name a file for each of {sorted(targets)}, as a mapping: the runs of "
             f"two targets cannot be in one file. Got {checkpoint!r}."
         )
+    executor = as_executor(executor)
     runner = runner_of(gold)
     plans: dict[str, Plan] = {}
     compiling: dict[str, list[Future[None]]] = {}

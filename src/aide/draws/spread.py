@@ -18,6 +18,21 @@ Keep = Callable[[Role, int, Runs], None]
 Waiting = list[tuple[Role, int, Future[tuple[Runs, int]]]]
 
 
+def as_executor(executor: Any) -> Executor | None:
+    """An executor, or that of a `distributed.Client`.
+
+    Raises:
+        TypeError: It is neither.
+    """
+    made = executor.get_executor() if hasattr(executor, "get_executor") else executor
+    if made is not None and not hasattr(made, "submit"):
+        raise TypeError(
+            "executor must be a concurrent.futures.Executor or a distributed.Client, got "
+            f"{executor!r}."
+        )
+    return made
+
+
 def run_blocks(
     plan: Plan,
     known: Mapping[Role, Kept],

@@ -9,6 +9,10 @@ from aide._core.types import Key
 from aide.draws.draw import draw
 from aide.draws.draws import Draws
 from aide.estimation.summary import Estimate
+from aide.estimation.until.goals import Budget, Goal, as_goal, check_budget
+from aide.estimation.until.until import estimate_until
+
+NUM_META = 1
 
 
 class Audited(Protocol):
@@ -32,8 +36,10 @@ def estimate(
     *,
     num_gold: int | None = None,
     num_target: int | None = None,
-    num_meta_gold: int = 1,
-    num_meta_target: int = 1,
+    num_meta_gold: int | None = None,
+    num_meta_target: int | None = None,
+    until: float | Goal | None = None,
+    budget: Budget | None = None,
     audit: Audited | None = None,
     **options: Any,
 ) -> Estimate:
@@ -44,24 +50,41 @@ def estimate(
         gold: The gold standard, an `InferenceAlgorithm`.
         target: The algorithm being measured; its outputs have the same structure.
         num_gold: Runs of the gold standard: 500 unless stated, or all draws of
-            `aide.ReferenceDraws` if it has fewer.
-        num_target: Runs of the target; the same.
-        num_meta_gold: Meta-inference runs of the gold standard per output. More tighten the bound.
-        num_meta_target: Meta-inference runs of the target per output. More tighten the bound.
+            `aide.ReferenceDraws` if it has fewer; with `until`, those of the first look.
+        num_target: Runs of the target, likewise.
+        num_meta_gold: Meta-inference runs of the gold standard per output, 1 unless stated. More
+            tighten the bound. With `until`, a pilot chooses.
+        num_meta_target: Meta-inference runs of the target per output, likewise.
+        until: A standard error in nats, or `aide.Decided(tolerance)`: runs are added until it is
+            reached, and divided by measured variance and cost. All limits hold whenever it stops.
+        budget: What `until` may cost: `aide.Budget(runs=…, seconds=…)`; 100,000 runs unless stated.
         audit: What `aide.audit` found about this gold standard, to be stated in the result.
         **options: Everything else `aide.draw` takes: `keep_values`, `share`, `extend`,
             `checkpoint`, `chunk_size`, `progress`, `looseness`, `first_run`, `executor`.
     """
     if audit is not None:
         _check_audit(audit, gold)
+    if until is not None:
+        goal, limit = as_goal(until), Budget() if budget is None else budget
+        check_budget(limit)
+        refused = sorted({"share", "extend", "first_run"} & set(options))
+        if refused:
+            raise ValueError(f"until plans all runs itself: leave out {', '.join(refused)}.")
+        runs, metas = (num_gold, num_target), (num_meta_gold, num_meta_target)
+        found = estimate_until(key, gold, target, goal, limit, runs=runs, metas=metas, **options)
+        if audit is None:
+            return found
+        return replace(found, draws=_with_audit(found.draws, audit))
+    if budget is not None:
+        raise ValueError("budget limits what until may cost: give until, or leave it out.")
     draws = draw(
         key,
         gold,
         target,
         num_gold=num_gold,
         num_target=num_target,
-        num_meta_gold=num_meta_gold,
-        num_meta_target=num_meta_target,
+        num_meta_gold=NUM_META if num_meta_gold is None else num_meta_gold,
+        num_meta_target=NUM_META if num_meta_target is None else num_meta_target,
         **options,
     )
     return Estimate(draws if audit is None else _with_audit(draws, audit))

@@ -42,6 +42,7 @@ def estimate_rows(estimate: "Estimate") -> Rows:
         _sandwich,
         _reading,
         _unseen,
+        _look,
     )
     return [row for kind in kinds for row in kind(estimate)]
 
@@ -180,3 +181,8 @@ def _unseen(estimate: "Estimate") -> Rows:
     share = f"{gold}%" if gold == target else f"{gold}% (gold) or {target}% (target)"
     text = f"outputs rarer than {share} may be missing; they could add any number of nats"
     return [("unseen", text)]
+
+
+def _look(estimate: "Estimate") -> Rows:
+    """Why no more runs were added, where that was a question."""
+    return [("stopped", estimate.look.words)] if estimate.look.words else []

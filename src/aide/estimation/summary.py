@@ -1,6 +1,6 @@
 r"""The numbers: AIDE's estimate and everything that can be said about it from the draws."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from aide.estimation.interval import (
     total_variation_bound,
     unseen_share,
 )
+from aide.estimation.look import Look
 from aide.estimation.looseness import Looseness, looseness_of
 from aide.estimation.means import Worth, worth_of
 from aide.estimation.meta_curve import MetaCurve, meta_curve_of
@@ -37,6 +38,7 @@ from aide.reporting.figures import PanelGrid
 from aide.reporting.result import Result
 
 if TYPE_CHECKING:
+    from aide.estimation.closeness import Closeness
     from aide.estimation.sandwich.sandwich import Sandwich
 
 
@@ -46,9 +48,14 @@ class Estimate(Result):
 
     $E[\hat D] \ge KL(gold \| target) + KL(target \| gold)$, with equality for perfect
     meta-inference; the bound falls as either M grows. Computed from `draws` alone.
+
+    Attributes:
+        draws: All runs, scored by both algorithms.
+        look: Which of several looks at growing runs this is: all limits allow for the others.
     """
 
     draws: Draws
+    look: Look = Look()
 
     @cached_property
     def terms(self) -> Terms:
@@ -86,7 +93,8 @@ class Estimate(Result):
         """
         check_level(level)
         rows = [self.draws.sequences(role) for role in (GOLD, TARGET)]
-        low, high = (confidence_limit(self.terms, 0.5 + sign * level / 2, rows) for sign in (-1, 1))
+        each = self.look.level(level) / 2
+        low, high = (confidence_limit(self.terms, 0.5 + sign * each, rows) for sign in (-1, 1))
         return low, high
 
     def unseen(self, level: float = 0.95) -> tuple[float, float]:
@@ -95,7 +103,8 @@ class Estimate(Result):
         Draws that depend on each other count as many as they are worth.
         """
         check_level(level)
-        gold, target = (unseen_share(self.num_effective(role), level) for role in (GOLD, TARGET))
+        each = self.look.level(level)
+        gold, target = (unseen_share(self.num_effective(role), each) for role in (GOLD, TARGET))
         return gold, target
 
     @cached_property
@@ -164,12 +173,31 @@ class Estimate(Result):
         if level not in self._sandwiches:
             from aide.estimation.sandwich.sandwich import find_sandwich
 
-            self._sandwiches[level] = find_sandwich(self.draws, level)
+            found = find_sandwich(self.draws, self.look.level(level))
+            self._sandwiches[level] = replace(found, level=level)
         return self._sandwiches[level]
 
     @cached_property
     def _sandwiches(self) -> "dict[float, Sandwich]":
         return {}
+
+    def judge(self, tolerance: float) -> "Closeness":
+        """Whether the divergence is `within` a tolerance, `too far` or `undecided`, at 95%."""
+        from aide.estimation.closeness import judge
+
+        return judge(self, tolerance)
+
+    def require(self, tolerance: float) -> "Estimate":
+        """Itself, if the divergence is shown to be within `tolerance` nats (95%).
+
+        Raises:
+            NotWithin: It is too far, or undecided; the message has both limits of the sandwich, and
+                what would decide.
+        """
+        from aide.estimation.closeness import require
+
+        require(self, tolerance)
+        return self
 
     @property
     def subject(self) -> str:

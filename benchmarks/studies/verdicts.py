@@ -1,0 +1,130 @@
+"""How often are verdicts of compare and until wrong, and does early stopping keep the coverage?
+
+    python benchmarks/run.py studies/verdicts                       # 400 replications
+    python benchmarks/run.py studies/verdicts --only until --replications 40
+
+Pairs of Gaussians whose divergence is known, placed where verdicts are hardest: at the tolerance
+itself, where "within" and "too far" both count as wrong. `--far` has pairs at half and at twice the
+tolerance instead, which should be decided. "Loose" ones hide a trace. Coverage is that of the
+interval, where the algorithms are tractable and the divergence is what it is about, and of the
+sandwich everywhere.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from support.pairs import NoisyGaussian, gaussian
+
+import aide
+from benchmarks.table import Row
+
+TOLERANCE = 0.1
+
+
+def pairs(*factors: float) -> Iterator[tuple[str, float, Any, Any]]:
+    """Name, divergence in tolerances, gold standard and target."""
+    for factor in factors:
+        distance, gold = float(np.sqrt(factor * TOLERANCE)), gaussian(0.0, 1.0)
+        yield "shifted", factor, gold, gaussian(distance, 1.0)
+        yield "wider", factor, gold, gaussian(0.0, _std(factor * TOLERANCE))
+        yield "loose", factor, gold, NoisyGaussian(distance, 0.6, 0.8)
+
+
+def _std(divergence: float) -> float:
+    """The std s for which (s² + 1/s²)/2 - 1, the divergence of N(0, s²) and N(0, 1), is that."""
+    cosh = divergence + 1.0
+    return float(np.sqrt(cosh + np.sqrt(cosh**2 - 1.0)))
+
+
+class _Tally:
+    """Verdicts and limits of many replications."""
+
+    def __init__(self, divergence: float):
+        self.divergence = divergence
+        self.outcomes: list[str] = []
+        self.inside: list[bool] = []
+        self.sandwiched: list[bool] = []
+        self.runs: list[int] = []
+
+    def add(self, estimate: aide.estimation.Estimate) -> None:
+        """One replication."""
+        self.outcomes.append(estimate.judge(TOLERANCE).outcome)
+        low, high = estimate.interval()
+        self.inside.append(low <= self.divergence <= high)
+        both = estimate.sandwich()
+        self.sandwiched.append(both.lower <= self.divergence <= both.upper)
+        self.runs.append(sum(side.num_runs for side in estimate.draws.sides))
+
+    def row(self, name: str, factor: float, loose: bool) -> Row:
+        """What they show."""
+        share = {word: np.mean([o == word for o in self.outcomes]) for word in set(self.outcomes)}
+        within, far = share.get("within", 0.0), share.get("too far", 0.0)
+        return {
+            "pair": name,
+            "D / tolerance": factor,
+            "within": f"{within:.1%}",
+            "too far": f"{far:.1%}",
+            "wrong within": f"{within:.1%}" if factor >= 1.0 else "–",
+            "wrong too far": f"{far:.1%}" if factor <= 1.0 else "–",
+            "interval holds D": "–" if loose else f"{np.mean(self.inside):.1%}",
+            "sandwich holds D": f"{np.mean(self.sandwiched):.1%}",
+            "median runs": int(np.median(self.runs)),
+        }
+
+
+def until(replications: int = 400, runs: int = 1500, far: bool = False) -> Iterator[Row]:
+    """`estimate(until=Decided(0.1))` with a budget of runs."""
+    goal, budget = aide.Decided(TOLERANCE), aide.Budget(runs=runs)
+    for name, factor, gold, target in pairs(*((0.5, 2.0) if far else (1.0,))):
+        tally = _Tally(factor * TOLERANCE)
+        for seed in range(replications):
+            tally.add(aide.estimate(jax.random.key(seed), gold, target, until=goal, budget=budget))
+        yield tally.row(name, factor, name == "loose")
+
+
+def errors(replications: int = 400, wanted: float = 0.03) -> Iterator[Row]:
+    """`estimate(until=0.03)`: does the interval hold, and is the standard error reached?"""
+    for name, factor, gold, target in pairs(0.1, 1.0, 10.0):
+        if name == "loose":
+            continue
+        tally, reached = _Tally(factor * TOLERANCE), 0
+        for seed in range(replications):
+            found = aide.estimate(jax.random.key(seed), gold, target, until=wanted)
+            tally.add(found)
+            reached += found.std_error <= wanted
+        row = tally.row(name, factor, False)
+        yield {
+            "pair": name,
+            "D": factor * TOLERANCE,
+            "interval holds D": row["interval holds D"],
+            "sandwich holds D": row["sandwich holds D"],
+            "standard error reached": f"{reached / replications:.1%}",
+            "median runs": row["median runs"],
+        }
+
+
+def compared(replications: int = 400, runs: int = 300, far: bool = False) -> Iterator[Row]:
+    """`compare` of all pairs at once, M raised where looseness hides the answer."""
+    cases = list(pairs(*((0.5, 2.0) if far else (1.0,))))
+    tallies = [_Tally(factor * TOLERANCE) for _, factor, *_ in cases]
+    targets = {f"{name} {factor}": target for name, factor, _, target in cases}
+    raised = np.zeros(len(cases))
+    for seed in range(replications):
+        found = aide.compare(
+            jax.random.key(seed),
+            cases[0][2],
+            targets,
+            tolerance=TOLERANCE,
+            num_gold=runs,
+            num_target=runs,
+        )
+        for index, estimate in enumerate(found.values()):
+            tallies[index].add(estimate)
+            raised[index] += estimate.draws.target.num_meta > 1
+    for (name, factor, *_), tally, num in zip(cases, tallies, raised, strict=True):
+        yield {**tally.row(name, factor, name == "loose"), "M raised": f"{num / replications:.0%}"}
+
+
+TABLES = {"until": until, "errors": errors, "compared": compared}

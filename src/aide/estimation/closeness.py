@@ -1,0 +1,197 @@
+"""Is a divergence below a tolerance? Decided from both sides, or not at all."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from aide._core.roles import Role
+from aide.estimation.advice import MOST_META, predict_falls
+from aide.estimation.looseness import cross_fall
+from aide.estimation.sandwich.balance import calm_limits, calm_terms
+from aide.estimation.sandwich.sandwich import what_is_missing
+from aide.estimation.terms import are_tractable, rests_on_one_density
+from aide.reporting.numbers import short
+
+if TYPE_CHECKING:
+    from aide.estimation.summary import Estimate
+
+LEVEL = 0.95
+"""With which every outcome holds; each limit alone fails with probability 2.5%."""
+FEW_TIMES = 100.0
+"""Up to so many times the present runs, more of them are the first thing to try."""
+FEWEST_TIMES = 4.0
+"""As many times the present runs, at least, for a lower limit that does not decide yet."""
+MOST_FACTOR = 1e4
+"""More runs than this many times the present ones are no advice."""
+
+
+class Closeness(NamedTuple):
+    """Limits of a divergence beside a tolerance.
+
+    Attributes:
+        lower: Lower limit at 95%, by `Estimate.sandwich`; 0, which always holds, where the upper
+            one decides or there is none.
+        upper: Upper limit at 95%, that of `Estimate.sandwich`, without `Estimate.unseen` outputs;
+            infinite where all terms rest on one density that both state, which says nothing about
+            the outputs.
+        tolerance: Nats that would do.
+        lacks: What a lower limit lacks, in words; empty if nothing.
+    """
+
+    lower: float
+    upper: float
+    tolerance: float
+    lacks: str
+
+    @property
+    def outcome(self) -> str:
+        """`within`, `too far` or `undecided`.
+
+        Law: each of the first two is false with probability 2.5% at most.
+        """
+        if self.upper <= self.tolerance:
+            return "within"
+        return "too far" if self.lower > self.tolerance else "undecided"
+
+    @property
+    def limits(self) -> str:
+        """Both limits in words."""
+        return f"{short(self.lower)} ≤ divergence ≤ {short(self.upper)} (95%)"
+
+
+class NotWithin(AssertionError):
+    """A divergence was not shown to be within a tolerance.
+
+    Attributes:
+        closeness: The limits, and whether it is too far or undecided.
+    """
+
+    def __init__(self, words: str, closeness: Closeness):
+        super().__init__(words)
+        self.closeness = closeness
+
+
+def judge(estimate: "Estimate", tolerance: float) -> Closeness:
+    """Compare with a tolerance; a classifier is trained only where the bound is above it."""
+    check_tolerance(tolerance)
+    draws = estimate.draws
+    if rests_on_one_density(draws):
+        return Closeness(0.0, np.inf, tolerance, "")
+    lower, upper = calm_limits(draws, estimate.look.level(LEVEL))
+    if are_tractable(draws):
+        return Closeness(lower if upper > tolerance else 0.0, upper, tolerance, "")
+    lacks = what_is_missing(draws)
+    # The lower limit is below the divergence, hence the bound: it cannot decide where that is low.
+    hopeless = bound_of(estimate) <= tolerance
+    lower = 0.0 if hopeless or lacks else estimate.sandwich(LEVEL).lower
+    return Closeness(lower, upper, tolerance, lacks)
+
+
+def require(estimate: "Estimate", tolerance: float) -> None:
+    """Raise `NotWithin`, with both limits and what would help, unless it is shown to be within."""
+    found = judge(estimate, tolerance)
+    if found.outcome == "within":
+        return
+    target, gold = estimate.draws.target.name, estimate.draws.gold.name
+    words = f"{target} is not shown to be within {tolerance:g} nats of {gold}: {found.limits}"
+    if found.outcome == "too far":
+        raise NotWithin(f"{words}. It is too far away.", found)
+    raise NotWithin(f"{words}. Undecided: {remedy(estimate, found)}.", found)
+
+
+def remedy(estimate: "Estimate", closeness: Closeness) -> str:
+    """What would decide, in a few words, with numbers where they can be foreseen."""
+    if rests_on_one_density(estimate.draws):
+        return "test the samplers with aide.check"
+    bound = bound_of(estimate)
+    if bound < closeness.tolerance and _factor(bound, closeness) < FEW_TIMES:
+        return _more_runs(estimate, bound, closeness)
+    raised = metas_to_raise(estimate, closeness.tolerance)
+    if raised:
+        wanted = [f"num_meta_{role.word} to about {num:,}" for role, num in raised.items()]
+        return f"raise {' and '.join(wanted)}"
+    for advice in estimate.advice:
+        if advice.remaining > advice.fall.value:
+            return (
+                f"improve meta-inference of the {advice.role.word}: a larger M alone would not do"
+            )
+    if "keep_values" in closeness.lacks:
+        return "keep the outputs (keep_values=True)"
+    return _more_runs(estimate, bound, closeness)
+
+
+def bound_of(estimate: "Estimate") -> float:
+    r"""AIDE's bound $E[\hat D]$ by its calm terms, which the limits are about."""
+    return float(sum(part.mean() for part in calm_terms(estimate.draws)))
+
+
+def metas_to_raise(estimate: "Estimate", tolerance: float) -> dict[Role, int]:
+    """M of either algorithm, where a larger one is foreseen to lower the bound; empty if none.
+
+    As far as M is the remedy that `Estimate.advice` has: what it says, or more, until what
+    meta-inference adds is foreseen to be a quarter of the tolerance. Where it is silent, because it
+    looks at an algorithm's own outputs, but the last doubling of M took off a tenth of the bound or
+    more at the other's: ten times the present M.
+    """
+    found = {}
+    for advice in estimate.advice:
+        if advice.remaining <= advice.fall.value:
+            forecast = predict_falls(estimate.draws, advice.role, MOST_META)
+            remaining = np.empty(0) if forecast is None else forecast.remaining
+            enough = [rounded(int(m) + 1) for m in np.flatnonzero(remaining < tolerance / 4)[:1]]
+            found[advice.role] = max(advice.num_meta, *enough, 1)
+    advised = {advice.role for advice in estimate.advice}
+    for role in set(Role) - advised:
+        fall = cross_fall(estimate.draws, role)
+        if fall is not None and fall.value > max(0.1 * bound_of(estimate), 2 * fall.std_error):
+            found[role] = 10 * estimate.draws.side(role).num_meta
+    return dict(sorted(found.items()))
+
+
+def _factor(bound: float, closeness: Closeness) -> float:
+    r"""How many times the present runs would decide.
+
+    Limits approach the bound $b$ like $1/\sqrt N$, so that the distance to the nearer of them must
+    shrink to $|b - tolerance|$: $N' = N\,(distance/|b - tolerance|)^2$.
+    """
+    is_below = bound <= closeness.tolerance
+    distance = closeness.upper - bound if is_below else bound - closeness.lower
+    return float((distance / max(abs(bound - closeness.tolerance), 1e-12)) ** 2)
+
+
+def _more_runs(estimate: "Estimate", bound: float, closeness: Closeness) -> str:
+    """Numbers of runs at which the limit that could decide would.
+
+    Above, only a side that has a fifth of the variance or more is raised; a classifier, below,
+    needs both.
+    """
+    if not np.isfinite(bound):
+        return "raise num_gold and num_target"
+    factor = _factor(bound, closeness)
+    if bound > closeness.tolerance:  # how a classifier learns from more runs is not foreseen well
+        factor = max(factor, FEWEST_TIMES)
+    if factor > MOST_FACTOR:
+        return (
+            f"the bound, {short(bound)}, is so near the tolerance that no affordable number of "
+            "runs decides: choose another tolerance"
+        )
+    variances = np.array([part.var() / part.size for part in calm_terms(estimate.draws)])
+    shares = variances / max(variances.sum(), 1e-300)
+    wanted = [
+        f"num_{side.role.word} to about {rounded(side.num_runs * max(factor, 1.1)):,}"
+        for side, share in zip(estimate.draws.sides, shares, strict=True)
+        if share > 0.2 or bound > closeness.tolerance
+    ]
+    return f"raise {' and '.join(wanted)}"
+
+
+def rounded(number: float) -> int:
+    """Two digits, rounded up."""
+    unit = 10 ** max(int(np.floor(np.log10(number))) - 1, 0)
+    return int(np.ceil(number / unit) * unit)
+
+
+def check_tolerance(tolerance: float) -> None:
+    """Raise unless it is a positive number of nats."""
+    if not tolerance > 0:
+        raise ValueError(f"tolerance must be a positive number of nats, got {tolerance}.")

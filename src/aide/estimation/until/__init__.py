@@ -1,0 +1,1 @@
+"""Adding runs until they suffice."""

@@ -1,0 +1,179 @@
+r"""How many runs and meta-runs: by the variance and the cost that a pilot measured.
+
+Runs cost $c_G$ and $c_T$ seconds, their terms have the variances $v_G$ and $v_T$. The cheapest way
+to a variance $s^2$ is $N_i = \sqrt{v_i/c_i}\,(\sqrt{v_G c_G} + \sqrt{v_T c_T})/s^2$, and of all M
+that bring looseness down far enough the one is chosen for which that is cheapest.
+"""
+
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from aide._core.roles import GOLD, TARGET, Role
+from aide.draws.draws import Draws
+from aide.draws.pilot import Pilot
+from aide.estimation.advice import Forecast, predict_falls
+from aide.estimation.sandwich.balance import calm_terms
+from aide.estimation.terms import is_tractable, terms_of
+from aide.estimation.until.goals import Goal, StandardError
+
+CANDIDATES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500)
+"""Numbers of meta-inference runs to choose from."""
+FEWEST_RUNS = 100
+"""Per side: from here on the coverage of all limits was measured."""
+LOPSIDED = 20.0
+"""No side gets more than this many times the runs of the other one."""
+MARGIN = 1.1
+"""More runs than the pilot asks for: its variances are themselves uncertain."""
+ERRORS = 2.5
+"""Standard errors between a bound and the limit that is to decide, at the first look."""
+
+
+class Allocation(NamedTuple):
+    """What a pilot asks for.
+
+    Attributes:
+        runs: Of gold standard and target, at the first look.
+        metas: M of either.
+        seconds: Measured cost of one run of either, scores included.
+        chunk_size: Runs at a time.
+        bound: The bound that is foreseen with this M.
+        std_error: The pilot's own error of it.
+        remaining: What meta-inference is foreseen to add to it.
+    """
+
+    runs: tuple[int, int]
+    metas: tuple[int, int]
+    seconds: tuple[float, float]
+    chunk_size: int | None
+    bound: float = np.nan
+    std_error: float = np.nan
+    remaining: float = 0.0
+
+
+class _Choice(NamedTuple):
+    metas: tuple[int, int]
+    remaining: float
+    bound: float
+    variances: tuple[float, float]
+    costs: tuple[float, float]
+
+    def runs_for(self, error: float) -> tuple[float, float]:
+        """The cheapest numbers of runs for a standard error."""
+        total = sum(np.sqrt(v * c) for v, c in zip(self.variances, self.costs, strict=True))
+        gold, target = (
+            np.sqrt(v / c) * total / error**2
+            for v, c in zip(self.variances, self.costs, strict=True)
+        )
+        return max(gold, target / LOPSIDED), max(target, gold / LOPSIDED)
+
+    def seconds_for(self, error: float) -> float:
+        """What they cost, with as many runs as there are at least."""
+        runs = (max(num, FEWEST_RUNS) for num in self.runs_for(error))
+        return sum(num * cost for num, cost in zip(runs, self.costs, strict=True))
+
+
+def allocate(pilot: Pilot, goal: Goal, metas: tuple[int | None, int | None]) -> Allocation:
+    """The cheapest plan that the pilot foresees to reach a goal; given `metas` are kept."""
+    choices = list(_choices(pilot, metas, not isinstance(goal, StandardError)))
+    if isinstance(goal, StandardError):
+        best, error = _for_error(choices, goal.nats, goal.nats)
+    else:
+        best, error = _for_verdict(choices, goal.tolerance, pilot)
+    runs = [int(np.ceil(max(MARGIN * num, FEWEST_RUNS))) for num in best.runs_for(error)]
+    sizes = [side.num_runs for side in pilot.draws.sides]
+    own = float(np.sqrt(sum(v / n for v, n in zip(best.variances, sizes, strict=True))))
+    found = (runs[0], runs[1]), best.metas, best.costs, pilot.chunk_size
+    return Allocation(*found, best.bound, own, best.remaining)
+
+
+def _for_error(choices: list[_Choice], slack: float, error: float) -> tuple[_Choice, float]:
+    """The cheapest of those that leave `slack` nats of looseness, or not much more than is left."""
+    least = min(choice.remaining for choice in choices)
+    enough = [choice for choice in choices if choice.remaining <= max(slack, 1.25 * least)]
+    return min(enough, key=lambda choice: choice.seconds_for(error)), error
+
+
+def _for_verdict(choices: list[_Choice], tolerance: float, pilot: Pilot) -> tuple[_Choice, float]:
+    """The M for which a verdict is foreseen to be cheapest.
+
+    The distance that limits must bridge is that between the tolerance and the bound with the
+    pilot's own error on top. Where that is nothing, it is taken to be a small one, the smaller the
+    farther the bound is above, so that a larger M is weighed against its cost. With every bound far
+    above, only looseness that could hide this counts.
+    """
+    num = min(side.num_runs for side in pilot.draws.sides)
+
+    def own_error(choice: _Choice) -> float:
+        return max(float(np.sqrt(sum(choice.variances) / num)), 1e-3 * tolerance)
+
+    def distance(choice: _Choice) -> float:
+        own = own_error(choice)
+        clear = tolerance - choice.bound - own
+        return clear if clear > own / 4 else own / 4 * float(np.exp((clear - own / 4) / own))
+
+    if min(choice.bound - 3 * own_error(choice) for choice in choices) < tolerance:
+        best = min(choices, key=lambda choice: choice.seconds_for(distance(choice) / ERRORS))
+    else:
+        slack = max(tolerance / 4, 0.2 * min(choice.bound for choice in choices))
+        best, _ = _for_error(choices, slack, tolerance / ERRORS)
+    return best, max(abs(tolerance - best.bound) - own_error(best), own_error(best) / 4) / ERRORS
+
+
+def _choices(pilot: Pilot, metas: tuple[int | None, int | None], calm: bool) -> Iterator[_Choice]:
+    draws = pilot.draws
+    options, forecasts = [], []
+    for role in Role:
+        given = metas[role]
+        forecast = predict_falls(draws, role, max(*CANDIDATES, given or 1))
+        forecasts.append(forecast)
+        if given is not None:
+            options.append((given,))
+        elif is_tractable(draws, role):
+            options.append((1,))
+        else:  # a second trace is what makes lower limits sharp
+            options.append(CANDIDATES if forecast is not None else (draws.side(role).num_meta,))
+    for gold, target in itertools.product(*options):
+        yield _choice(pilot, forecasts, (gold, target), calm)
+
+
+def _choice(
+    pilot: Pilot, forecasts: list[Forecast | None], metas: tuple[int, int], calm: bool
+) -> _Choice:
+    draws, falls, remaining = pilot.draws, 0.0, 0.0
+    for role, forecast in zip(Role, forecasts, strict=True):
+        draws = draws.with_num_meta(role, min(metas[role], draws.side(role).num_meta))
+        if forecast is not None:
+            falls += float(forecast.falls[metas[role] - 1])
+            remaining += float(forecast.remaining[metas[role] - 1])
+    bound = sum(float(part.mean()) for part in _finite(draws, calm)) - falls
+    variances = _variances(draws, metas, calm)
+    costs = pilot.run_cost(GOLD, metas), pilot.run_cost(TARGET, metas)
+    return _Choice(metas, remaining, bound, variances, costs)
+
+
+def _variances(draws: Draws, metas: tuple[int, int], calm: bool) -> tuple[float, float]:
+    r"""Of the terms, for M that the pilot may not have.
+
+    Beyond its M they are taken to fall like $v_\infty + b/M$, which the pilot shows at M and M/2;
+    never below a quarter of what was seen, because two variances of few runs say little.
+    """
+    now = [side.num_meta for side in draws.sides]
+    half = draws
+    for role in Role:
+        half = half.with_num_meta(role, max(now[role] // 2, 1))
+    beyond = min(have / want for have, want in zip(now, metas, strict=True))
+    found = []
+    for whole, part in zip(_finite(draws, calm), _finite(half, calm), strict=True):
+        seen = float(whole.var(ddof=1))
+        fall = max(float(part.var(ddof=1)) - seen, 0.0)  # b/M at the M of the pilot
+        found.append(max(seen - (1 - beyond) * fall, 0.25 * seen))
+    return found[0], found[1]
+
+
+def _finite(draws: Draws, calm: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Terms by which a limit is found; infinite ones are no matter of how many runs there are."""
+    gold, target = calm_terms(draws) if calm else terms_of(draws)
+    return gold[np.isfinite(gold)], target[np.isfinite(target)]

@@ -1,0 +1,112 @@
+"""When runs suffice, and what they may cost."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from aide.estimation.closeness import LEVEL, check_tolerance, judge, remedy
+from aide.estimation.sandwich.balance import calm_limits
+from aide.estimation.summary import Estimate
+from aide.reporting.numbers import short
+
+
+class Budget(NamedTuple):
+    """What runs may cost, pilot and compiling included.
+
+    Attributes:
+        runs: Runs of both algorithms together.
+        seconds: Of the clock on the wall. Where it decides, another machine stops elsewhere.
+    """
+
+    runs: int = 100_000
+    seconds: float = np.inf
+
+
+class StandardError(NamedTuple):
+    """Until the standard error of the estimate is `nats` or less."""
+
+    nats: float
+
+    growth = 1.5
+    keep_values = False
+
+    def reason(self, estimate: Estimate) -> str:
+        """Why it is reached, in words; empty if it is not."""
+        if not estimate.std_error <= self.nats:
+            return ""
+        return f"the standard error, {short(estimate.std_error, 2)}, is {self.nats:g} or less"
+
+    def lacking(self, estimate: Estimate) -> str:
+        """What it would take."""
+        if not np.isfinite(estimate.std_error):
+            return "the standard error is infinite"
+        factor = (estimate.std_error / self.nats) ** 2
+        text = f"the standard error is {short(estimate.std_error, 2)}, not {self.nats:g}"
+        return f"{text}: about {factor:.2g} times the runs would do"
+
+
+class Decided(NamedTuple):
+    """Until the divergence is shown to be within `tolerance` nats, or too far."""
+
+    tolerance: float
+
+    growth = 2.0
+    keep_values = True
+
+    def reason(self, estimate: Estimate) -> str:
+        """Why it is reached, in words; empty if it is not."""
+        outcome = judge(estimate, self.tolerance).outcome
+        return "" if outcome == "undecided" else f"{outcome} at {self.tolerance:g} nats was decided"
+
+    def lacking(self, estimate: Estimate) -> str:
+        """What it would take."""
+        words = remedy(estimate, judge(estimate, self.tolerance))
+        return f"undecided at {self.tolerance:g} nats: {words}"
+
+
+class Shown(NamedTuple):
+    """Until the divergence is shown to be within `tolerance`, or the bound to be above it.
+
+    Where the bound itself is above, no number of runs will do; that trains no classifier.
+    """
+
+    tolerance: float
+
+    growth = 2.0
+    keep_values = False
+
+    def reason(self, estimate: Estimate) -> str:
+        """Why it is reached, in words; empty if it is not."""
+        low, high = calm_limits(estimate.draws, estimate.look.level(LEVEL))
+        if high <= self.tolerance:
+            return f"within {self.tolerance:g} nats was shown"
+        is_above = low > self.tolerance
+        return f"the bound, {short(low)} or more, is above {self.tolerance:g}" if is_above else ""
+
+    def lacking(self, estimate: Estimate) -> str:
+        """What it would take."""
+        words = remedy(estimate, judge(estimate, self.tolerance))
+        return f"not shown to be within {self.tolerance:g} nats: {words}"
+
+
+Goal = StandardError | Decided | Shown
+
+
+def as_goal(until: float | Goal) -> Goal:
+    """A number is a standard error."""
+    if isinstance(until, Decided | Shown):
+        check_tolerance(until.tolerance)
+        return until
+    goal = until if isinstance(until, StandardError) else StandardError(until)
+    if not isinstance(goal.nats, int | float) or not 0 < goal.nats < np.inf:
+        raise ValueError(
+            "until must be a standard error in nats, such as 0.05, or aide.Decided(tolerance), got "
+            f"{until!r}."
+        )
+    return goal
+
+
+def check_budget(budget: Budget) -> None:
+    """Raise unless both limits are positive."""
+    if not budget.runs >= 1 or not budget.seconds > 0:
+        raise ValueError(f"a budget must have positive runs and seconds, got {budget!r}.")

@@ -1,0 +1,168 @@
+r"""Adding runs until they suffice, without spoiling what is said about them.
+
+A pilot under a key of its own chooses M, the size of the first look, and how runs are divided
+between the two algorithms. Looks then follow at fixed multiples of that size, and every limit of
+look $k$ is given at $1 - (1 - level)/(k(k+1))$ (`look`). Given the pilot, all sizes are fixed in
+advance, so that with probability `level` the limits of *all* looks hold: the rule that stops may
+look at anything. `benchmarks/studies/until.py` measures it.
+"""
+
+import time
+from typing import Any
+
+import numpy as np
+
+from aide._core.algorithm import InferenceAlgorithm
+from aide._core.roles import Role
+from aide._core.types import Key
+from aide.draws.draw import draw
+from aide.draws.draws import Draws
+from aide.draws.pilot import run_pilot
+from aide.estimation.look import Look, share_of
+from aide.estimation.summary import Estimate
+from aide.estimation.until.allocation import Allocation, allocate
+from aide.estimation.until.goals import Budget, Goal
+from aide.estimation.until.plan_file import plan_path, read_plan, write_plan
+
+PILOT_RUNS = 64
+PILOT_METAS = 4
+"""Meta-runs of the pilot per output: enough to see how fast the bound falls."""
+WORTH_A_LOOK = 1.25
+"""What a budget leaves must multiply the runs by this much, or nothing is added."""
+
+
+def estimate_until(
+    key: Key,
+    gold: InferenceAlgorithm,
+    target: InferenceAlgorithm,
+    goal: Goal,
+    budget: Budget,
+    *,
+    runs: tuple[int | None, int | None] = (None, None),
+    metas: tuple[int | None, int | None] = (None, None),
+    share: float = 1.0,
+    plan: Allocation | None = None,
+    shared: Draws | None = None,
+    **options: Any,
+) -> Estimate:
+    """Add runs until the goal is reached or the budget spent.
+
+    Args:
+        key: A JAX key.
+        gold: The gold standard.
+        target: The algorithm being measured.
+        goal: What is wanted.
+        budget: What it may cost.
+        runs: Runs of the first look; by default as the pilot asks for.
+        metas: M; by default as the pilot asks for.
+        share: Share of the permitted error that all looks together may spend.
+        plan: What an earlier pilot asked for; by default one is run.
+        shared: Draws of another target whose gold runs are used again.
+        **options: Everything else `aide.draw` takes, but `extend`, `share` and `first_run`.
+    """
+    begun = time.monotonic()
+    if plan is None:
+        plan = _plan(key, gold, target, goal, runs, metas, options)
+    sizes = np.minimum(plan.runs, _affordable(plan, budget, begun, (0, 0)))
+    sizes = np.maximum(sizes.astype(int), 2)
+    known = {} if shared is None else {"share": shared}
+    number = 0
+    while True:
+        number += 1
+        draws = _draw(key, gold, target, plan, sizes, known, goal, options)
+        known = {"extend": draws}
+        found = Estimate(draws, Look(share * share_of(number)))
+        reason = goal.reason(found)
+        if reason:
+            return Estimate(draws, Look(found.look.share, _words(reason, number, plan)))
+        done = tuple(side.num_runs for side in draws.sides)
+        wanted = np.ceil(goal.growth * sizes).astype(int)
+        limit = _affordable(plan, budget, begun, done)
+        following = np.minimum(wanted, limit.astype(int))
+        if following.sum() < WORTH_A_LOOK * sum(done):
+            words = _words(f"the budget is spent, {goal.lacking(found)}", number, plan)
+            return Estimate(draws, Look(found.look.share, words))
+        sizes = np.maximum(following, sizes)
+
+
+def _plan(
+    key: Key,
+    gold: InferenceAlgorithm,
+    target: InferenceAlgorithm,
+    goal: Goal,
+    runs: tuple[int | None, int | None],
+    metas: tuple[int | None, int | None],
+    options: dict[str, Any],
+) -> Allocation:
+    """Of the stored file, if there is one; otherwise by a pilot."""
+    checkpoint = options.get("checkpoint")
+    file = None if checkpoint is None else plan_path(checkpoint)
+    call, given = (gold, target), [runs, metas]
+    plan = None if file is None else read_plan(file, call, goal, given)
+    if plan is not None:
+        return plan
+    pilot = run_pilot(
+        key,
+        gold,
+        target,
+        num_gold=PILOT_RUNS,
+        num_target=PILOT_RUNS,
+        num_meta_gold=metas[0] or PILOT_METAS,
+        num_meta_target=metas[1] or PILOT_METAS,
+        chunk_size=options.get("chunk_size"),
+    )
+    plan = allocate(pilot, goal, metas)
+    first = (
+        plan.runs[0] if runs[0] is None else runs[0],
+        plan.runs[1] if runs[1] is None else runs[1],
+    )
+    plan = plan._replace(runs=first)
+    if file is not None:
+        write_plan(file, plan, call, goal, given)
+    return plan
+
+
+def _draw(
+    key: Key,
+    gold: InferenceAlgorithm,
+    target: InferenceAlgorithm,
+    plan: Allocation,
+    sizes: np.ndarray,
+    known: dict[str, Draws],
+    goal: Goal,
+    options: dict[str, Any],
+) -> Draws:
+    """The runs of a look; what earlier ones drew is used again."""
+    settings: dict[str, Any] = {"keep_values": goal.keep_values, "chunk_size": plan.chunk_size}
+    settings |= {name: value for name, value in options.items() if value is not None}
+    if "checkpoint" not in settings:
+        settings |= known
+    return draw(
+        key,
+        gold,
+        target,
+        num_gold=int(sizes[0]),
+        num_target=int(sizes[1]),
+        num_meta_gold=plan.metas[0],
+        num_meta_target=plan.metas[1],
+        **settings,
+    )
+
+
+def _affordable(
+    plan: Allocation, budget: Budget, begun: float, done: tuple[int, ...]
+) -> np.ndarray:
+    """Runs of either algorithm in the plan's proportions, as many as the budget has in all."""
+    proportions = np.array(plan.runs) / sum(plan.runs)
+    by_runs = max(budget.runs - 2 * PILOT_RUNS, 0)
+    left = budget.seconds - (time.monotonic() - begun)
+    if np.isinf(left):
+        return proportions * by_runs
+    per_run = float(proportions @ np.array(plan.seconds))
+    return proportions * min(by_runs, sum(done) + max(left, 0.0) / per_run)
+
+
+def _words(reason: str, number: int, plan: Allocation) -> str:
+    metas = " and ".join(f"{num} ({role.word})" for role, num in zip(Role, plan.metas, strict=True))
+    looks = "1 look" if number == 1 else f"{number} looks"
+    return f"{reason}, after {looks}; M = {metas} by a pilot. All limits allow for further looks"

@@ -1,0 +1,125 @@
+"""What the commands take, checked."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from aide.estimation.until.goals import Budget, Decided, Goal, StandardError
+from aide.experiments.bad_input import BadInput, quote
+from aide.experiments.command import check_seed
+
+UNITS = {"s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """Of one command. `None` means: as the library has it.
+
+    Attributes:
+        seed: Seed of all runs.
+        until: When runs suffice.
+        budget: What they may cost.
+        tolerance: Nats that would do.
+        num_runs: Runs each way.
+        meta: Meta-inference runs per output.
+        out: The folder.
+    """
+
+    seed: int = 0
+    until: Goal | None = None
+    budget: Budget | None = None
+    tolerance: float | None = None
+    num_runs: int | None = None
+    meta: int | None = None
+    out: Path = Path("aide-study")
+
+    def described(self) -> dict[str, object]:
+        """What results depend on, as JSON."""
+        until = None if self.until is None else [type(self.until).__name__, *self.until]
+        budget = None if self.budget is None else [self.budget.runs, str(self.budget.seconds)]
+        return {
+            "until": until,
+            "budget": budget,
+            "tolerance": self.tolerance,
+            "num_runs": self.num_runs,
+            "meta": self.meta,
+        }
+
+
+def options_of(
+    study: Path,
+    seed: int,
+    until: str | None,
+    budget: str | None,
+    tolerance: float | None,
+    num_runs: int | None,
+    meta: int | None,
+    out: Path | None,
+) -> StudyOptions:
+    """Check what the command line says; folders are named for the file unless one is given."""
+    for name, number, least in (("--num-runs", num_runs, 2), ("--meta", meta, 1)):
+        if number is not None and number < least:
+            raise BadInput(f"{name} must be at least {least}, got {number}.")
+    if budget is not None and until is None and tolerance is None:
+        raise BadInput("--budget limits what --until may cost: give --until.")
+    return StudyOptions(
+        check_seed(seed),
+        parse_until(until, parse_tolerance(tolerance)),
+        parse_budget(budget),
+        tolerance,
+        num_runs,
+        meta,
+        Path("aide-studies") / study.stem if out is None else out,
+    )
+
+
+def parse_until(text: str | None, tolerance: float | None) -> Goal | None:
+    """`0.05`, a standard error, or `verdict`, which takes a tolerance."""
+    if text is None:
+        return None
+    if text == "verdict":
+        if tolerance is None:
+            raise BadInput("--until verdict needs --tolerance.")
+        return Decided(tolerance)
+    number = _number(text)
+    if number is None or not 0 < number < np.inf:
+        raise BadInput(
+            f"--until takes a standard error in nats such as 0.05, or verdict, got {quote(text)}."
+        )
+    return StandardError(number)
+
+
+def parse_budget(text: str | None) -> Budget | None:
+    """`20000` runs, or a time: `90s`, `10min`, `2h`; both, with a comma."""
+    if text is None:
+        return None
+    runs, seconds = Budget().runs, np.inf
+    for part in text.split(","):
+        found = re.fullmatch(r"([0-9.]+)(s|min|m|h)?", part.strip())
+        number = None if found is None else _number(found[1])
+        if found is None or number is None or number <= 0:
+            raise BadInput(
+                f"--budget takes runs, a time, or both: 20000, 90s, 10min, 20000,2h; got "
+                f"{quote(text)}."
+            )
+        if found[2] is None:
+            runs = int(number)
+        else:
+            seconds = number * UNITS[found[2]]
+    return Budget(runs, seconds)
+
+
+def parse_tolerance(tolerance: float | None) -> float | None:
+    """A positive number of nats."""
+    if tolerance is not None and not 0 < tolerance < np.inf:
+        raise BadInput(f"--tolerance takes a positive number of nats, got {tolerance}.")
+    return tolerance
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

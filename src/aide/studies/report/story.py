@@ -1,0 +1,114 @@
+"""Everything a report says, as data: `result.json`, from which the page is made again at will."""
+
+from typing import Any
+
+from aide._core.algorithm import describe
+from aide._core.identity import identity_of
+from aide._core.text import plain
+from aide.estimation.summary import Estimate
+from aide.reporting.result import Result
+from aide.studies.folder import now, versions
+from aide.studies.options import StudyOptions
+from aide.studies.report.figures import figures_of
+from aide.studies.study import Study
+
+CITATION = (
+    "M. F. Cusumano-Towner and V. K. Mansinghka. AIDE: An algorithm for measuring the accuracy of "
+    "probabilistic inference algorithms. Advances in Neural Information Processing Systems 30, "
+    "2017."
+)
+
+
+def story_of(study: Study, options: StudyOptions, result: Result) -> dict[str, Any]:
+    """The result with all that belongs to it."""
+    grid = result.grid()
+    estimates = _estimates(result)
+    return {
+        **result.to_dict(),
+        "sentence": sentence_of(result, options.tolerance),
+        "judged": judged_of(result, options.tolerance),
+        "grid": None
+        if grid is None
+        else {
+            "titles": grid.titles,
+            "lines": [[plain(cell) for cell in line] for line in grid.lines],
+            "verdicts": grid.verdicts,
+            "texts": sorted(grid.texts),
+        },
+        "parts": {
+            name: {"rows": one.rows(), "notes": one.notes, "headline": one.headline}
+            for name, one in estimates.items()
+        },
+        "figures": figures_of(result, estimates, options.tolerance),
+        "gold": {
+            "name": describe(study.gold),
+            "class": type(study.gold).__name__,
+            "identity": identity_of(study.gold).digest[:16],
+            "about": study.about_gold,
+            "audit": None if study.audit is None else str(study.audit),
+        },
+        "settings": {
+            "study": study.path.name,
+            "seed": options.seed,
+            **{name: value for name, value in options.described().items() if value is not None},
+        },
+        "versions": versions(),
+        "finished": now(),
+        "citation": CITATION,
+    }
+
+
+def sentence_of(result: Result, tolerance: float | None) -> str:
+    """The verdict in a sentence."""
+    if not isinstance(result, Estimate):
+        return _sentence_of_all(result, tolerance)
+    target, gold = result.draws.target.name, result.draws.gold.name
+    low, high = result.interval()
+    if tolerance is None:
+        limits = f"({low:.3g} to {high:.3g}, 95%)"
+        return f"{target} is at most {result.value:.3g} nats from {gold} {limits}."
+    found = result.judge(tolerance)
+    words = {
+        "within": f"is within {tolerance:g} nats of {gold}",
+        "too far": f"is more than {tolerance:g} nats from {gold}",
+    }
+    said = words.get(found.outcome, f"may or may not be within {tolerance:g} nats of {gold}")
+    return f"{target} {said}: {found.limits}."
+
+
+def _sentence_of_all(result: Result, tolerance: float | None) -> str:
+    """What is said of each target, shortest first; or the headline."""
+    outcomes: dict[str, str] = getattr(result, "outcomes", {})
+    if tolerance is None or not outcomes:
+        return result.headline
+    words = {
+        "within": f"within {tolerance:g} nats",
+        "too far": "too coarse",
+        "undecided": "undecided",
+    }
+    parts = []
+    for outcome, said in words.items():
+        names = [name for name, found in outcomes.items() if found == outcome]
+        if names:
+            parts.append(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {said}")
+    return f"{'; '.join(parts)} (95% each)."
+
+
+def judged_of(result: Result, tolerance: float | None) -> str:
+    """`within`, `too far`, `undecided`, or nothing without a tolerance."""
+    if tolerance is None:
+        return ""
+    if isinstance(result, Estimate):
+        return result.judge(tolerance).outcome
+    outcomes = set(getattr(result, "outcomes", {"": result.verdict}).values())
+    return "mixed" if len(outcomes) > 1 else str(*outcomes)
+
+
+def _estimates(result: Result) -> dict[str, Estimate]:
+    """Estimates behind a result, by name."""
+    if isinstance(result, Estimate):
+        return {result.draws.target.name: result}
+    if hasattr(result, "estimates"):
+        return dict(result.estimates)
+    tried = getattr(result, "tried", {})
+    return {one.planned.name: one.estimate for one in tried.values()}

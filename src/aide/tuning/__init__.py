@@ -1,0 +1,11 @@
+"""One target at many settings, or on many data sets; and the cheapest setting that will do."""
+
+from aide.tuning.data_sets import DataSweep
+from aide.tuning.sweep import Sweep
+from aide.tuning.tuned import Tuned
+
+__all__ = [
+    "DataSweep",
+    "Sweep",
+    "Tuned",
+]

@@ -1,0 +1,186 @@
+"""One algorithm on many data sets: which are hard for it?"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from aide._core.algorithm import InferenceAlgorithm
+from aide._core.random import as_key
+from aide._core.types import Key
+from aide.draws.pilot import TimedGold
+from aide.reporting.figures import PanelGrid
+from aide.reporting.grid import Grid
+from aide.reporting.numbers import interval, short, with_error
+from aide.reporting.result import Result
+from aide.running.progress import Progress
+from aide.tuning.point import Point, point_of
+from aide.tuning.regression import Hardness, fit_hardness
+from aide.tuning.settings import particles_of
+from aide.tuning.sweep import MOST_LINES
+
+Features = Mapping[str, float]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class DataSweep(Result):
+    """AIDE of one kind of algorithm on every data set.
+
+    Attributes:
+        points: One `Point` per data set; its setting is `{"data": name}`.
+        features: Of every data set; empty if none were given.
+        hardness: A model of the log divergence, or `None` without features or with few data sets.
+        num_floored: Estimates below their standard error, which stands for them in the model.
+    """
+
+    points: tuple[Point, ...]
+    features: tuple[Features, ...]
+    hardness: Hardness | None
+    num_floored: int
+
+    @property
+    def headline(self) -> str:
+        """The range of divergences."""
+        values = [point.value for point in self.points]
+        spread = f"{short(min(values), 2)} to {short(max(values), 2)} nats"
+        return (
+            f"{len(self.points)} data sets: divergence ≤ {spread}, median {np.median(values):.2g}"
+        )
+
+    def grid(self) -> Grid | None:
+        """One line per data set, the hardest first."""
+        if len(self.points) > MOST_LINES:
+            return None
+        names = tuple(self.features[0]) if self.features else ()
+        order = sorted(range(len(self.points)), key=lambda i: -self.points[i].value)
+        lines = tuple(
+            (
+                str(self.points[i].setting["data"]),
+                with_error(self.points[i].value, self.points[i].std_error),
+                interval(self.points[i].low, self.points[i].high),
+                *(short(float(self.features[i][name])) for name in names),
+            )
+            for i in order
+        )
+        titles = ("data", "divergence ≤", "95%", *names)
+        return Grid(titles, lines, ("",) * len(lines), frozenset({"data"}))
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary per data set, features included."""
+        features = self.features or tuple({} for _ in self.points)
+        return [
+            {**point.record(), **{f"feature_{k}": v for k, v in one.items()}}
+            for point, one in zip(self.points, features, strict=True)
+        ]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Which data are hard."""
+        return [] if self.hardness is None else [("hard data", self.hardness.words)]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the model rests on."""
+        if self.features and self.hardness is None:
+            return ("Too few data sets for a model of the divergence from these features.",)
+        if self.num_floored:
+            return (
+                f"At {self.num_floored} data sets the estimate is below its standard error, which "
+                "stands for it in the model: more runs would tell them apart.",
+            )
+        return ()
+
+    def numbers(self) -> dict[str, Any]:
+        """The model."""
+        found = self.hardness
+        if found is None:
+            return {"num_data": len(self.points)}
+        return {
+            "num_data": len(self.points),
+            "intercept": found.intercept,
+            "coefficients": dict(zip(found.names, found.coefficients.tolist(), strict=True)),
+            "error": found.error,
+            "baseline": found.baseline,
+            "explained": found.explained,
+        }
+
+    def layout(self) -> PanelGrid:
+        """One panel per feature."""
+        num = max(len(self.features[0]) if self.features else 1, 1)
+        return PanelGrid(1, num, (min(3.4 * num + 1.2, 12.0), 3.4), {"squeeze": False})
+
+    def draw(self, panels: np.ndarray) -> None:
+        """The bound against every feature."""
+        names = list(self.features[0]) if self.features else ["data set"]
+        values = [point.value for point in self.points]
+        errors = [point.std_error for point in self.points]
+        for panel, name in zip(panels, names, strict=False):
+            x = [float(f[name]) for f in self.features] or list(range(1, len(values) + 1))
+            panel.errorbar(x, values, errors, fmt="o", ms=3, color="#1f6fb4", lw=1)
+            if min(values) > 0:
+                panel.set_yscale("log")
+            panel.set(xlabel=name, ylabel="upper bound on the divergence (nats)")
+
+
+def sweep_data(
+    key: Key,
+    data: Mapping[str, Any] | Sequence[Any],
+    gold: Callable[[Any], InferenceAlgorithm],
+    target: Callable[[Any], InferenceAlgorithm],
+    *,
+    features: Callable[[Any], Features] | None = None,
+    num_gold: int = 200,
+    num_target: int = 200,
+    num_meta_gold: int = 1,
+    num_meta_target: int = 1,
+    progress: bool | None = None,
+    **options: Any,
+) -> DataSweep:
+    """AIDE on every data set, and which features of the data make them hard.
+
+    Data sets of one shape share compiled programs if they are arrays of the algorithms.
+
+    Args:
+        key: A JAX key.
+        data: Data sets, by name or in a row.
+        gold: From a data set to its gold standard.
+        target: From a data set to the algorithm being measured.
+        features: From a data set to numbers by name, for a model of the log divergence whose error
+            is that at data sets left out of its fit.
+        num_gold: Runs of every gold standard.
+        num_target: Runs of every target.
+        num_meta_gold: Meta-inference runs of the gold standards per output.
+        num_meta_target: Meta-inference runs of the targets per output.
+        progress: Show a progress bar; by default if it takes long and a person watches.
+        **options: `looseness` and `chunk_size` of `aide.draw`.
+    """
+    named = dict(data) if isinstance(data, Mapping) else {str(i): d for i, d in enumerate(data)}
+    if not named:
+        raise ValueError("data must hold at least one data set, got none.")
+    points, described = [], []
+    with Progress(["data sets"], [len(named)], progress) as bar:
+        for index, (name, one) in enumerate(named.items()):
+            measured = TimedGold(jax.random.fold_in(as_key(key), index), gold(one))
+            algorithm = target(one)
+            found = measured.measure(
+                algorithm,
+                num_gold=num_gold,
+                num_target=num_target,
+                num_meta_gold=num_meta_gold,
+                num_meta_target=num_meta_target,
+                **options,
+            )
+            points.append(point_of({"data": name}, particles_of(algorithm), found))
+            if features is not None:
+                described.append(dict(features(one)))
+            bar.reporter(0)(1)
+    return _modelled(points, described)
+
+
+def _modelled(points: list[Point], features: list[dict[str, float]]) -> DataSweep:
+    finite = [i for i, p in enumerate(points) if np.isfinite(p.value) and p.std_error > 0]
+    floored = [max(points[i].value, points[i].std_error) for i in finite]
+    model = fit_hardness(floored, [features[i] for i in finite]) if features else None
+    num = sum(points[i].value < points[i].std_error for i in finite)
+    return DataSweep(tuple(points), tuple(features), model, num)

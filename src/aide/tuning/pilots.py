@@ -1,0 +1,158 @@
+"""What settings cost and where their bounds may lie, by a few runs each that are in no result."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from aide._core.algorithm import InferenceAlgorithm
+from aide._core.files import make_folder, write_atomically
+from aide._core.identity import identity_of
+from aide._core.types import Key
+from aide.draws.pilot import TimedGold, pilot_key
+from aide.estimation.until.allocation import Allocation, allocate
+from aide.estimation.until.goals import Shown
+from aide.estimation.until.plan_file import as_allocation
+from aide.estimation.until.until import PILOT_METAS, PILOT_RUNS
+from aide.tuning.settings import Family, Setting, build, particles_of, words_of
+
+MOST_PILOTS = 16
+"""Of more settings only those are looked at that halve what is left."""
+
+
+class Planned(NamedTuple):
+    """One setting, and what its pilot asks for.
+
+    Attributes:
+        index: Its number in the settings as given.
+        setting: The parameters.
+        plan: Runs, M, cost, and the bound that is foreseen.
+        seconds: Of one run of the target.
+        num_particles: How many the algorithm says that it has, or `None`.
+        cost: By which settings are ordered.
+    """
+
+    index: int
+    setting: Setting
+    plan: Allocation
+    seconds: float
+    num_particles: int | None
+    cost: float
+
+    @property
+    def name(self) -> str:
+        """The setting in words."""
+        return words_of(self.setting)
+
+    def is_hopeless(self, tolerance: float, errors: float) -> bool:
+        """Whether its bound is foreseen to be that many pilot errors above the tolerance."""
+        return not self.plan.bound - errors * self.plan.std_error <= tolerance
+
+    def is_blocked_by_looseness(self, tolerance: float) -> bool:
+        """Whether its bound is above the tolerance, and meta-inference may be all of the excess."""
+        return self.plan.bound > tolerance >= self.plan.bound - self.plan.remaining
+
+
+class Pilots:
+    """Pilots of settings, run when they are asked for, and kept in a folder if there is one."""
+
+    def __init__(
+        self,
+        key: Key,
+        gold: InferenceAlgorithm,
+        target: Family,
+        settings: tuple[Setting, ...],
+        tolerance: float,
+        cost: str | Callable[[Setting], float] | None,
+        folder: str | Path | None,
+    ):
+        self._target, self._settings, self._cost = target, settings, cost
+        self._goal, self._gold = Shown(tolerance), TimedGold(pilot_key(key), gold)
+        self._file = None if folder is None else make_folder(Path(folder)) / "pilots.json"
+        self._of = [identity_of(gold).digest, tolerance, [words_of(one) for one in settings]]
+        self._stored = self._read()
+        self.num_runs = 0
+
+    @property
+    def by_name(self) -> str:
+        """What settings are ordered by."""
+        if self._cost is None:
+            return "seconds of one run"
+        return self._cost if isinstance(self._cost, str) else "cost"
+
+    def build(self, planned: Planned) -> InferenceAlgorithm:
+        """The algorithm at a setting."""
+        return build(self._target, planned.setting)
+
+    def ladder(self) -> list[Planned]:
+        """Settings with their pilots, from cheap to dear: all of them, or those that halve."""
+        num = len(self._settings)
+        if num <= MOST_PILOTS:
+            found = [self._plan(index) for index in range(num)]
+        else:
+            found = self._halving(num)
+        return sorted(found, key=lambda one: one.cost)
+
+    def _halving(self, num: int) -> list[Planned]:
+        found = {num - 1: self._plan(num - 1)}
+        low, high = -1, num - 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            found[middle] = self._plan(middle)
+            if found[middle].plan.bound < self._goal.tolerance:
+                high = middle
+            else:
+                low = middle
+        for index in range(max(high - 2, 0), min(high + 4, num)):  # some to either side of it
+            found.setdefault(index, self._plan(index))
+        return list(found.values())
+
+    def _plan(self, index: int) -> Planned:
+        setting = self._settings[index]
+        algorithm = build(self._target, setting)
+        identity = identity_of(algorithm).digest
+        stored: dict[str, Any] | None = self._stored.get(str(index))
+        if stored is None or stored["identity"] != identity:
+            sizes = {"num_gold": PILOT_RUNS, "num_target": PILOT_RUNS}
+            metas = {"num_meta_gold": PILOT_METAS, "num_meta_target": PILOT_METAS}
+            pilot = self._gold.measure(algorithm, **sizes, **metas)
+            self.num_runs += PILOT_RUNS
+            plan = allocate(pilot, self._goal, (None, None))
+            stored = {
+                "identity": identity,
+                "plan": plan._asdict(),
+                "seconds": pilot.costs[1].simulate,
+            }
+            self._write(index, stored)
+        plan, seconds = as_allocation(stored["plan"]), stored["seconds"]
+        return Planned(
+            index, setting, plan, seconds, particles_of(algorithm), self._cost_of(setting, seconds)
+        )
+
+    def _cost_of(self, setting: Setting, seconds: float) -> float:
+        if self._cost is None:
+            return seconds
+        return float(setting[self._cost] if isinstance(self._cost, str) else self._cost(setting))
+
+    def _read(self) -> dict[str, Any]:
+        if self._file is None or not self._file.exists():
+            return {}
+        try:
+            data = json.loads(self._file.read_text())
+            of, pilots = data["of"], data["pilots"]
+        except (ValueError, KeyError) as error:
+            raise ValueError(
+                f"{self._file} holds no pilots of aide ({error}): delete it."
+            ) from None
+        if of != json.loads(json.dumps(self._of)):
+            raise ValueError(
+                f"{self._file} holds pilots of another call: the gold standard, the tolerance or "
+                "the settings changed since. Choose another folder, or delete this one."
+            )
+        return pilots
+
+    def _write(self, index: int, stored: dict[str, Any]) -> None:
+        self._stored[str(index)] = stored
+        if self._file is not None:
+            data = {"of": self._of, "pilots": self._stored}
+            write_atomically(self._file, (json.dumps(data, indent=1) + "\n").encode())

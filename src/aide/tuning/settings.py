@@ -1,0 +1,91 @@
+"""Settings of a target: a grid of parameters, or a list; and the algorithm at each of them."""
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from aide._core.algorithm import InferenceAlgorithm, describe
+from aide._core.rebuild import rebuilt
+from aide._core.versions import budget_version
+
+Setting = dict[str, Any]
+Family = Callable[..., InferenceAlgorithm] | InferenceAlgorithm
+"""A function from parameters to an algorithm, or an algorithm that can be had with others."""
+METAS = ("num_meta_gold", "num_meta_target")
+"""Parameters of the estimate that a grid may have beside those of the target."""
+BUDGET = "budget"
+"""The parameter of an algorithm that is had at multiples of its budget."""
+
+
+def settings_of(
+    grid: Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]],
+) -> tuple[Setting, ...]:
+    """All combinations of a grid, the last parameter fastest; or the settings of a list."""
+    found: list[Setting]
+    if isinstance(grid, Mapping):
+        names, values = [str(name) for name in grid], [list(each) for each in grid.values()]
+        found = [dict(zip(names, each, strict=True)) for each in itertools.product(*values)]
+    else:
+        found = [dict(setting) for setting in grid]
+    if not found or not all(found):
+        raise ValueError(
+            "settings must be a grid such as {'num_particles': [10, 100]}, or a list of such "
+            f"dictionaries with one value each, got {grid!r}."
+        )
+    if any(set(setting) != set(found[0]) for setting in found):
+        raise ValueError("all settings must have the same parameters.")
+    return tuple(found)
+
+
+def build(family: Family, setting: Setting) -> InferenceAlgorithm:
+    """The algorithm at a setting: the function's, or the given one with other parameters.
+
+    An algorithm is rebuilt with these fields, or asked for a multiple of its budget if the one
+    parameter is called `budget`.
+    """
+    own = {name: value for name, value in setting.items() if name not in METAS}
+    if not isinstance(family, InferenceAlgorithm):
+        return family(**own)
+    if not own:
+        return family
+    found = budget_version(family, own[BUDGET]) if set(own) == {BUDGET} else rebuilt(family, **own)
+    if found is None:
+        raise ValueError(
+            f"{describe(family)} cannot be had with {words_of(setting)}: pass a function from "
+            "parameters to an algorithm instead."
+        )
+    return found
+
+
+def metas_of(setting: Setting, num_meta_gold: int, num_meta_target: int) -> dict[str, int]:
+    """M of both algorithms at a setting."""
+    given = {"num_meta_gold": num_meta_gold, "num_meta_target": num_meta_target}
+    return given | {name: int(setting[name]) for name in METAS if name in setting}
+
+
+def words_of(setting: Setting) -> str:
+    """`num_particles=100, step=0.5`."""
+    return ", ".join(f"{name}={_short(value)}" for name, value in setting.items())
+
+
+def particles_of(algorithm: InferenceAlgorithm) -> int | None:
+    """How many it says that it has."""
+    found = getattr(algorithm, "num_particles", None)
+    return found if isinstance(found, int) else None
+
+
+def axis_of(settings: Sequence[Setting]) -> str | None:
+    """The one parameter that varies, if all its values are numbers; `None` otherwise."""
+    names = [name for name in settings[0] if len({repr(setting[name]) for setting in settings}) > 1]
+    if len(names) != 1:
+        return None
+    values = [setting[names[0]] for setting in settings]
+    is_numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    return names[0] if is_numeric else None
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= 24 else f"{text[:23]}…"

@@ -1,0 +1,161 @@
+"""One target at many settings, against one gold standard."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aide._core.algorithm import InferenceAlgorithm, describe
+from aide._core.types import Key
+from aide.draws.outputs import check_algorithm
+from aide.draws.pilot import TimedGold
+from aide.estimation.closeness import check_tolerance
+from aide.reporting.figures import PanelGrid
+from aide.reporting.grid import Grid
+from aide.reporting.numbers import interval, short, with_error
+from aide.reporting.result import Result
+from aide.running.progress import Progress
+from aide.tuning.plot import plot_points
+from aide.tuning.point import Point, point_of, seconds_words
+from aide.tuning.settings import (
+    Family,
+    axis_of,
+    build,
+    metas_of,
+    particles_of,
+    settings_of,
+)
+
+MOST_LINES = 40
+"""A longer table is for records and plots."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Sweep(Result):
+    """AIDE of one target at every setting.
+
+    Attributes:
+        gold: The gold standard's name.
+        points: One `Point` per setting, in the order given; no draws are kept.
+        tolerance: Nats that would do, or `None`.
+    """
+
+    gold: str
+    points: tuple[Point, ...]
+    tolerance: float | None = None
+
+    @property
+    def headline(self) -> str:
+        """How many settings, and how many of them have an upper limit within the tolerance."""
+        text = f"{len(self.points)} settings against {self.gold}, divergence in nats"
+        if self.tolerance is None:
+            return text
+        num = sum(point.high <= self.tolerance for point in self.points)
+        return f"{text}: the limits of {num} are within {self.tolerance:g}"
+
+    def grid(self) -> Grid | None:
+        """One line per setting."""
+        if len(self.points) > MOST_LINES:
+            return None
+        lines = tuple(
+            (
+                point.name,
+                with_error(point.value, point.std_error),
+                interval(point.low, point.high),
+                "–" if point.looseness is None else short(point.looseness, 2),
+                str(point.num_meta),
+                seconds_words(point.seconds),
+            )
+            for point in self.points
+        )
+        titles = ("setting", "divergence ≤", "95%", "looseness", "M", "one run")
+        verdicts = tuple(
+            "within" if self.tolerance is not None and point.high <= self.tolerance else ""
+            for point in self.points
+        )
+        return Grid(titles, lines, verdicts, frozenset({"setting"}))
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary per setting."""
+        return [point.record() for point in self.points]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What the limits mean."""
+        best = min(self.points, key=lambda point: point.bound)
+        found = [("smallest", f"{short(best.bound)} nats at {best.name}")]
+        text = "each limit alone holds at 97.5%; to choose among them by these, use aide.tune"
+        return [*found, ("limits", text), ("one run", "seconds of the target, measured here")]
+
+    def numbers(self) -> dict[str, Any]:
+        """The gold standard and the tolerance."""
+        return {"gold": self.gold, "tolerance": self.tolerance, "num_settings": len(self.points)}
+
+    def layout(self) -> PanelGrid:
+        """Against the parameter, and against the cost."""
+        return PanelGrid(1, 2, (9.0, 3.6))
+
+    def draw(self, panels: np.ndarray) -> None:
+        """Left: against the parameter, or the order of the settings. Right: against seconds."""
+        axis = axis_of([point.setting for point in self.points])
+        places = (
+            list(range(1, len(self.points) + 1))
+            if axis is None
+            else [point.setting[axis] for point in self.points]
+        )
+        plot_points(panels[0], places, self.points, self.tolerance)
+        panels[0].set_xlabel("setting" if axis is None else axis)
+        if len(panels) > 1:
+            seconds = [point.seconds for point in self.points]
+            plot_points(panels[1], seconds, self.points, self.tolerance)
+            panels[1].set_xlabel("seconds of one run")
+
+
+def sweep(
+    key: Key,
+    gold: InferenceAlgorithm,
+    target: Family,
+    settings: Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]],
+    *,
+    tolerance: float | None = None,
+    num_gold: int = 200,
+    num_target: int = 200,
+    num_meta_gold: int = 1,
+    num_meta_target: int = 1,
+    progress: bool | None = None,
+    **options: Any,
+) -> Sweep:
+    """AIDE of a target at every setting of a grid; the gold standard is run once.
+
+    Settings that differ in arrays and floats share one compiled program; integers, such as numbers
+    of particles, have one each. Numbers are kept and draws are not, so that memory stays flat.
+
+    Args:
+        key: A JAX key.
+        gold: The gold standard.
+        target: A function from parameters to an algorithm; or an algorithm, which is rebuilt with
+            the parameters as its fields, or at multiples of its budget (`budget`).
+        settings: Values of every parameter, of which all combinations are measured, or a list of
+            settings. `num_meta_gold` and `num_meta_target` may be among the parameters.
+        tolerance: Nats that would do; marked in table and plot.
+        num_gold: Runs of the gold standard.
+        num_target: Runs of the target at every setting.
+        num_meta_gold: Meta-inference runs of the gold standard per output.
+        num_meta_target: Meta-inference runs of the target per output.
+        progress: Show a progress bar; by default if it takes long and a person watches.
+        **options: `looseness` and `chunk_size` of `aide.draw`.
+    """
+    check_algorithm("gold", gold)
+    if tolerance is not None:
+        check_tolerance(tolerance)
+    chosen, measured = settings_of(settings), TimedGold(key, gold)
+    points = []
+    with Progress(["settings"], [len(chosen)], progress) as bar:
+        for setting in chosen:
+            algorithm = build(target, setting)
+            metas = metas_of(setting, num_meta_gold, num_meta_target)
+            sizes: dict[str, Any] = {"num_gold": num_gold, "num_target": num_target, **metas}
+            found = measured.measure(algorithm, **sizes, **options)
+            points.append(point_of(setting, particles_of(algorithm), found))
+            bar.reporter(0)(1)
+    return Sweep(describe(gold), tuple(points), tolerance)

@@ -1,0 +1,144 @@
+r"""The cheapest setting that will do.
+
+A pilot under a key of its own measures the cost of the settings and foresees which are within the
+tolerance. From the cheapest of those on, settings are tested one by one, each until it is decided:
+the next cheaper one as long as they are shown to be within the tolerance. If the first one fails,
+the next dearer ones follow.
+
+Law: the chosen setting is not within the tolerance with probability 2.5% at most, whatever the
+settings are. Going down is a test in a fixed sequence: to choose a setting that is too far, the
+first such one in the sequence must pass, for which the limits of one setting have to fail. Each
+further start, upwards, spends its own share of the error, $1/(k(k+1))$ of start $k$. Given the
+pilot, the order is fixed in advance.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from aide._core.algorithm import InferenceAlgorithm, describe
+from aide._core.types import Key
+from aide.draws.draws import Draws
+from aide.draws.outputs import check_algorithm
+from aide.estimation.closeness import check_tolerance
+from aide.estimation.look import share_of
+from aide.estimation.until.goals import Budget, Shown, check_budget
+from aide.estimation.until.until import estimate_until
+from aide.tuning.pilots import Pilots, Planned
+from aide.tuning.settings import METAS, Family, Setting, settings_of
+from aide.tuning.tuned import Tried, Tuned
+
+HOPELESS = 3.0
+"""Pilot errors above the tolerance from which on a setting is not tried."""
+MOST_STARTS = 4
+"""After so many settings in a row that failed, dearer ones are not tried any more."""
+
+
+def tune(
+    key: Key,
+    gold: InferenceAlgorithm,
+    target: Family,
+    settings: Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]],
+    *,
+    tolerance: float,
+    cost: str | Callable[[Setting], float] | None = None,
+    budget: Budget | None = None,
+    folder: str | Path | None = None,
+    **options: Any,
+) -> Tuned:
+    """The cheapest setting of a target whose upper limit is within a tolerance (97.5%).
+
+    Runs go where the decision is close, M is chosen for each setting, and the result says where
+    looseness, not the algorithm, is in the way.
+
+    Args:
+        key: A JAX key.
+        gold: The gold standard.
+        target: A function from parameters to an algorithm, or an algorithm; see `aide.sweep`.
+        settings: A grid, or a list of settings; more than 16 must be given from cheap to dear.
+        tolerance: Nats that would do.
+        cost: The name of a parameter, or a function of a setting; by default measured seconds of
+            one run.
+        budget: What all of it may cost; 100,000 runs unless stated.
+        folder: Keeps what was finished; the same call continues there.
+        **options: Everything else `aide.draw` takes: `progress`, `executor`, `chunk_size`.
+    """
+    check_algorithm("gold", gold)
+    check_tolerance(tolerance)
+    limit, begun = Budget() if budget is None else budget, time.monotonic()
+    check_budget(limit)
+    chosen = settings_of(settings)
+    if any(name in METAS for name in chosen[0]):
+        raise ValueError(f"tune chooses {' and '.join(METAS)} itself: leave them out of settings.")
+    pilots = Pilots(key, gold, target, chosen, tolerance, cost, folder)
+    ladder = pilots.ladder()
+    tried: dict[int, Tried] = {}
+    spent, shared = pilots.num_runs, None
+    for number, (place, share) in enumerate(_starts(ladder, tolerance), 1):
+        if number > 1 and any(one.is_within for one in tried.values()):
+            break
+        while place >= 0:
+            planned = ladder[place]
+            if planned.is_hopeless(tolerance, HOPELESS):
+                break
+            left = Budget(limit.runs - spent, limit.seconds - (time.monotonic() - begun))
+            if min(left) <= 0:
+                break
+            found, shared = _decide(
+                key, gold, pilots, planned, tolerance, left, share, shared, folder, options
+            )
+            tried[planned.index] = found
+            spent += found.num_runs
+            if not found.is_within:
+                break
+            place -= 1 if number == 1 else len(ladder)  # only the first start goes on downwards
+    return Tuned(describe(gold), tolerance, tuple(ladder), tried, pilots.by_name, spent)
+
+
+def _starts(ladder: list[Planned], tolerance: float) -> list[tuple[int, float]]:
+    """Places on the ladder with their shares: the cheapest foreseen within, then dearer ones."""
+    foreseen = [
+        i for i, one in enumerate(ladder) if one.plan.bound + one.plan.std_error < tolerance
+    ]
+    first = foreseen[0] if foreseen else len(ladder) - 1
+    places = range(first, min(first + MOST_STARTS, len(ladder)))
+    return [(place, share_of(number)) for number, place in enumerate(places, 1)]
+
+
+def _decide(
+    key: Key,
+    gold: InferenceAlgorithm,
+    pilots: Pilots,
+    planned: Planned,
+    tolerance: float,
+    budget: Budget,
+    share: float,
+    shared: Draws | None,
+    folder: str | Path | None,
+    options: Mapping[str, Any],
+) -> tuple[Tried, Draws]:
+    """Add runs at one setting until it is shown to be within, or its bound to be above."""
+    file = None if folder is None else Path(folder) / f"setting-{planned.index}.nc"
+    kept: dict[str, Any] = {"keep_values": True, **options}
+    if file is not None:
+        kept["checkpoint"] = file
+    estimate = estimate_until(
+        key,
+        gold,
+        pilots.build(planned),
+        Shown(tolerance),
+        budget,
+        share=share,
+        plan=planned.plan,
+        shared=shared,
+        **kept,
+    )
+    num_runs = sum(side.num_runs for side in estimate.draws.sides)
+    found = Tried(planned, estimate, tolerance, num_runs)
+    largest = (
+        estimate.draws
+        if shared is None
+        else max((shared, estimate.draws), key=lambda draws: draws.gold.num_runs)
+    )
+    return found, largest
