@@ -13,7 +13,7 @@ from aide.gold_standards.passes import run_passes
 from aide.gold_standards.path import Path
 from aide.gold_standards.pilot import Pilot
 from aide.gold_standards.schedule import Recipe, make_recipe
-from aide.gold_standards.sizing import choose_size
+from aide.gold_standards.sizing import Sizing, choose_size
 from aide.gold_standards.tuners import GivenKernel, Tuner
 from aide.smc.smc import Smc
 
@@ -22,6 +22,8 @@ WIDER = 2.0
 """How much wider the start of the rival is."""
 PILOT_SHARE, SIZING_SHARE = 0.2, 0.3
 """Of the budget, for the pilots of either start, and to find the number of particles."""
+LENGTHEN, MOST_LENGTHENED = 3, 3
+"""How many times as many temperatures, and how often, where particles do not help."""
 
 
 class Goal(NamedTuple):
@@ -69,18 +71,27 @@ def make_annealed(
     fewest: int,
 ) -> Annealed:
     """The recipe that pilots found, and by trial runs the number of particles."""
-    recipe = make_recipe(pilot, tuner, fewest=fewest)
+    spent, most = float(pilot.num_evaluations), SIZING_SHARE * goal.most
+    recipe, sizing = make_recipe(pilot, tuner, fewest=fewest), Sizing(1, 0.0)
+    if recipe.settings.shape[1] > 1:  # steps of several sizes: each moves some particles only
+        recipe = make_recipe(pilot, tuner, fewest=LENGTHEN * len(recipe.temperatures))
+    for number in range(MOST_LENGTHENED + 1):
 
-    def build(num: int) -> Smc:
-        return recipe._replace(num_particles=num).build(start, log_joint, tuner)
+        def build(num: int, recipe: Recipe = recipe) -> Smc:
+            return recipe._replace(num_particles=num).build(start, log_joint, tuner)
 
-    # The variance of the log evidence with one particle, as pilots see it, is about Λ²/T.
-    guess = int(np.ceil(pilot.length**2 / len(recipe.temperatures) / goal.looseness))
-    most = SIZING_SHARE * goal.most
-    sizing = choose_size(key, build, guess, goal.looseness, recipe.cost(tuner), most)
+        # The variance of the log evidence with one particle, as pilots see it, is about Λ²/T.
+        guess = int(np.ceil(pilot.length**2 / len(recipe.temperatures) / goal.looseness))
+        left = pilot.num_evaluations + most - spent
+        sizing = choose_size(key, build, guess, goal.looseness, recipe.cost(tuner), left)
+        spent += sizing.num_evaluations
+        if not sizing.is_rare or number == MOST_LENGTHENED:
+            break
+        # A few outputs that the path hardly reaches: more steps get there, more particles do not.
+        recipe = make_recipe(pilot, tuner, fewest=LENGTHEN * len(recipe.temperatures))
     recipe = recipe._replace(num_particles=sizing.num_particles)
-    spent = pilot.num_evaluations + sizing.num_evaluations
-    return Annealed(start, recipe, pilot, build(sizing.num_particles), spent)
+    algorithm = recipe.build(start, log_joint, tuner)
+    return Annealed(start, recipe, pilot, algorithm, spent)
 
 
 def make_rival(

@@ -16,7 +16,7 @@ from aide._core.types import LogDensity
 from aide.algorithms.annealed import tempered_smc
 from aide.gold_standards.pilot import Pilot
 from aide.gold_standards.population import Moments
-from aide.gold_standards.tuners import Tuner
+from aide.gold_standards.tuners import RUNG, Tuner
 from aide.kernels.kernel import as_invariant
 from aide.kernels.schedule import stack_kernels
 from aide.smc.smc import Smc
@@ -103,7 +103,7 @@ def _complete(
     for parts in settings:
         rows = list(parts[:num])
         while len(rows) < num:
-            rows.append(np.array([rows[-1][0] / 3, 1.0]))
+            rows.append(np.array([rows[-1][0] / RUNG, 1.0]))
         found.append(rows)
     return np.array(found).reshape(len(settings), num, 2)
 

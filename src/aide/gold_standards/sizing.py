@@ -23,6 +23,8 @@ FEWEST_PARTICLES = 32
 NUM_RUNS = 40
 """Runs behind every decision, and of the final test."""
 MOST_ATTEMPTS, MOST_GROWTH = 6, 8.0
+RARE = 0.1
+"""The median of the terms relative to their mean, 0.45 where gaps are normal."""
 
 
 class Pairs(NamedTuple):
@@ -48,6 +50,11 @@ class Pairs(NamedTuple):
         return float(np.mean(self.terms))
 
     @property
+    def is_rare(self) -> bool:
+        """Whether few outputs cause it: then the median is far below the mean."""
+        return bool(np.median(self.terms) < RARE * self.looseness)
+
+    @property
     def std_error(self) -> float:
         """Standard error of the looseness."""
         return float(np.std(self.terms, ddof=1) / np.sqrt(len(self.terms)))
@@ -63,10 +70,11 @@ def run_pairs(key: Key, algorithm: InferenceAlgorithm, num: int, report: Report 
 
 
 class Sizing(NamedTuple):
-    """How many particles, and what it cost to find out."""
+    """How many particles, what it cost to find out, and whether few outputs stay loose."""
 
     num_particles: int
     num_evaluations: float
+    is_rare: bool = False
 
 
 def choose_size(
@@ -91,13 +99,16 @@ def choose_size(
     """
     num, spent = max(FEWEST_PARTICLES, rounded(guess)) // 2, 0.0
     for attempt in range(MOST_ATTEMPTS):
-        found = run_pairs(jax.random.fold_in(key, attempt), build(num), NUM_RUNS).looseness
+        pairs = run_pairs(jax.random.fold_in(key, attempt), build(num), NUM_RUNS)
+        found = pairs.looseness
         spent += 2 * NUM_RUNS * num * cost
         affordable = int((most - spent) / (2 * NUM_RUNS * cost))
         if found <= goal:
             return Sizing(num, spent)
         if found <= 2 * goal or affordable < 1.2 * num:
             break
+        if pairs.is_rare:
+            return Sizing(2 * num, spent, True)
         # A looseness of many nats falls faster than 1/P, and says little about how fast.
         factor = float(np.clip(1.2 * found / (2 * goal), 1.5, MOST_GROWTH))
         num = min(rounded(num * factor), affordable)

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from aide._core.types import Key
 from aide.gold_standards.path import Path
 from aide.gold_standards.population import Moments, Population
-from aide.gold_standards.trajectory import LONGEST, Choice, Trial, choose, follow
+from aide.gold_standards.trajectory import LONGEST, Trial, choose, follow
 from aide.gold_standards.walking import LAGS, Walked, walk
 from aide.kernels.hamiltonian import Hmc
 from aide.kernels.kernel import AnyKernel, Cycle, Repeat
@@ -24,8 +24,10 @@ from aide.running.map_runs import map_runs
 
 NUM_SIZES = 8
 """Step sizes tried at a time."""
-MOST_PARTS, MOST_STUCK = 3, 0.04
-"""A smaller step follows for particles left behind, if so many more than expected are."""
+MOST_STUCK = 0.04
+"""Smaller steps follow for particles left behind, if so many more than expected are."""
+NUM_RUNGS, RUNG, LENGTH = 4, 4.0, 16
+"""How many steps, by which factor each is smaller, and the leapfrog steps of the smaller ones."""
 NUM_TRIALS = 1000
 """Pilots that try trajectories."""
 Settings = Float[np.ndarray, "parts 2"]
@@ -91,27 +93,28 @@ class HmcTuner:
     def tune(
         self, key: Key, path: Path, population: Population, moments: Moments, last: Settings | None
     ) -> Tuned:
-        """A step for most particles; then one for those that it leaves behind."""
-        metric, found, spent = Metric(moments.factor(self.dense)), list[Choice](), 0
+        """A step for most particles; a ladder of smaller ones where it leaves some behind."""
+        metric = Metric(moments.factor(self.dense))
+        key_try, key_walk, key_again = jax.random.split(key, 3)
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
         num = min(population.num, NUM_TRIALS)
-        tried_on = population.take(rng.choice(population.num, num, replace=False))
-        for part in range(MOST_PARTS):
-            sizes = _sizes(part, found, last)
-            key_try, key_walk = jax.random.split(jax.random.fold_in(key, part))
-            group = rng.permutation(num) % NUM_SIZES
-            rows = (np.arange(num, dtype=np.uint32), tried_on.states, sizes[group])
-            tried = map_runs(follow, Trial(path, metric), key_try, rows, what="a trajectory")
-            found.append(choose(tried, sizes, group, tried_on.log_ratios))
-            settings = np.array(found, float)
+        chosen = population.take(rng.choice(population.num, num, replace=False))
+        sizes, group = _sizes(last), rng.permutation(num) % NUM_SIZES
+        rows = (np.arange(num, dtype=np.uint32), chosen.states, sizes[group])
+        tried = map_runs(follow, Trial(path, metric), key_try, rows, what="a trajectory")
+        settings = np.array([choose(tried, sizes, group, chosen.log_ratios)], float)
+        if last is not None and len(last) > 1:
+            settings = ladder(settings[0])
+        kernel = self.kernel(settings, np.asarray(metric.factor))
+        walked = walk(key_walk, path, kernel, population)
+        spent = num * LONGEST + population.num * LAGS * self.num_evaluations(settings)
+        stuck = np.mean(walked.acceptance.max(axis=(1, 2)) == 0)
+        expected = np.prod(1 - walked.acceptance.mean(axis=0))
+        if len(settings) == 1 and stuck > MOST_STUCK + expected:
+            settings = ladder(settings[0])
             kernel = self.kernel(settings, np.asarray(metric.factor))
-            walked = walk(key_walk, path, kernel, population)
-            spent += num * LONGEST + population.num * LAGS * self.num_evaluations(settings)
-            stuck = np.flatnonzero(walked.acceptance.max(axis=(1, 2)) == 0)
-            expected = np.prod(1 - walked.acceptance.mean(axis=0))
-            if len(stuck) < (MOST_STUCK + expected) * population.num:
-                break
-            tried_on = population.take(rng.choice(stuck, num))
+            walked = walk(key_again, path, kernel, population)
+            spent += population.num * LAGS * self.num_evaluations(settings)
         return Tuned(settings, walked, int(spent))
 
     def kernel(self, settings: Settings, factor: np.ndarray) -> AnyKernel:
@@ -196,10 +199,14 @@ class GivenKernel:
         return self.cost
 
 
-def _sizes(part: int, found: list[Choice], last: Settings | None) -> np.ndarray:
-    """Step sizes to try: about those of the temperature before, or below those that failed."""
-    if part:
-        return found[-1].step_size * 2.0 ** np.linspace(-6.0, -0.5, NUM_SIZES)
+def ladder(first: np.ndarray) -> Settings:
+    """A step, and smaller ones in a row: for densities whose scale changes from place to place."""
+    sizes = first[0] / RUNG ** np.arange(NUM_RUNGS)
+    return np.column_stack([sizes, [first[1], *[LENGTH] * (NUM_RUNGS - 1)]])
+
+
+def _sizes(last: Settings | None) -> np.ndarray:
+    """Step sizes to try: about those of the temperature before."""
     if last is None:
         return 1.4 * 2.0 ** np.linspace(-5.0, 0.0, NUM_SIZES)
     return float(last[0, 0]) * 2.0 ** np.linspace(-2.0, 1.0, NUM_SIZES)
