@@ -30,11 +30,9 @@ class LogJoint(eqx.Module):
         return START.log_prob(x) + seen - 0.1 * x[0] ** 2 * x[1] ** 2
 
 
-def make(seed=0, **options):
-    kernel = aide.kernels.RandomWalk(0.5)
-    return aide.gold_standard(
-        jax.random.key(seed), LogJoint(), START, kernel=kernel, **{**SMALL, **options}
-    )
+def make():
+    """With a kernel of one's own, which compiles sooner than HMC."""
+    return aide.gold_standard(KEY, LogJoint(), START, kernel=aide.kernels.RandomWalk(0.5), **SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +72,6 @@ def test_the_same_key_makes_the_same_one(small):
     assert identity_of(again) == identity_of(small)
     assert identity_of(again.rival) == identity_of(small.rival)
     assert again.record.log_evidence == small.record.log_evidence
-    assert identity_of(make(seed=1)) != identity_of(small)
 
 
 @pytest.mark.full
