@@ -95,8 +95,10 @@ class Audit(Result):
     @property
     def provenance(self) -> str:
         """The verdict in a line, for estimates: `aide.estimate(..., audit=)`."""
-        versions = ", ".join(test.name for test in self.tests)
-        return f"audit {self.verdict} at {self.tolerance:g} nats, against {versions}"
+        against = [test.name for test in self.tests]
+        against += [] if self.simulated is None else ["exact draws on simulated data"]
+        text = f"audit {self.verdict} at {self.tolerance:g} nats"
+        return f"{text}, against {', '.join(against)}" if against else text
 
     @property
     def verdict(self) -> str:

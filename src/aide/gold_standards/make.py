@@ -53,13 +53,19 @@ def gold_standard(
 ) -> GoldStandard:
     r"""A gold standard for a posterior: pilots choose everything, then it is frozen and tested.
 
-    For a log density: tempered SMC from `start`. Pilots choose the temperatures (closer where
-    weights vary and where one step does not mix), a kernel per temperature (HMC with step size,
-    metric and number of leapfrog steps, a random walk where there is no gradient, Gibbs sweeps on
-    integers) and how many particles it takes. For a `StateSpaceModel`: a particle filter over whole
-    paths, with the best of the proposals. What comes out never changes again: all laws of
-    algorithms hold for it. Fresh runs then measure its looseness and its log evidence, and compare
-    it with itself at half the budget and, where there is one, from another start, tuned there.
+    For a log density: tempered SMC from `start` $k_1$. With $h = \log\gamma - \log k_1$ and
+    $\tau_\beta$ its autocorrelation time under the kernel, pilots choose temperatures of equal length
+    along $\int\sqrt{\mathrm{var}_\beta(h)\,\tau_\beta}\,d\beta$ (closer where weights vary and where
+    one step does not mix); a kernel for each (HMC with step size, metric and number of leapfrog
+    steps, a random walk where there is no gradient, Gibbs sweeps on integers); and particles until
+    the looseness $E[|l|\tanh(|l|/2)]$, $l = \log\xi_2 - \log\xi_1$ of a run and its regeneration, is
+    what was asked for. For a `StateSpaceModel`: a particle filter over whole paths, with the best of
+    the proposals.
+
+    What comes out never changes again: all laws of algorithms hold for it. Fresh runs then measure
+    its looseness and its log evidence, and compare it with itself at half the budget and, where
+    there is one, from another start, tuned there. A mode that no start and no pilot visits cannot
+    be seen.
 
     Args:
         key: A JAX key.
@@ -71,7 +77,8 @@ def gold_standard(
             scattered about it.
         looseness: Nats of looseness that will do.
         kernel: Your own kernel for all temperatures; needed where a state mixes integers and reals.
-        proposals: For a `StateSpaceModel`: `Proposal`s to try beside the model's own transition.
+        proposals: For a `StateSpaceModel`: `Proposal`s to try beside the model's own transition;
+            the runner-up is what the result must agree with.
         max_evaluations: Log densities (or gradients) that may be evaluated in all, about.
         num_pilots: Particles of the pilots; chosen by the dimension unless stated.
         progress: Show progress bars; by default if it takes long and a person watches.

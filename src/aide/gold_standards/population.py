@@ -10,6 +10,8 @@ from aide._core.types import Value
 
 CLOSE_ENOUGH = 1e-3
 """Relative precision of a temperature."""
+ROUNDING = 1e-12
+"""A spread of this share of the mean is none."""
 
 
 class Population(NamedTuple):
@@ -45,7 +47,7 @@ class Moments(NamedTuple):
         correlations are shrunk. A coordinate that does not vary counts as one of scale 1.
         """
         variances = np.diag(self.covariance).copy()
-        variances[~(variances > 0)] = 1.0
+        variances[~(variances > (ROUNDING * self.mean) ** 2)] = 1.0
         if not dense:
             return np.sqrt(variances)
         share = float(np.clip(len(variances) / self.num - 0.25, 1e-6, 1.0))

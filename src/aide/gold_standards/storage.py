@@ -114,7 +114,8 @@ def load(
         algorithm = recipe.build(one, log_joint, tuner, facts["label"])
         found.append(Annealed(one, recipe, None, algorithm, 0.0))
         before = about["identities"][number]
-        stored = Identity(**{**before, "unseen": tuple(before["unseen"])})
+        unseen = tuple(before["unseen"])
+        stored = Identity(before["kind"], before["digest"], before["facts"], unseen)
         changed = stored.differences(identity_of(algorithm))
         if changed:
             raise ValueError(

@@ -1,0 +1,109 @@
+"""What cannot be made says why, and what to pass instead."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import aide
+from aide.gold_standards.choices import choose_tuner
+from aide.gold_standards.tuners import GivenKernel, HmcTuner, WalkTuner
+from aide.problems import IsingModel, LocalLevelModel
+from aide.problems.distributions import Categorical, Normal
+
+KEY, START = jax.random.key(0), Normal(np.zeros(2), 3.0)
+MODEL = LocalLevelModel(np.zeros(3), 1.0, 1.0).state_space()
+
+
+class Mixed:
+    """A label and a real number."""
+
+    def sample(self, key):
+        return {"z": jax.random.bernoulli(key).astype(int), "x": jax.random.normal(key)}
+
+    def log_prob(self, x):
+        return jnp.log(0.5) + Normal(0.0, 1.0).log_prob(x["x"])
+
+
+class Negative:
+    """-1 or 0."""
+
+    def sample(self, key):
+        return jax.random.bernoulli(key, 0.5, (4,)).astype(int) - 1
+
+    def log_prob(self, x):
+        return jnp.log(0.5) * x.size
+
+
+def called_back(x):
+    """A density that JAX cannot differentiate."""
+    shape = jax.ShapeDtypeStruct((), jnp.result_type(float))
+    outside = lambda z: np.asarray(-0.5 * np.sum(z**2), shape.dtype)
+    return jax.pure_callback(outside, shape, x, vmap_method="sequential")
+
+
+CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = {
+    "no start": ((START.log_prob,), {}, ValueError, r"needs start=.*np\.zeros\(61\)"),
+    "looseness": ((START.log_prob, START), {"looseness": -1.0}, ValueError, r"looseness.*-1"),
+    "budget": ((START.log_prob, START), {"max_evaluations": 0}, ValueError, r"max_evaluations.*0"),
+    "pilots": ((START.log_prob, START), {"num_pilots": 3}, ValueError, r"num_pilots.*10, got 3"),
+    "integers": ((START.log_prob, np.zeros(2, int)), {}, TypeError, r"write reals as floats"),
+    "text": ((START.log_prob, "prior"), {}, TypeError, r"a state of real numbers, got str"),
+    "no function": ((3.0, START), {}, TypeError, r"log_joint must be a function.*float"),
+    "mixed": ((lambda x: x["x"], Mixed()), {}, TypeError, r"draws both\. Pass kernel="),
+    "negative": ((Negative().log_prob, Negative()), {}, ValueError, r"0, 1, 2, …, got -1"),
+    "no gradient": ((called_back, np.zeros(2)), {}, TypeError, r"optimisers need a gradient"),
+    "start of a model": ((MODEL, START), {}, TypeError, r"brings its own start"),
+    "proposals": ((START.log_prob, START), {"proposals": [1]}, TypeError, r"for a StateSpaceModel"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_errors(name):
+    arguments, options, kind, words = CASES[name]
+    with pytest.raises(kind, match=words):
+        aide.gold_standard(KEY, *arguments, **options)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (np.nan, r"nan \(or \+inf\) for \d+ of 20 draws of the start, first at \[ ?\d"),
+        (np.inf, r"nan \(or \+inf\) for"),
+    ],
+)
+def test_densities_that_are_none(value, words):
+    """Wrong where the first coordinate is positive; the message says where."""
+    wrong = lambda x: jnp.where(x[0] > 0, value, START.log_prob(x))
+    with pytest.raises(ValueError, match=words):
+        aide.gold_standard(KEY, wrong, START, num_pilots=20)
+
+
+def test_a_start_without_mass():
+    nowhere = lambda x: jnp.where(x[0] > 1e6, 0.0, -jnp.inf)
+    with pytest.raises(ValueError, match=r"-inf at all 20 draws of the start.*another start"):
+        aide.gold_standard(KEY, nowhere, START, num_pilots=20)
+
+
+def test_which_kernel_suits_a_space():
+    tuner = choose_tuner(KEY, START.log_prob, START, None)
+    assert isinstance(tuner, HmcTuner)
+    assert tuner.dense
+    wide = Normal(np.zeros(301), 1.0)
+    assert not choose_tuner(KEY, wide.log_prob, wide, None).dense
+    walk = choose_tuner(KEY, called_back, START, None)
+    assert isinstance(walk, WalkTuner)
+    assert walk.num_times == 2
+    model = IsingModel(0.4, shape=(3, 2))
+    sweep = choose_tuner(KEY, model.log_density, model.uniform(), None)
+    assert isinstance(sweep, GivenKernel)
+    assert sweep.name == "Gibbs sweeps over 6 sites"
+    assert vars(sweep.given)["num_values"] == 2
+    dice = aide.Tractable.of(Categorical(jnp.array([1.0, 1.0, 2.0])))
+    three = choose_tuner(jax.random.key(9), lambda x: 0.0 * x, dice, None)
+    assert isinstance(three, GivenKernel)
+    assert vars(three.given)["num_values"] == 3
+    given = choose_tuner(KEY, START.log_prob, Mixed(), aide.kernels.RandomWalk(0.5))
+    assert given.name == "your kernel"

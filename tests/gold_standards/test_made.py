@@ -1,0 +1,211 @@
+"""Gold standards from beginning to end: small ones quickly, against exact answers in full."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+from support import Z_MAX, laws
+
+import aide
+from aide._core.identity import identity_of
+from aide.gold_standards.sizing import run_pairs
+from aide.gold_standards.tuners import HmcTuner
+from aide.problems import IsingModel, LocalLevelModel
+from aide.problems.distributions import Normal
+
+KEY, PRIOR, START = jax.random.key(0), Normal(0.0, 1.0), Normal(np.zeros(2), 2.0)
+SMALL: dict[str, Any] = {"num_pilots": 200, "looseness": 0.3, "progress": False}
+
+
+class LogJoint(eqx.Module):
+    """A prior, one precise observation and a little curvature."""
+
+    place: float = 0.5
+
+    def __call__(self, x):
+        seen = Normal(jnp.array([self.place, -0.4]), np.array([1.0, 0.3])).log_prob(x)
+        return START.log_prob(x) + seen - 0.1 * x[0] ** 2 * x[1] ** 2
+
+
+def log_small(x):
+    return PRIOR.log_prob(x) + Normal(x, 0.7).log_prob(0.4)
+
+
+def make():
+    """In one dimension, with a kernel of one's own, which compiles sooner than HMC."""
+    return aide.gold_standard(KEY, log_small, PRIOR, kernel=aide.kernels.RandomWalk(1.0), **SMALL)
+
+
+@pytest.fixture(scope="module")
+def small():
+    return make()
+
+
+def assert_log_z(gold, truth, limit=4.0):
+    value, error = gold.record.log_evidence
+    assert abs(value - truth) < limit * error, (value, truth, error)
+
+
+def test_a_small_one(small):
+    assert_log_z(small, stats.norm.logpdf(0.4, 0.0, np.sqrt(1.0 + 0.7**2)), Z_MAX)
+    assert "your kernel" in repr(small)
+    assert small.rival is not None
+    assert [one.name for one in small.record.agreements] == [
+        "itself at half the budget",
+        "itself from a start twice as wide, tuned there",
+    ]
+    temperatures = np.asarray(small.making.content.recipes[0].recipe.temperatures)
+    assert np.all(np.diff(temperatures) > 0)
+    assert temperatures[-1] == 1.0
+
+
+def test_the_same_key_makes_the_same_one(small):
+    again = make()
+    assert identity_of(again) == identity_of(small)
+    assert identity_of(again.rival) == identity_of(small.rival)
+    assert again.record.log_evidence == small.record.log_evidence
+
+
+@pytest.fixture(scope="module")
+def tuned():
+    """In two dimensions, by HMC that pilots tuned."""
+    return aide.gold_standard(KEY, LogJoint(), START, **SMALL)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("num_particles", [1, 2, 3])
+def test_the_frozen_algorithm_obeys_law_2(tuned, num_particles):
+    one = tuned.making.content.recipes[0]
+    assert "leapfrog" in repr(tuned)
+    frozen = one.recipe._replace(num_particles=num_particles).build(
+        one.start, LogJoint(), HmcTuner(True)
+    )
+    pairs = run_pairs(jax.random.key(4), frozen, 20_000)
+    log_ratio = pairs.regenerated - pairs.log_xi
+    assert laws.swap_information(log_ratio) > 200
+    assert abs(laws.swap_z(log_ratio)) < Z_MAX
+    assert abs(laws.exchange_z(log_ratio)) < Z_MAX
+    assert abs(laws.swap_z(log_ratio + 0.2)) > Z_MAX  # control: a wrong constant
+
+
+@pytest.mark.full
+def test_an_audit_costs_no_more_than_an_estimate():
+    """Counted in runs and meta-runs times what each costs, at defaults; it passes."""
+    gold = aide.gold_standard(KEY, LogJoint(), START, num_pilots=200, progress=False)
+    found = aide.audit(jax.random.key(1), gold, progress=False)
+    assert found.verdict == "passed", found
+    names = [test.name for test in found.tests]
+    assert "itself from another start, tuned there" in names
+    one, other = gold.making.content.recipes
+    ratio = _leapfrogs(other) / _leapfrogs(one)
+    costs = {"half": 0.5, "double": 2.0, "another": ratio}
+    spent = found.tests[0].estimate.draws.gold.own.size  # shared by all comparisons
+    for test in found.tests:
+        draws = test.estimate.draws
+        (cost,) = [value for name, value in costs.items() if name in test.name]
+        spent += draws.target.cross.size + cost * (draws.target.own.size + draws.gold.cross.size)
+    target = aide.Tractable.of(START)
+    draws = aide.estimate(jax.random.key(2), gold, target, progress=False).draws
+    limit = draws.gold.own.size + draws.target.cross.size
+    print(f"audit / estimate: {spent / limit:.2f} with a rival at {ratio:.2f} of the cost")
+    assert spent <= limit
+    stated = aide.estimate(
+        jax.random.key(2), gold, target, num_gold=5, num_target=5, audit=found, progress=False
+    )
+    assert "audit passed at 0.5 nats, against itself at half the budget" in repr(stated)
+
+
+def _leapfrogs(one):
+    return float(np.sum(one.recipe.settings[..., 1] + 2))
+
+
+@pytest.mark.full
+def test_without_a_gradient_it_walks():
+    def outside(x):
+        shape = jax.ShapeDtypeStruct((), jnp.result_type(float))
+        value = lambda z: np.asarray(-0.5 * ((z - 1.0) / 0.2) ** 2, shape.dtype)
+        return jax.pure_callback(value, shape, x, vmap_method="expand_dims")
+
+    gold = aide.gold_standard(KEY, outside, Normal(0.0, 2.0), **SMALL)
+    assert "random walk (there is no gradient)" in repr(gold)
+    assert_log_z(gold, np.log(0.2 * np.sqrt(2 * np.pi)))
+
+
+@pytest.mark.full
+def test_gibbs_sweeps_on_spins():
+    model = IsingModel(0.4, 0.1, shape=(3, 3))
+    gold = aide.gold_standard(KEY, model.log_density, model.uniform(), progress=False)
+    assert "Gibbs sweeps over 9 sites" in repr(gold)
+    assert gold.rival is None
+    assert_log_z(gold, float(model.log_partition()))
+    found = aide.estimate(jax.random.key(1), model.exact(), gold, progress=False)
+    assert found.value - 2 * found.std_error <= 0.1
+    cost = aide.audit(jax.random.key(2), gold, progress=False)
+    assert cost.tests[0].estimate.draws.gold.own.shape[0] == 60
+
+
+@pytest.mark.full
+def test_a_state_space_model():
+    data = np.array([0.3, -0.2, 1.1, 2.0, 1.4, 0.2, -0.7, -1.5])
+    model = LocalLevelModel(data, 0.7, 0.6)
+    proposals = [model.optimal_proposal()]
+    gold = aide.gold_standard(KEY, model.state_space(), proposals=proposals, progress=False)
+    assert ("proposal", "proposal 1") in gold.rows()
+    assert "itself with another proposal" in repr(gold)
+    assert_log_z(gold, float(model.log_evidence()))
+    found = aide.estimate(jax.random.key(1), model.posterior(), gold, progress=False)
+    assert found.value - 2 * found.std_error <= 0.1
+    assert gold.record.reached
+
+
+def two_modes(x):
+    far = Normal(np.array([9.0, 0.0]), 0.5).log_prob(x)
+    return jnp.logaddexp(Normal(np.array([-9.0, 0.0]), 0.5).log_prob(x), far)
+
+
+@pytest.mark.full
+def test_a_mode_that_no_start_reaches_cannot_be_seen():
+    """It agrees with itself and is wrong by log 2; the words say what no such test sees."""
+    narrow = Normal(np.array([-9.0, 0.0]), 1.0)
+    gold = aide.gold_standard(KEY, two_modes, narrow, **SMALL)
+    assert_log_z(gold, 0.0)
+    assert "see a mode that no start and no pilot visited" in repr(gold)
+    assert gold.record.passed
+    whole = aide.gold_standard(KEY, two_modes, Normal(np.zeros(2), 8.0), **SMALL)
+    assert_log_z(whole, np.log(2.0))
+
+
+@pytest.mark.full
+def test_both_modes_are_found_from_one_state():
+    gold = aide.gold_standard(KEY, two_modes, np.zeros(2), **SMALL)
+    assert "heavy tails about 2 modes that optimisers found" in repr(gold)
+    assert_log_z(gold, np.log(2.0))
+
+
+@pytest.mark.full
+def test_a_start_that_is_the_posterior():
+    gold = aide.gold_standard(KEY, START.log_prob, START, **SMALL)
+    assert gold.record.looseness[0] == pytest.approx(0.0, abs=1e-9)
+    assert gold.record.log_evidence[0] == pytest.approx(0.0, abs=1e-9)
+    assert not any("forgets little" in text for text in gold.notes)
+
+
+@pytest.mark.full
+def test_a_start_that_lies_mostly_outside_the_support():
+    """Three quarters of its draws have no density; the evidence is that of the rest."""
+    inside = lambda x: jnp.where(jnp.all(x > 0), START.log_prob(x), -jnp.inf)
+    gold = aide.gold_standard(KEY, inside, START, **SMALL)
+    assert_log_z(gold, np.log(0.25))
+
+
+@pytest.mark.full
+def test_nan_along_the_way_is_an_error_that_says_where():
+    """No draw of the start is there, but the path leads to it."""
+    far = Normal(np.array([12.0, 0.0]), 0.5)
+    wrong = lambda x: jnp.where(x[0] > 11.0, jnp.nan, far.log_prob(x))
+    with pytest.raises(ValueError, match=r"states of the pilots, first at \[11\.|\[1[1-9]\."):
+        aide.gold_standard(KEY, wrong, START, **SMALL)

@@ -1,0 +1,114 @@
+"""Estimates say how their gold standard was made and tested, or that it was not."""
+
+import dataclasses
+from typing import Any, cast
+
+import jax
+import numpy as np
+import pytest
+from support.golds import RECORD
+from support.made import estimate_with
+
+import aide
+from aide._core.algorithm import Aside
+from aide._core.identity import identity_of, program_identity_of
+from aide.auditing.result import Audit
+from aide.gold_standards.result import GoldStandard, Making
+from aide.problems.distributions import Normal
+
+KEY, START = jax.random.key(0), Normal(0.0, 2.0)
+TARGET = aide.Tractable.of(Normal(0.1, 1.0))
+RUNS = {"num_gold": 4, "num_target": 4, "progress": False}
+
+
+def log_joint(x):
+    return START.log_prob(x) + Normal(x, 1.0).log_prob(0.3)
+
+
+PLAIN = aide.sir(START, log_joint, num_particles=2)
+
+
+def made(record=RECORD, rival=None):
+    return GoldStandard(PLAIN, Aside(Making(record, rival)))
+
+
+def audit_of(gold):
+    return Audit((), None, 0.5, (), "any", identity_of(gold))
+
+
+def gold_rows(estimate):
+    return [text for name, text in estimate.rows() if name == "gold"]
+
+
+def test_asides_play_no_part():
+    """Neither in identities nor in what is compiled; all have one structure."""
+    one, other = made(), made(dataclasses.replace(RECORD, title="another"), rival=PLAIN)
+    assert identity_of(one) == identity_of(other)
+    assert program_identity_of(one) == program_identity_of(other)
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    assert hash(jax.tree.structure(one)) == hash(jax.tree.structure(other))
+    assert jax.tree.leaves(Aside("anything")) == []
+    kept = jax.tree.map(lambda leaf: leaf, one)
+    assert kept.record is one.record
+    assert identity_of(one) != identity_of(PLAIN)
+
+
+def test_estimates_state_where_their_gold_standard_comes_from(tmp_path):
+    plain = estimate_with([0.1, 0.2, 0.3], [0.0, 0.2, 0.4])
+    assert gold_rows(plain) == ["not audited: aide.audit(key, gold) compares it with itself"]
+    exact = aide.estimate(KEY, TARGET, TARGET, audit=None, **RUNS)
+    assert gold_rows(exact) == []  # a density that is taken as exact
+    (text,) = gold_rows(aide.estimate(KEY, TARGET, TARGET, audit=audit_of(TARGET), **RUNS))
+    assert text.startswith("audit ")
+    assert text.endswith(" at 0.5 nats")
+    gold = GoldStandard(TARGET, Aside(Making(RECORD, None)))
+    both = aide.estimate(KEY, gold, TARGET, audit=audit_of(gold), **RUNS)
+    (text,) = gold_rows(both)
+    assert text.startswith("made by aide.gold_standard: looseness 0.020 ± 0.010 nats; agrees with")
+    assert "; audit " in text
+    aide.draws.save(both.draws, tmp_path / "draws.nc")
+    assert gold_rows(aide.summarise(aide.draws.load(tmp_path / "draws.nc"))) == [text]
+
+
+def test_audits_of_something_else_are_refused_before_anything_runs():
+    other = aide.sir(START, log_joint, num_particles=3)
+    with pytest.raises(
+        ValueError, match=r"another gold standard than SIR, 2; these parts differ: num_particles"
+    ):
+        aide.estimate(KEY, PLAIN, TARGET, audit=audit_of(other), num_gold=10**9)
+    with pytest.raises(TypeError, match=r"what aide\.audit\(key, gold\) returns, got bool"):
+        aide.estimate(KEY, PLAIN, TARGET, audit=cast(Any, True), num_gold=10**9)
+
+
+def test_it_is_used_as_the_algorithm_it_holds():
+    gold = made(rival=PLAIN)
+    assert gold.num_particles == 2
+    assert gold.log_z == PLAIN.log_z
+    assert list(gold.rivals()) == ["itself from another start, tuned there"]
+    assert getattr(gold.with_budget(2.0), "num_particles", None) == 4
+    assert made().rivals() == {}
+    assert identity_of(gold.with_start(Normal(1.0, 3.0))) == identity_of(
+        PLAIN.with_start(Normal(1.0, 3.0))
+    )
+
+
+def test_what_it_says():
+    gold = made()
+    text = repr(gold)
+    assert "Tempered SMC, made by hand     made in 1 s" in text
+    assert "shown           looseness 0.020 ± 0.010 nats" in text
+    assert "agrees with itself at half the budget" in text
+    assert "cannot          see a mode that no start and no pilot visited" in text
+    assert gold.verdict == "passed"
+    loose = made(dataclasses.replace(RECORD, looseness=(0.5, 0.1), remarks=("Raise it.",)))
+    assert "(asked for: 0.05)" in repr(loose)
+    assert "Raise it." in repr(loose)
+    assert loose.verdict == "flagged"
+    apart = dataclasses.replace(RECORD.agreements[0], outcome="disagrees")
+    assert "DISAGREES with itself" in repr(made(dataclasses.replace(RECORD, agreements=(apart,))))
+    assert gold.numbers()["evaluations_per_run"] == 100.0
+    assert len(gold.records()) == 1
+    figure = gold.plot()
+    labels = [panel.get_ylabel() for panel in figure.axes]
+    assert labels == ["temperature", "accepted", "ESS", "ancestors"]  # no jump is known
+    np.testing.assert_allclose(figure.axes[0].lines[0].get_ydata(), [0.3])
