@@ -31,9 +31,10 @@ def mean_variance(sequences: Sequence[np.ndarray]) -> MeanVariance:
     agree add to every lag. Sums of neighbours $\hat\Gamma_m = \hat\gamma_{2m} + \hat\gamma_{2m+1}$
     are taken as long as they are positive, and made to fall (Geyer, 1992, Statistical Science
     7:473-483). Deviations from an estimated mean make each lag too small by $V/n$, and the sum
-    tends to end too early: for $L$ lags of $n$ terms it is divided by $1 - 2L/n$. Its relative
-    variance is about $2L/n$, hence $\nu = n/L - 1$. Both were chosen by the coverage of intervals
-    at 5 to 200 effective draws (`benchmarks/coverage/reference_draws.py`).
+    tends to end too early, the less so the more chains $C$ there are: for $L$ lags of $n$ terms it
+    is divided by $1 - (1 + 1/C)L/n$. Its relative variance is about $2L/n$, hence $\nu = n/L - 1$.
+    Both were chosen by the coverage of intervals at 5 to 200 effective draws
+    (`benchmarks/coverage/reference_draws.py`).
     """
     num = sum(part.size for part in sequences)
     gamma = autocovariances(sequences)
@@ -47,7 +48,7 @@ def mean_variance(sequences: Sequence[np.ndarray]) -> MeanVariance:
     monotone = np.minimum.accumulate(pairs[: max(last, 1)])
     total = max(2 * monotone.sum() - gamma[0], gamma[0] / num)
     lags = 4 * monotone.size - 1
-    total /= 1 - min(2 * lags / num, 0.9)
+    total /= 1 - min((1 + 1 / len(sequences)) * lags / num, 0.9)
     spread = total / num
     free = gamma[0] * num / (num - 1) / num
     return MeanVariance(float(spread), max(num / lags - 1, 1.0), float(num * free / spread))
