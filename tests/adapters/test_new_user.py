@@ -19,4 +19,4 @@ def test_three_lines_are_added_to_a_script(capsys):
     assert 1 <= len([line for line in added if line != ")"]) <= 4  # `import aide` and three more
     exec(compile(script, PAGE.name, "exec"), {"__name__": "example"})
     printed = capsys.readouterr().out
-    assert "1 of 2 within 1" in printed
+    assert re.match(r"1 target against 2,000 NUTS draws, .*: [01] of 1 within 1\n", printed)

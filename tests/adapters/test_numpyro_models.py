@@ -1,5 +1,7 @@
 """NumPyro models as densities of one vector, against densities written by hand."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -121,7 +123,7 @@ GROUP = np.array([1, 0, 1])
 
 
 def indexed():
-    level = numpyro.sample("level", dist.Normal(np.zeros(2), 1.0))
+    level: Any = numpyro.sample("level", dist.Normal(np.zeros(2), 1.0))
     numpyro.sample("y", dist.Normal(level[GROUP], 1.0), obs=0.5)
 
 

@@ -115,6 +115,24 @@ def test_rejection_from_a_distribution():
         np.testing.assert_allclose(result.draws.gold.own[:, 0], expected, rtol=1e-9)
 
 
+LOG_JOINT = lambda x: -0.5 * jnp.sum((x - 0.5) ** 2)
+KERNEL = aide.kernels.RandomWalk(0.5)
+BARE: dict[str, Any] = {
+    "sir": lambda start: aide.sir(start, LOG_JOINT, num_particles=2),
+    "mcmc": lambda start: aide.mcmc(start, LOG_JOINT, kernel=KERNEL, num_steps=2),
+    "ais": lambda start: aide.ais(start, LOG_JOINT, kernel=KERNEL, temperatures=[0.5, 1.0]),
+}
+
+
+@pytest.mark.parametrize("name", some(BARE, {"sir"}))
+def test_a_bare_distribution_does_as_a_start(name):
+    """Twice, with other numbers: the equality of NumPyro's distributions must decide nothing."""
+    for std in (1.0, 2.0):
+        start = dist.Normal(np.zeros(2), std)
+        wrapped = run(aide.Tractable.of(start), BARE[name](aide.Tractable.of(start)))
+        assert run(aide.Tractable.of(start), BARE[name](start)).value == wrapped.value
+
+
 class SeedStyle:
     """distrax and TensorFlow Probability call the key `seed`."""
 
