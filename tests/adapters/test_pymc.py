@@ -160,6 +160,7 @@ def test_draws_of_a_trace_are_reference_draws(post, centred):
     np.testing.assert_allclose(flat[..., 1], draws["mu"])
 
 
+@pytest.mark.filterwarnings("default")  # PyMC warns about its own chains
 @pytest.mark.full
 def test_from_a_script_to_a_verdict_in_three_lines(pm):
     """An existing script: a model, a fit, a trace. Then what is added."""
@@ -172,6 +173,7 @@ def test_from_a_script_to_a_verdict_in_three_lines(pm):
     assert 0.0 < result.value < 5.0
 
 
+@pytest.mark.filterwarnings("default")
 @pytest.mark.full
 def test_draws_of_smc_are_reference_draws(pm):
     model = _gaussian(pm)
