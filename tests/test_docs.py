@@ -8,7 +8,7 @@ import pytest
 from aide.running.programs import compile_quickly
 
 ROOT = Path(__file__).parents[1]
-LONG = {"certificates.md", "guide.md", "mcmc.md", "gold_standards.md", "trust.md"}
+LONG = {"certificates.md", "guide.md", "mcmc.md", "gold_standards.md", "studies.md", "trust.md"}
 """Long to compile; the tests of what they show are in their own folders."""
 PAGES = [
     pytest.param(page, id=page.name, marks=pytest.mark.full if page.name in LONG else ())
