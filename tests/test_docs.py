@@ -16,6 +16,7 @@ LONG = {
     "guide.md",
     "mcmc.md",
     "pymc_stan_blackjax.md",
+    "studies.md",
     "trust.md",
 }
 """Long to compile; the tests of what they show are in their own folders."""

@@ -92,6 +92,7 @@ def test_the_report_is_one_page_on_its_own(compared):
     assert run("report", out.parent).exit_code == 2
 
 
+@pytest.mark.full
 def test_measure_until_and_a_changed_file(study, tmp_path):
     file = tmp_path / "one.py"
     file.write_text("from support.plain import plain\ngold, target = plain(), plain(0.1)\n")
@@ -103,6 +104,7 @@ def test_measure_until_and_a_changed_file(study, tmp_path):
     assert "changed since" in changed.stderr
 
 
+@pytest.mark.full
 def test_tune(study, tmp_path):
     result = run("tune", study, "--tolerance", 0.2, "--out", tmp_path / "out")
     assert result.exit_code == 0

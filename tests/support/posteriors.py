@@ -207,7 +207,8 @@ def stochastic_volatility(num=200):
             return after, after
 
         _, rest = jax.lax.scan(step, first, noise[1:])
-        scales = jnp.exp((x[0] + jnp.concatenate([first[None], rest])) / 2)
+        levels = x[0] + jnp.concatenate([first[None], rest])
+        scales = jnp.exp(jnp.clip(levels, -60.0, 60.0) / 2)  # beyond is no volatility of ours
         return prior.log_prob(x) + Normal(0.0, scales).log_prob(jnp.asarray(data))
 
     return Posterior(prior, log_joint)

@@ -61,6 +61,7 @@ def test_looseness_in_the_way_is_said():
     assert "looseness, not the algorithm, may be in the way" in loose.notes[0]
 
 
+@pytest.mark.full
 def test_a_folder_continues(tmp_path, found):
     first = aide.tune(
         KEY, plain(), plain, {"mean": MEANS}, tolerance=0.15, cost=cost, folder=tmp_path

@@ -73,6 +73,8 @@ def make_annealed(
     """The recipe that pilots found, and by trial runs the number of particles."""
     spent, most = float(pilot.num_evaluations), SIZING_SHARE * goal.most
     recipe, sizing = make_recipe(pilot, tuner, fewest=fewest), Sizing(1, 0.0)
+    # The variance of the log evidence with one particle, as pilots see it, is about Λ²/T.
+    guess = int(np.ceil(pilot.length**2 / len(recipe.temperatures) / goal.looseness))
     if recipe.settings.shape[1] > 1:  # steps of several sizes: each moves some particles only
         recipe = make_recipe(pilot, tuner, fewest=LENGTHEN * len(recipe.temperatures))
     for number in range(MOST_LENGTHENED + 1):
@@ -80,8 +82,6 @@ def make_annealed(
         def build(num: int, recipe: Recipe = recipe) -> Smc:
             return recipe._replace(num_particles=num).build(start, log_joint, tuner)
 
-        # The variance of the log evidence with one particle, as pilots see it, is about Λ²/T.
-        guess = int(np.ceil(pilot.length**2 / len(recipe.temperatures) / goal.looseness))
         left = pilot.num_evaluations + most - spent
         sizing = choose_size(key, build, guess, goal.looseness, recipe.cost(tuner), left)
         spent += sizing.num_evaluations

@@ -16,7 +16,7 @@ def plot_points(
     points: Sequence[Point],
     tolerance: float | None = None,
     label: str = "",
-) -> None:
+) -> Any:
     """The bound against something, with its 95% band; scales are logarithmic if they can be."""
     order = np.argsort(places, kind="stable")
     x = np.asarray(places, float)[order]
@@ -35,3 +35,4 @@ def plot_points(
     if finite.any() and (value[finite] > 0).all():
         axis.set_yscale("log")
     axis.set_ylabel("upper bound on the divergence (nats)")
+    return axis

@@ -32,6 +32,7 @@ def test_a_standard_error_is_reached_by_looks_that_pay_for_themselves():
     assert found.interval()[1] > high
 
 
+@pytest.mark.full
 def test_verdicts_from_both_sides():
     assert aide.estimate(KEY, *NEAR, until=aide.Decided(0.2)).judge(0.2).outcome == "within"
     assert aide.estimate(KEY, *FAR, until=aide.Decided(0.2)).judge(0.2).outcome == "too far"
@@ -48,6 +49,7 @@ def test_a_budget_ends_it_and_says_what_is_missing():
     assert "undecided at 0.0401 nats" in found.look.words
 
 
+@pytest.mark.full
 def test_a_stored_plan_makes_a_call_that_goes_on_end_the_same(tmp_path):
     whole = aide.estimate(KEY, *NEAR, until=0.02, checkpoint=tmp_path / "a.nc")
     plan = json.loads((tmp_path / "a.nc.plan.json").read_text())
