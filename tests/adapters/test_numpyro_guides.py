@@ -197,7 +197,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.full if n == "foreign" else ()) for n in REFUSED]
+)
 def test_what_cannot_be_scored_is_refused_with_the_reason(post, name):
     guide, params, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):

@@ -127,6 +127,7 @@ def indexed():
     numpyro.sample("y", dist.Normal(level[GROUP], 1.0), obs=0.5)
 
 
+@pytest.mark.full
 def test_arrays_that_a_sampler_saw_in_single_precision(x64):
     """JAX would reuse what it made of the indices there."""
     with jax.enable_x64(False):
