@@ -96,8 +96,8 @@ class DrawsDifference(Result):
     def notes(self) -> tuple[str, ...]:
         """Chains that disagree, and what holds the limit down."""
         found = [
-            f"The chains of {one.name} do not agree with each other, or drift (R-hat "
-            f"{one.rhat:.2f} > {MOST_RHAT}): its draws are not those of one distribution."
+            f"The chains of {one.name} do not agree with each other, drift, or are too short to "
+            f"tell (R-hat {one.rhat:.2f} > {MOST_RHAT})."
             for one in (self.a, self.b)
             if one.rhat > MOST_RHAT
         ]

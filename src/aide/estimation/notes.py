@@ -80,9 +80,9 @@ def _chains_disagree(estimate: "Estimate") -> list[str]:
         known = [r for r in (side.chains.rhat, worth.rhat) if not np.isnan(r)]
         if max(known, default=0.0) > MOST_RHAT:
             found.append(
-                f"The chains of the {NAMES[side.role]} do not agree with each other, or drift "
-                f"(R-hat {max(known):.2f} > {MOST_RHAT}): its draws are not those of one "
-                "distribution, and numbers that take them as exact mean little. Run longer chains."
+                f"The chains of the {NAMES[side.role]} do not agree with each other, drift, or are "
+                f"too short to tell (R-hat {max(known):.2f} > {MOST_RHAT}): numbers that take its "
+                "draws as exact may mean little. Run longer chains."
             )
     return found
 
