@@ -54,13 +54,13 @@ def gold_standard(
     r"""A gold standard for a posterior: pilots choose everything, then it is frozen and tested.
 
     For a log density: tempered SMC from `start` $k_1$. With $h = \log\gamma - \log k_1$ and
-    $\tau_\beta$ its autocorrelation time under the kernel, pilots choose temperatures of equal length
-    along $\int\sqrt{\mathrm{var}_\beta(h)\,\tau_\beta}\,d\beta$ (closer where weights vary and where
-    one step does not mix); a kernel for each (HMC with step size, metric and number of leapfrog
-    steps, a random walk where there is no gradient, Gibbs sweeps on integers); and particles until
-    the looseness $E[|l|\tanh(|l|/2)]$, $l = \log\xi_2 - \log\xi_1$ of a run and its regeneration, is
-    what was asked for. For a `StateSpaceModel`: a particle filter over whole paths, with the best of
-    the proposals.
+    $\tau_\beta$ its autocorrelation time under the kernel, pilots choose temperatures of equal
+    length along $\int\sqrt{\mathrm{var}_\beta(h)\,\tau_\beta}\,d\beta$ (closer where weights vary
+    and where one step does not mix); a kernel for each (HMC with step size, metric and number of
+    leapfrog steps, a random walk where there is no gradient, Gibbs sweeps on integers); and
+    particles until the looseness $E[|l|\tanh(|l|/2)]$, $l = \log\xi_2 - \log\xi_1$ of a run and its
+    regeneration, is what was asked for. For a `StateSpaceModel`: a particle filter over whole
+    paths, with the best of the proposals.
 
     What comes out never changes again: all laws of algorithms hold for it. Fresh runs then measure
     its looseness and its log evidence, and compare it with itself at half the budget and, where
