@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from aide._core.algorithm import InferenceAlgorithm
-from aide._core.roles import Role
+from aide._core.roles import GOLD, TARGET, Role
 from aide._core.types import Key
 from aide._core.validate import check_count
 from aide.comparing.comparison import Comparison
@@ -72,9 +72,9 @@ def compare(
     drawn = draw_many(key, gold, targets, **sizes, **options)
     if tolerance is None:
         return compare_estimates({name: Estimate(draws) for name, draws in drawn.items()})
+    asked = {GOLD: num_meta_gold, TARGET: num_meta_target}
     most = {
-        role: TIMES_META * sizes[f"num_meta_{role.word}"] if most_meta is None else most_meta
-        for role in Role
+        role: TIMES_META * num if most_meta is None else most_meta for role, num in asked.items()
     }
     found = {}
     for name, draws in drawn.items():
