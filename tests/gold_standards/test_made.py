@@ -1,4 +1,4 @@
-"""Gold standards from beginning to end: small ones quickly, against exact answers in full."""
+"""Gold standards from beginning to end, against exact answers; compiling them takes long."""
 
 from typing import Any
 
@@ -17,6 +17,7 @@ from aide.gold_standards.tuners import HmcTuner
 from aide.problems import IsingModel, LocalLevelModel
 from aide.problems.distributions import Normal
 
+pytestmark = pytest.mark.full
 KEY, PRIOR, START = jax.random.key(0), Normal(0.0, 1.0), Normal(np.zeros(2), 2.0)
 SMALL: dict[str, Any] = {"num_pilots": 200, "looseness": 0.3, "progress": False}
 
@@ -76,7 +77,6 @@ def tuned():
     return aide.gold_standard(KEY, LogJoint(), START, **SMALL)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("num_particles", [1, 2, 3])
 def test_the_frozen_algorithm_obeys_law_2(tuned, num_particles):
     one = tuned.making.content.recipes[0]
@@ -92,7 +92,6 @@ def test_the_frozen_algorithm_obeys_law_2(tuned, num_particles):
     assert abs(laws.swap_z(log_ratio + 0.2)) > Z_MAX  # control: a wrong constant
 
 
-@pytest.mark.full
 def test_an_audit_costs_no_more_than_an_estimate():
     """Counted in runs and meta-runs times what each costs, at defaults; it passes."""
     gold = aide.gold_standard(KEY, LogJoint(), START, num_pilots=200, progress=False)
@@ -123,7 +122,6 @@ def _leapfrogs(one):
     return float(np.sum(one.recipe.settings[..., 1] + 2))
 
 
-@pytest.mark.full
 def test_without_a_gradient_it_walks():
     def outside(x):  # JAX calls back in another thread, where double precision is off
         shape = jax.ShapeDtypeStruct((), jnp.float32)
@@ -135,7 +133,6 @@ def test_without_a_gradient_it_walks():
     assert_log_z(gold, np.log(0.2 * np.sqrt(2 * np.pi)))
 
 
-@pytest.mark.full
 def test_gibbs_sweeps_on_spins():
     model = IsingModel(0.4, 0.1, shape=(3, 3))
     gold = aide.gold_standard(KEY, model.log_density, model.uniform(), progress=False)
@@ -148,7 +145,6 @@ def test_gibbs_sweeps_on_spins():
     assert cost.tests[0].estimate.draws.gold.own.shape[0] == 60
 
 
-@pytest.mark.full
 def test_a_state_space_model():
     data = np.array([0.3, -0.2, 1.1, 2.0, 1.4, 0.2, -0.7, -1.5])
     model = LocalLevelModel(data, 0.7, 0.6)
@@ -167,7 +163,6 @@ def two_modes(x):
     return jnp.logaddexp(Normal(np.array([-9.0, 0.0]), 0.5).log_prob(x), far)
 
 
-@pytest.mark.full
 def test_a_mode_that_no_start_reaches_cannot_be_seen():
     """It agrees with itself and is wrong by log 2; the words say what no such test sees."""
     narrow = Normal(np.array([-9.0, 0.0]), 1.0)
@@ -179,14 +174,12 @@ def test_a_mode_that_no_start_reaches_cannot_be_seen():
     assert_log_z(whole, np.log(2.0))
 
 
-@pytest.mark.full
 def test_both_modes_are_found_from_one_state():
     gold = aide.gold_standard(KEY, two_modes, np.zeros(2), **SMALL)
     assert "heavy tails about 2 modes that optimisers found" in repr(gold)
     assert_log_z(gold, np.log(2.0))
 
 
-@pytest.mark.full
 def test_a_start_that_is_the_posterior():
     gold = aide.gold_standard(KEY, START.log_prob, START, **SMALL)
     assert gold.record.looseness[0] == pytest.approx(0.0, abs=1e-9)
@@ -194,7 +187,6 @@ def test_a_start_that_is_the_posterior():
     assert not any("forgets little" in text for text in gold.notes)
 
 
-@pytest.mark.full
 def test_a_start_that_lies_mostly_outside_the_support():
     """Three quarters of its draws have no density; the evidence is that of the rest."""
     inside = lambda x: jnp.where(jnp.all(x > 0), START.log_prob(x), -jnp.inf)
@@ -202,7 +194,6 @@ def test_a_start_that_lies_mostly_outside_the_support():
     assert_log_z(gold, np.log(0.25))
 
 
-@pytest.mark.full
 def test_nan_along_the_way_is_an_error_that_says_where():
     """No draw of the start is there, but the path leads to it."""
     far = Normal(np.array([12.0, 0.0]), 0.5)
