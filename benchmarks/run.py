@@ -28,7 +28,7 @@ sys.path[:1] = [str(HERE.parent), str(HERE.parent / "tests")]
 from benchmarks.machine import as_line, describe  # noqa: E402
 from benchmarks.table import Row, save, show  # noqa: E402
 
-SECTIONS = ("speed", "coverage", "power", "learned")
+SECTIONS = ("speed", "coverage", "power", "learned", "gold")
 Table = Callable[..., Iterator[Row]]
 
 

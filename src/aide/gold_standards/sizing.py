@@ -20,7 +20,7 @@ from aide.running.chunks import Chunk
 from aide.running.map_runs import Report, ignore
 
 FEWEST_PARTICLES = 32
-NUM_RUNS = 60
+NUM_RUNS = 40
 """Runs behind every decision, and of the final test."""
 MOST_ATTEMPTS, MOST_GROWTH = 6, 8.0
 
@@ -79,7 +79,7 @@ def choose_size(
 ) -> Sizing:
     """The fewest particles with a looseness of at most `goal`, as far as a few runs tell.
 
-    Trials have half as many, which the test of the result needs again as its own half.
+    The first trials have half as many, which the test of the result needs again as its own half.
 
     Args:
         key: A JAX key.
@@ -94,6 +94,8 @@ def choose_size(
         found = run_pairs(jax.random.fold_in(key, attempt), build(num), NUM_RUNS).looseness
         spent += 2 * NUM_RUNS * num * cost
         affordable = int((most - spent) / (2 * NUM_RUNS * cost))
+        if found <= goal:
+            return Sizing(num, spent)
         if found <= 2 * goal or affordable < 1.2 * num:
             break
         # A looseness of many nats falls faster than 1/P, and says little about how fast.

@@ -1,13 +1,14 @@
 """What fresh runs of a frozen algorithm show: looseness, evidence, agreement with itself."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm
-from aide._core.types import Key
+from aide._core.numerics import as_log
+from aide._core.types import Key, LogProb, Value
 from aide._core.versions import budget_version
 from aide.comparing.compare import compare
 from aide.comparing.comparison import Comparison
@@ -15,7 +16,10 @@ from aide.diagnosing.diagnose import diagnose
 from aide.diagnosing.diagnosis import Diagnosis
 from aide.gold_standards.record import Agreement
 from aide.gold_standards.sizing import NUM_RUNS, Pairs
+from aide.running.map_runs import map_runs
 
+NUM_LOOKED_AT = 10
+"""Runs that are looked at step by step."""
 TOLERANCE = 0.5
 """Nats of disagreement between two versions that would still do."""
 
@@ -25,11 +29,13 @@ class Tested(NamedTuple):
 
     Attributes:
         pairs: Runs of the algorithm, each regenerated once.
-        diagnosis: Other runs of it, step by step, with their log evidence.
+        log_evidence: Of these runs.
+        diagnosis: A few other runs of it, step by step.
         comparison: AIDE between the algorithm and its other versions.
     """
 
     pairs: Pairs
+    log_evidence: np.ndarray
     diagnosis: Diagnosis
     comparison: Comparison
 
@@ -52,10 +58,19 @@ def run_tests(
         num_gold=NUM_RUNS,
         num_target=NUM_RUNS,
         progress=progress,
+        keep_values=True,
     )
-    own = next(iter(found.values())).draws.gold.own
-    looked = diagnose(key_look, algorithm, num_runs=NUM_RUNS)
-    return Tested(Pairs(own[:, 0], own[:, 1]), looked, found)
+    side = next(iter(found.values())).draws.gold
+    rows = (jax.tree.map(np.asarray, side.values),)
+    log_joint = map_runs(_log_joint, algorithm, key_look, rows, what="log_joint")
+    looked = diagnose(key_look, algorithm, num_runs=NUM_LOOKED_AT)
+    pairs = Pairs(side.own[:, 0], side.own[:, 1])
+    return Tested(pairs, log_joint - pairs.log_xi, looked, found)
+
+
+def _log_joint(algorithm: Any, key: Key, x: Value) -> LogProb:
+    """The density of one output, as an operation of the engine."""
+    return as_log(algorithm.log_joint(x))
 
 
 def agreements_of(comparison: Comparison) -> tuple[Agreement, ...]:
@@ -73,10 +88,8 @@ def agreements_of(comparison: Comparison) -> tuple[Agreement, ...]:
     )
 
 
-def mean_evidence(log_evidence: np.ndarray | None) -> tuple[float, float]:
+def mean_evidence(log_evidence: np.ndarray) -> tuple[float, float]:
     r"""$\log\frac1n\sum\hat p$ and its standard error, by the delta method."""
-    if log_evidence is None:
-        raise ValueError("this algorithm has no log evidence.")
     peak = log_evidence.max()
     shares = np.exp(log_evidence - peak)
     error = shares.std(ddof=1) / np.sqrt(shares.size) / shares.mean()
