@@ -70,7 +70,7 @@ def test_errors(name):
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (np.nan, r"nan \(or \+inf\) for \d+ of 20 draws of the start, first at \[ ?\d"),
+        (np.nan, r"nan \(or \+inf\) for \d+ of 20 pilots at draws of the start, first at x = \["),
         (np.inf, r"nan \(or \+inf\) for"),
     ],
 )
@@ -83,7 +83,9 @@ def test_densities_that_are_none(value, words):
 
 def test_a_start_without_mass():
     nowhere = lambda x: jnp.where(x[0] > 1e6, 0.0, -jnp.inf)
-    with pytest.raises(ValueError, match=r"-inf at all 20 draws of the start.*another start"):
+    with pytest.raises(
+        ValueError, match=r"-inf for all 20 pilots at draws of the start.*another start"
+    ):
         aide.gold_standard(KEY, nowhere, START, num_pilots=20)
 
 

@@ -94,7 +94,7 @@ def run_pilot(
     rows = (np.arange(num_pilots, dtype=np.uint32),)
     found = map_runs(start_particle, path, key, rows, what="log_joint at a draw of the start")
     population, temperature, spent = Population(*found), 0.0, float(num_pilots)
-    _check(population, "draws of the start")
+    _check(population)
     stages, settings = list[Stage](), None
     while temperature < 1.0:
         if len(stages) == MOST_STAGES:
