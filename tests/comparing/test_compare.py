@@ -21,7 +21,7 @@ GOLD = NoisyGaussian(0.3, 0.8, 0.5)
 TARGETS = {
     "near": NoisyGaussian(0.2, 0.8, 0.5),
     "far": NoisyGaussian(2.0, 0.8, 0.5),
-    "wide": gaussian(0.3, 3.0),
+    "wide": gaussian(0.3, 2.4),
 }
 SIZES = {"num_gold": 200, "num_target": 150, "num_meta_gold": 2, "num_meta_target": 3}
 
