@@ -33,7 +33,7 @@ def test_a_table_has_its_head(tmp_path, which):
 
 
 def test_every_file_is_listed_and_an_unknown_one_named():
-    folders = ("speed", "coverage", "power", "learned", "gold", "adapters")
+    folders = ("speed", "coverage", "power", "learned", "gold", "adapters", "studies")
     names = {f"{s}/{file.stem}" for s in folders for file in (ROOT / "benchmarks" / s).glob("*.py")}
     assert {line.split()[0] for line in run("--list").stdout.splitlines()} == names
     done = run("speed/nothing")

@@ -42,7 +42,7 @@ def tuned(seed: int, proposal: str) -> Tuned:
         {"num_particles": PARTICLES},
         tolerance=TOLERANCE,
         cost="num_particles",
-        budget=aide.Budget(runs=6000),
+        budget=aide.estimation.Budget(runs=6000),
     )
 
 

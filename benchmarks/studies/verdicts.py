@@ -76,7 +76,7 @@ class _Tally:
 
 def until(replications: int = 400, runs: int = 1500, far: bool = False) -> Iterator[Row]:
     """`estimate(until=Decided(0.1))` with a budget of runs."""
-    goal, budget = aide.Decided(TOLERANCE), aide.Budget(runs=runs)
+    goal, budget = aide.estimation.Decided(TOLERANCE), aide.estimation.Budget(runs=runs)
     for name, factor, gold, target in pairs(*((0.5, 2.0) if far else (1.0,))):
         tally = _Tally(factor * TOLERANCE)
         for seed in range(replications):

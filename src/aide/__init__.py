@@ -30,7 +30,6 @@ from aide.algorithms.forward_reverse import ForwardReverse
 from aide.algorithms.importance import sir
 from aide.algorithms.mcmc import mcmc
 from aide.algorithms.numpy_filter import numpy_filter
-from aide.algorithms.numpy_steps import NumpyProposal
 from aide.algorithms.particle_filter import ParticleFilter
 from aide.algorithms.python import PythonAlgorithm
 from aide.algorithms.reference import ReferenceDraws
@@ -46,16 +45,13 @@ from aide.comparing.compare_draws import compare_draws
 from aide.convergence.convergence import measure_convergence
 from aide.diagnosing.diagnose import diagnose
 from aide.draws.draw import draw
-from aide.estimation.closeness import NotWithin
 from aide.estimation.estimate import estimate
 from aide.estimation.summary import summarise
-from aide.estimation.until.goals import Budget, Decided
 from aide.estimation.yardsticks import compare_log_evidence, compare_probe
 from aide.gold_standards.make import gold_standard
 from aide.learned.refine import refine
 from aide.learned.tighten import tighten
 from aide.running.store import keep_programs
-from aide.tuning.data_sets import sweep_data
 from aide.tuning.sweep import sweep
 from aide.tuning.tune import tune
 
@@ -69,13 +65,9 @@ def __getattr__(name: str) -> ModuleType:
 
 __all__ = [
     "Amortized",
-    "Budget",
-    "Decided",
     "Draw",
     "ForwardReverse",
     "InferenceAlgorithm",
-    "NotWithin",
-    "NumpyProposal",
     "ParticleFilter",
     "Proposal",
     "PythonAlgorithm",
@@ -119,7 +111,6 @@ __all__ = [
     "smc",
     "summarise",
     "sweep",
-    "sweep_data",
     "tempered_smc",
     "tighten",
     "tune",

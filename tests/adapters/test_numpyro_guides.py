@@ -147,6 +147,7 @@ def written():
 PARAMS = {"loc": np.float32(0.25), "spread": np.float32(1.5)}
 
 
+@pytest.mark.full
 def test_a_guide_on_the_scale_of_the_model_is_moved_with_its_jacobian(post, x64):
     found = post.guide(written, PARAMS)
     assert found.label == "written"

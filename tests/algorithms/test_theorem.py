@@ -64,6 +64,7 @@ GOLD = Path(0.0, 3.0, [0.1, 0.3, 0.6, 1.0])
 TARGET = Path(-0.5, 1.5, [0.3, 1.0])
 
 
+@pytest.mark.full
 def test_looseness_of_perfectly_mixing_ais():
     exact = aide.Tractable.of(GOLD.output())
     draws = draw(GOLD.algorithm, exact, 20_000, 10, 20)

@@ -151,6 +151,7 @@ class Averaging(eqx.Module):
         return self._law().regenerate(key, value)
 
 
+@pytest.mark.full
 def test_budget_as_a_function_and_algorithms_without_one():
     """Means of 50 and of 25 or 100 draws: 0.25 nats apart."""
     build = lambda factor: Averaging(int(50 * factor))
@@ -219,6 +220,7 @@ def test_runs_of_the_gold_standard_are_shared_and_few_are_undecided():
     assert result.verdict in ("undecided", "passed")
 
 
+@pytest.mark.full
 def test_the_budget_of_a_learned_chain_is_its_steps():
     """Reverse particles change nothing about the outputs: a chain always agrees with itself."""
     walk = aide.kernels.RandomWalk(0.5)

@@ -130,6 +130,7 @@ def test_sir_is_bounded_from_above_and_the_bound_falls():
     assert values[200, 1] < 0.03
 
 
+@pytest.mark.full
 def test_another_model_is_rejected():
     """Wrong in the density alone, and in the algorithm too, where the bound itself sees nothing."""
     wrong = LogJoint(1.0)
@@ -147,6 +148,7 @@ def test_another_model_is_rejected():
     assert audit_simulated(KEY, sample_joint, LogJoint(), Sir(3), num_datasets=1000).consistent
 
 
+@pytest.mark.full
 def test_one_by_one_where_data_sets_cannot_be_traced():
     """The same protocol; also for plain Python code."""
     traced = audit_simulated(KEY, sample_joint, LogJoint(), Fit(0.3, 1.4), num_datasets=40)
@@ -197,6 +199,7 @@ def test_unknown_constants_cancel():
     assert two.log_evidence is None
 
 
+@pytest.mark.full
 def test_errors_and_infinities_are_named():
     def run(joint: Any = sample_joint, density: Any = LogJoint(), algorithm: Any = Fit()):  # noqa: B008
         return audit_simulated(KEY, joint, density, algorithm, num_datasets=20)

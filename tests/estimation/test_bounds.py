@@ -76,6 +76,7 @@ TARGETS = {
 @pytest.mark.parametrize(
     "name", [n if n == "sir" else pytest.param(n, marks=pytest.mark.full) for n in TARGETS]
 )
+@pytest.mark.full
 def test_evidence_bounds_bracket_the_truth(name):
     bounds = _evidence_bounds(TARGETS[name], 0.0)
     assert bounds.of is GOLD

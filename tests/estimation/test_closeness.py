@@ -20,11 +20,13 @@ def test_require_raises_with_the_sandwich_in_the_message():
     far = aide.estimate(KEY, plain(), plain(2.0), **sizes)
     assert near.require(0.5) is near
     both = far.sandwich()
-    with pytest.raises(aide.NotWithin, match="too far away") as caught:
+    with pytest.raises(aide.estimation.NotWithin, match="too far away") as caught:
         far.require(0.5)
     assert f"{both.lower:.3g} ≤ divergence ≤ {both.upper:.3g} (95%)" in str(caught.value)
     assert caught.value.closeness.outcome == "too far"
-    with pytest.raises(aide.NotWithin, match="Undecided: raise num_gold to about") as caught:
+    with pytest.raises(
+        aide.estimation.NotWithin, match="Undecided: raise num_gold to about"
+    ) as caught:
         near.require(0.0101)
     assert isinstance(caught.value, AssertionError)
     with pytest.raises(ValueError, match="tolerance must be a positive number of nats, got -1"):

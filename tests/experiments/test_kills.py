@@ -162,6 +162,7 @@ def run_with_kills(moments, *arguments):
     return subprocess.run(words, capture_output=True, text=True, check=True)
 
 
+@pytest.mark.full
 def test_ten_kills_at_random_moments(tmp_path, whole):
     """A whole run takes about 0.2 seconds, so most kills hit it."""
     moments = [random.Random(5).uniform(0.0, 0.15) for _ in range(10)]

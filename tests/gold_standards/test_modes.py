@@ -43,6 +43,7 @@ def two_modes(x):
     return jnp.logaddexp(Normal(np.zeros(2), 1.0).log_prob(point), far - 1.0)
 
 
+@pytest.mark.full
 def test_both_modes_are_found_in_the_structure_of_the_state():
     found = fit_start(jax.random.key(0), two_modes, {"a": 1.0, "b": 0.0})
     order = np.argsort(found.means[:, 0])

@@ -198,6 +198,7 @@ def test_a_wrong_acceptance_is_rejected():
 
 
 @pytest.mark.usefixtures("x64")
+@pytest.mark.full
 def test_a_metric_for_half_of_the_way_is_rejected():
     invariance, _ = kernel_z(WrongMetric(0.5, 3, METRIC), PLANE, 4 * NUM)
     assert np.abs(invariance).max() > 2 * Z_MAX

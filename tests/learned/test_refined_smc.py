@@ -71,6 +71,7 @@ CASES = cases([(kernel, *sizes) for kernel in ANNEALED_KERNELS for sizes in SIZE
 
 
 @pytest.mark.parametrize(("kernel", "num_particles", "num_reverse", "num_islands"), CASES)
+@pytest.mark.full
 def test_laws(kernel, num_particles, num_reverse, num_islands):
     algorithm = refined(tempered(kernel, num_particles), num_reverse, num_islands)
     quick = (kernel, num_particles, num_reverse, num_islands) == QUICK_SIZES

@@ -17,6 +17,7 @@ from aide.smc.sweep import total_log_evidence
 @pytest.mark.parametrize(
     "resampler", [pytest.param(None, marks=pytest.mark.full), aide.smc.Never()]
 )
+@pytest.mark.full
 def test_the_recorded_run_is_the_run(resampler):
     """The path ends in the output; the last population holds the evidence of log xi."""
     smc, keys = tempered("walk", 3, resampler), jax.random.split(jax.random.key(4), 5)

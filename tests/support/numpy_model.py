@@ -50,7 +50,7 @@ class LocalLevel:
 
     def proposal(self):
         """The optimal proposal, p(x_t | x_{t-1}, y_t)."""
-        return aide.NumpyProposal(
+        return aide.algorithms.NumpyProposal(
             lambda rng, num: _given(rng, np.zeros(num), 1.0, self.data[0], self.noise_std),
             lambda x: _log_given(x, 0.0, 1.0, self.data[0], self.noise_std),
             lambda rng, t, x: _given(rng, x, self.level_std, self.data[t], self.noise_std),

@@ -98,7 +98,7 @@ def test_a_model_of_the_divergence_is_judged_on_data_it_has_not_seen():
 
 def test_data_sets():
     data = {f"d{i}": 0.2 * (i + 1) for i in range(6)}
-    found = aide.sweep_data(
+    found = aide.tuning.sweep_data(
         KEY,
         data,
         lambda d: plain(0.0),
@@ -114,7 +114,7 @@ def test_data_sets():
     found.plot()
     assert (
         "Too few data sets"
-        in aide.sweep_data(
+        in aide.tuning.sweep_data(
             KEY,
             [1.0, 2.0],
             lambda d: plain(),

@@ -55,7 +55,7 @@ def test_looseness_in_the_way_is_said():
         lambda std: plain(0.0, (4.0 - std**2) ** 0.5, std),
         {"std": [0.05]},
         tolerance=0.1,
-        budget=aide.Budget(runs=300),
+        budget=aide.estimation.Budget(runs=300),
     )
     assert loose.best is None
     assert "looseness, not the algorithm, may be in the way" in loose.notes[0]

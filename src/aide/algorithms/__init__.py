@@ -2,8 +2,10 @@
 
 from aide.algorithms.annealed import Tempered
 from aide.algorithms.mcmc import MarkovChain
+from aide.algorithms.numpy_steps import NumpyProposal
 
 __all__ = [
     "MarkovChain",
+    "NumpyProposal",
     "Tempered",
 ]

@@ -133,7 +133,7 @@ class Audit(Result):
         ]
         if self.simulated is None:
             found.append(
-                "How far it is from the exact posterior: aide.simulated shows that, on data "
+                "How far it is from the exact posterior: aide.audit_simulated shows that, on data "
                 "simulated from the model"
             )
         else:

@@ -55,9 +55,11 @@ def estimate(
         num_meta_gold: Meta-inference runs of the gold standard per output, 1 unless stated. More
             tighten the bound. With `until`, a pilot chooses.
         num_meta_target: Meta-inference runs of the target per output, likewise.
-        until: A standard error in nats, or `aide.Decided(tolerance)`: runs are added until it is
-            reached, and divided by measured variance and cost. All limits hold whenever it stops.
-        budget: What `until` may cost: `aide.Budget(runs=…, seconds=…)`; 100,000 runs unless stated.
+        until: A standard error in nats, or `aide.estimation.Decided(tolerance)`: runs are added
+            until it is reached, and divided by measured variance and cost. All limits hold
+            whenever it stops.
+        budget: What `until` may cost: `aide.estimation.Budget(runs=…, seconds=…)`; 100,000 runs
+            unless stated.
         audit: What `aide.audit` found about this gold standard, to be stated in the result.
         **options: Everything else `aide.draw` takes: `keep_values`, `share`, `extend`,
             `checkpoint`, `chunk_size`, `progress`, `looseness`, `first_run`, `executor`.

@@ -31,7 +31,8 @@ def run_passes(
     Where kernels mix slowly, a first pass is behind the temperatures all the time and sees less
     change than there is; along a path with more temperatures it sees more.
     """
-    pilot = run_pilot(key, path, tuner, num_pilots, partial(report, 0))
+    first = jax.random.fold_in(key, 0)
+    pilot = run_pilot(first, path, tuner, num_pilots, partial(report, 0))
     spent = pilot.num_evaluations
     for number in range(1, MOST_PASSES):
         if max(stage.time for stage in pilot.stages) < SLOW or spent > most:

@@ -92,7 +92,8 @@ def run_pilot(
     """
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     rows = (np.arange(num_pilots, dtype=np.uint32),)
-    found = map_runs(start_particle, path, key, rows, what="log_joint at a draw of the start")
+    key_start, key = jax.random.split(key)
+    found = map_runs(start_particle, path, key_start, rows, what="log_joint at a draw of the start")
     population, temperature, spent = Population(*found), 0.0, float(num_pilots)
     _check(population)
     stages, settings = list[Stage](), None
@@ -141,7 +142,7 @@ def _stage(
         walked = walk(jax.random.fold_in(key, 100 + number), path, kernel, walked.population)
         spent += population.num * LAGS * tuner.num_evaluations(tuned.settings)
         time = max(time, walked.time)
-    _check(walked.population, "states of the pilots")
+    _check(walked.population, f"at temperature {path.temperature:.2g}")
     spread = -np.log(effective_share(step * before))
     change = _change(step, before, walked.population.log_ratios)
     # Both are 0 where the start is the posterior, give or take rounding.
@@ -162,18 +163,18 @@ def _correlation(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.corrcoef(one, other)[0, 1]) if np.std(one) * np.std(other) > 0 else 0.0
 
 
-def _check(population: Population, what: str) -> None:
+def _check(population: Population, where: str = "at draws of the start") -> None:
     """Errors that would only show later: NaN, or a start without a point in the support."""
     ratios = population.log_ratios
     broken = np.flatnonzero(np.isnan(ratios))
     if len(broken):
         raise ValueError(
-            f"log_joint returned nan (or +inf) for {len(broken)} of {population.num} {what}, first "
-            f"at {population.flat[broken[0]][:6]}. A log density may be -inf outside its support, "
-            "never nan."
+            f"log_joint returned nan (or +inf) for {len(broken)} of {population.num} pilots "
+            f"{where}, first at x = {population.flat[broken[0]][:6]}. A log density may be -inf "
+            "outside its support, never nan. Common causes: log of a negative number, inf - inf."
         )
     if not np.isfinite(ratios).any():
         raise ValueError(
-            f"log_joint is -inf at all {population.num} {what}: the start has no mass where the "
-            "posterior has. Pass another start."
+            f"log_joint is -inf for all {population.num} pilots {where}: the start has no mass "
+            "where the posterior has. Pass another start."
         )

@@ -1,6 +1,6 @@
 """One target at many settings, or on many data sets; and the cheapest setting that will do."""
 
-from aide.tuning.data_sets import DataSweep
+from aide.tuning.data_sets import DataSweep, sweep_data
 from aide.tuning.sweep import Sweep
 from aide.tuning.tuned import Tuned
 
@@ -8,4 +8,5 @@ __all__ = [
     "DataSweep",
     "Sweep",
     "Tuned",
+    "sweep_data",
 ]

@@ -10,6 +10,7 @@ from support.plain import plain
 import aide
 from aide._core.roles import GOLD, TARGET
 from aide.draws.pilot import Cost, Pilot, run_pilot
+from aide.estimation import Budget, Decided
 from aide.estimation.until.allocation import FEWEST_RUNS, MARGIN, allocate
 from aide.estimation.until.goals import Shown, StandardError
 from aide.estimation.until.until import estimate_until
@@ -34,18 +35,18 @@ def test_a_standard_error_is_reached_by_looks_that_pay_for_themselves():
 
 @pytest.mark.full
 def test_verdicts_from_both_sides():
-    assert aide.estimate(KEY, *NEAR, until=aide.Decided(0.2)).judge(0.2).outcome == "within"
-    assert aide.estimate(KEY, *FAR, until=aide.Decided(0.2)).judge(0.2).outcome == "too far"
-    above = estimate_until(KEY, *FAR, Shown(0.2), aide.Budget())
+    assert aide.estimate(KEY, *NEAR, until=Decided(0.2)).judge(0.2).outcome == "within"
+    assert aide.estimate(KEY, *FAR, until=Decided(0.2)).judge(0.2).outcome == "too far"
+    above = estimate_until(KEY, *FAR, Shown(0.2), Budget())
     assert "is above 0.2" in above.look.words
 
 
 def test_a_budget_ends_it_and_says_what_is_missing():
-    found = aide.estimate(KEY, *NEAR, until=0.001, budget=aide.Budget(runs=500))
+    found = aide.estimate(KEY, *NEAR, until=0.001, budget=Budget(runs=500))
     assert sum(side.num_runs for side in found.draws.sides) <= 500 - 128
     assert "the budget is spent, the standard error is" in found.look.words
     assert "times the runs would do" in found.look.words
-    found = aide.estimate(KEY, *NEAR, until=aide.Decided(0.0401), budget=aide.Budget(runs=500))
+    found = aide.estimate(KEY, *NEAR, until=Decided(0.0401), budget=Budget(runs=500))
     assert "undecided at 0.0401 nats" in found.look.words
 
 
@@ -85,10 +86,10 @@ def test_what_cannot_be_done_is_said_at_once():
     with pytest.raises(ValueError, match="until must be a standard error in nats"):
         aide.estimate(KEY, *NEAR, until=-1.0)
     with pytest.raises(ValueError, match="tolerance must be a positive number"):
-        aide.estimate(KEY, *NEAR, until=aide.Decided(0.0))
+        aide.estimate(KEY, *NEAR, until=Decided(0.0))
     with pytest.raises(ValueError, match="a budget must have positive runs and seconds"):
-        aide.estimate(KEY, *NEAR, until=0.1, budget=aide.Budget(runs=0))
+        aide.estimate(KEY, *NEAR, until=0.1, budget=Budget(runs=0))
     with pytest.raises(ValueError, match="leave out first_run"):
         aide.estimate(KEY, *NEAR, until=0.1, first_run=5)
     with pytest.raises(ValueError, match="budget limits what until may cost"):
-        aide.estimate(KEY, *NEAR, budget=aide.Budget())
+        aide.estimate(KEY, *NEAR, budget=Budget())

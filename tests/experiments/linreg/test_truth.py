@@ -47,6 +47,7 @@ def test_lines_have_the_models_densities(x64):
     assert abs(line_posterior(model).log_density(line) - expected) < 1e-12
 
 
+@pytest.mark.full
 def test_variational_fit_approaches_the_posterior_mean():
     model = LinearRegression()
     few = fit_variational(jax.random.key(0), model, 10).log_density

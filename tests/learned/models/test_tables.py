@@ -75,6 +75,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "num_reverse"), CASES)
+@pytest.mark.full
 def test_xi_averages_to_the_output_density(name, num_reverse, x64):
     """Also around true runs: E[1/xi; x] = 1 for every state."""
     algorithm = table_chain(name, num_reverse)

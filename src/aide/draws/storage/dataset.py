@@ -112,22 +112,26 @@ def _is_savable(values: Any) -> bool:
 def _settings(header: Draws) -> str:
     """What is not in the arrays, as JSON: facts of both sides are pairs (gold, target)."""
     sides = header.sides
-    settings = {
+    settings: dict[str, Any] = {
         "num_meta": [side.num_meta for side in sides],
         "names": [side.name for side in sides],
         "log_z": [side.log_z for side in sides],
         "tractable": [side.tractable for side in sides],
-        "provenance": [side.provenance for side in sides],
-        "chains": [side.chains for side in sides],
         "key_data": header.key_data,
         "first_run": header.first_run,
         "identities": [None if side.identity is None else asdict(side.identity) for side in sides],
         "pooled": header.pooled,
     }
+    # Facts that few algorithms have are there only if there are any, as in files of version 0.1.
+    if any(side.provenance for side in sides):
+        settings["provenance"] = [side.provenance for side in sides]
+    if any(side.chains is not None for side in sides):
+        settings["chains"] = [side.chains for side in sides]
     return json.dumps(settings)
 
 
 def _header(settings: dict[str, Any]) -> Draws:
+    provenance, chains = settings.get("provenance", ("", "")), settings.get("chains", (None, None))
     gold, target = (
         Side(
             np.empty((0, 0)),
@@ -137,13 +141,16 @@ def _header(settings: dict[str, Any]) -> Draws:
             name=settings["names"][role],
             log_z=settings["log_z"][role],
             tractable=settings["tractable"][role],
-            provenance=settings["provenance"][role],
-            chains=None if settings["chains"][role] is None else Chains(*settings["chains"][role]),
+            provenance=provenance[role],
+            chains=None if chains[role] is None else Chains(*chains[role]),
             identity=_identity(settings["identities"][role]),
         )
         for role in Role
     )
-    pooled = tuple(Range(tuple(key), *numbers) for key, *numbers in settings["pooled"])
+    # Version 0.1 kept one number of runs, that of the algorithm with more of them.
+    pooled = tuple(
+        Range(tuple(key), first, nums[0], nums[-1]) for key, first, *nums in settings["pooled"]
+    )
     key_data = tuple(settings["key_data"])
     return Draws(gold, target, key_data, settings["first_run"], pooled)
 

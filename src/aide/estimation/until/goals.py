@@ -100,8 +100,8 @@ def as_goal(until: float | Goal) -> Goal:
     goal = until if isinstance(until, StandardError) else StandardError(until)
     if not isinstance(goal.nats, int | float) or not 0 < goal.nats < np.inf:
         raise ValueError(
-            "until must be a standard error in nats, such as 0.05, or aide.Decided(tolerance), got "
-            f"{until!r}."
+            "until must be a standard error in nats, such as 0.05, or "
+            f"aide.estimation.Decided(tolerance), got {until!r}."
         )
     return goal
 
