@@ -106,7 +106,7 @@ def compile_program(
         optimise: Compile with `-O3`, as httpstan does; otherwise sooner, for a slower model.
     """
     try:
-        from httpstan import models
+        from httpstan import models  # pyrefly: ignore[missing-import]
     except ModuleNotFoundError as error:
         raise ImportError(
             "compile_program needs httpstan: pip install 'aide-inference[stan]'. A model that "
