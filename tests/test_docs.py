@@ -11,6 +11,7 @@ from aide.running.programs import compile_quickly
 ROOT = Path(__file__).parents[1]
 LONG = {
     "adapters.md",
+    "add_an_algorithm.md",
     "certificates.md",
     "gold_standards.md",
     "guide.md",

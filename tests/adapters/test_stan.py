@@ -26,6 +26,7 @@ def test_variables_have_names(post):
     assert post.derived == ("spread",)
 
 
+@pytest.mark.full
 def test_log_density_and_gradient_come_back_from_a_batch(post, x64):
     points = jnp.asarray(schools.POINTS)
     found, slopes = jax.jit(jax.vmap(jax.value_and_grad(post.log_joint)))(points)

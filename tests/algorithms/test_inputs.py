@@ -46,6 +46,7 @@ def test_a_start_without_its_constant_is_refused(name):
     "name",
     ["sir", "RejectionSampler", "Tractable.of", pytest.param("ais", marks=pytest.mark.full)],
 )
+@pytest.mark.full
 def test_the_constant_of_a_start_is_taken_off(name):
     """Log density + 5 with log_z = 5 is the same start, to rounding."""
     plain, shifted = (STARTS[name](unnormalised(0.0, 1.0, z, z)) for z in (0.0, 5.0))

@@ -101,6 +101,7 @@ def divergence():
 
 
 @pytest.mark.parametrize("more", [(1, 10), (10, 1)])
+@pytest.mark.full
 def test_more_meta_inference_lowers_the_estimate(two_ais, more):
     """On the same runs, M = 10 of either algorithm beats M = 1."""
     pairs = zip(terms(two_ais.draws, 1, 1), terms(two_ais.draws, *more), strict=True)
@@ -125,6 +126,7 @@ def sir_excess():
     return scored, draws.target.kept(1) - at_own, draws.target.fresh(1) - at_own
 
 
+@pytest.mark.full
 def test_each_direction_errs_upwards(sir_excess):
     """Against the exact terms on the same outputs."""
     scored, kept, _ = sir_excess

@@ -72,6 +72,7 @@ def test_too_few_particles_are_detected_by_the_budget():
     assert "DISAGREES with itself at double the budget" in repr(result)
 
 
+@pytest.mark.full
 def test_a_narrow_start_agrees_with_itself_and_is_caught_from_another():
     gold = one_mode()
     narrow = audit(KEY, gold, start_factor=None)

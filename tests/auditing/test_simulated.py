@@ -95,6 +95,7 @@ AGAIN = [pytest.param(*pair, marks=pytest.mark.full) for pair in ((0.5, 1.0), (0
 
 
 @pytest.mark.parametrize(("shift", "stretch"), [(0.3, 1.4), *AGAIN])
+@pytest.mark.full
 def test_tractable_algorithms_meet_the_truth(shift, stretch):
     """The bound is an equality, whatever M."""
     truth = divergence(shift, stretch)

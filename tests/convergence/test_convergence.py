@@ -90,6 +90,7 @@ def test_convergence_brackets_the_truth(curve):
     np.testing.assert_array_equal(shared[0], shared[1])
 
 
+@pytest.mark.full
 def test_a_chain_for_another_density_is_found_out(refined):
     """R-hat cannot see that the chain settles in the wrong place; the lower bound does."""
     other = aide.mcmc(START, Normal(1.5, 1.0).log_prob, kernel=KERNEL, num_steps=4)

@@ -47,6 +47,7 @@ SAME = cases(list(itertools.product(ANNEALED_KERNELS, (1, 2, 3))), set())
 
 
 @pytest.mark.parametrize(("kernel", "num_particles"), SAME)
+@pytest.mark.full
 def test_with_the_kernel_alone_it_is_canonical(kernel, num_particles, x64):
     r"""One reverse particle, one island, $w_0 = 1$: the same outputs and $\xi$, run by run."""
     keys = jax.vmap(jax.random.key)(jnp.arange(20))

@@ -18,7 +18,8 @@ def page_rich(page: Page) -> Any:
         table = Table(box=box.SIMPLE_HEAD, padding=0)  # the box itself leaves a blank between
         for index, title in enumerate(page.grid.titles):
             side = "left" if page.grid.is_text(index) else "right"
-            table.add_column(Text(title), justify=side, no_wrap=True)
+            # Names go on in the next line where there is no room; numbers are never broken.
+            table.add_column(Text(title), justify=side, no_wrap=index > 0)
         for line, verdict in zip(page.grid.lines, page.grid.verdicts, strict=True):
             table.add_row(*map(Text, line), style=colour_of(verdict) or None)
         parts.append(table)

@@ -161,6 +161,7 @@ GIBBS_CHAIN = aide.mcmc(
         pytest.param(GIBBS_CHAIN, marks=pytest.mark.full),
     ],
 )
+@pytest.mark.full
 def test_correct_algorithms_with_rare_states_traces_and_atoms_do_not_fail(algorithm):
     """Where the mean of xi cannot be seen, the report says that, and no more."""
     for seed in range(2):

@@ -36,6 +36,7 @@ def test_states_are_numbered():
     np.testing.assert_array_equal((states - [-1.0, 2.0]) @ strides, np.arange(6))
 
 
+@pytest.mark.full
 def test_the_joint_sums_to_the_marginal_and_is_proposed(x64):
     """Also where a branch is impossible; outside the box only the kernel's component is left."""
     model = jax.tree.map(jnp.asarray, made_up_table(np.random.default_rng(0), 3))

@@ -33,9 +33,8 @@ class _Gaussian(NamedTuple):
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         deviation = x - self.mean
-        return -0.5 * np.einsum("ni,ij,nj->n", deviation, self.precision, deviation) - (
-            self.log_volume
-        )
+        squares = np.sum((deviation @ self.precision) * deviation, axis=1)
+        return -0.5 * squares - self.log_volume
 
 
 class _Fit(NamedTuple):
