@@ -97,7 +97,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("aide-demo"),
     seed: Annotated[int, typer.Option(help="Seed; the same seed gives the same table.")] = 0,
 ) -> None:
-    """Measure eight particle filters on 100 years of the Nile's flow (about half a minute)."""
+    """Measure six particle filters on 100 years of the Nile's flow (about a minute)."""
     with _ending("demo", "The same command starts again."):
         from aide._core.files import make_folder
         from aide.experiments.command import check_seed

@@ -136,7 +136,7 @@ COLUMNS = (
     ),
     Column(
         "behind",
-        lambda e: "–" if e.behind is None else with_error(*e.behind),
+        lambda e: _cell(None if e.behind is None else e.behind.value),
         _behind,
         lambda e: e.behind is not None,
     ),

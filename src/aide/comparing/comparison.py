@@ -103,8 +103,8 @@ class Comparison(Result, Mapping[str, Estimate]):
         unseen = max(share for one in self.values() for share in one.unseen(LEVEL))
         found = [*reference]
         if len(self) > 1:
-            text = "how far the bound is above the smallest one, with the error of the difference"
-            found.append(("behind", f"{text} (same gold runs, paired keys)"))
+            text = "how far the bound is above the smallest one (same gold runs, paired keys)"
+            found.append(("behind", f"{text}; comparison.difference has its standard error"))
         found += [
             (
                 "P off",

@@ -12,7 +12,7 @@ from aide.comparing.compare import compare
 from aide.comparing.comparison import Comparison
 from aide.problems.linear_gaussian import LocalLevelModel, nile
 
-PARTICLES = (10, 30, 100, 300)
+PARTICLES = (10, 100, 300)
 PROPOSALS = {"bootstrap": "#c0392b", "optimal": "#1f6fb4"}
 """And the colours of their curves."""
 NUM_RUNS = 200

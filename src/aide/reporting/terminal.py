@@ -4,6 +4,9 @@ from typing import Any
 
 from aide.reporting.page import Page, colour_of
 
+LONGEST_NAME = 30
+"""Characters of a name that always have room."""
+
 
 def page_rich(page: Page) -> Any:
     """Subject and headline, the table of lines, and the rows in two columns."""
@@ -18,8 +21,10 @@ def page_rich(page: Page) -> Any:
         table = Table(box=box.SIMPLE_HEAD, padding=0)  # the box itself leaves a blank between
         for index, title in enumerate(page.grid.titles):
             side = "left" if page.grid.is_text(index) else "right"
-            # Names go on in the next line where there is no room; numbers are never broken.
-            table.add_column(Text(title), justify=side, no_wrap=index > 0)
+            cells = [line[index] for line in page.grid.lines]
+            # Names are never cut, within reason: without them the numbers mean nothing.
+            least = min(max(map(len, cells), default=0), LONGEST_NAME) if index == 0 else None
+            table.add_column(Text(title), justify=side, no_wrap=True, min_width=least)
         for line, verdict in zip(page.grid.lines, page.grid.verdicts, strict=True):
             table.add_row(*map(Text, line), style=colour_of(verdict) or None)
         parts.append(table)
