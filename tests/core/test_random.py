@@ -17,6 +17,7 @@ KEY = jax.random.key(20)
     ("precise", "dtype"),
     [(False, "f4"), (True, "f8"), pytest.param(True, "f4", marks=pytest.mark.full)],
 )
+@pytest.mark.full
 def test_the_bits_of_jax(shape, precise, dtype):
     with jax.enable_x64(precise):
         keys = jax.random.split(KEY, 6)

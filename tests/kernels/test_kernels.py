@@ -173,6 +173,7 @@ NAMES = [pytest.param(n, marks=pytest.mark.full) if n in AGAIN else n for n in K
 
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.full
 def test_invariance_and_reversal(name):
     invariance, reversal = kernel_z(*KERNELS[name])
     assert np.abs(invariance).max() < Z_MAX

@@ -19,6 +19,7 @@ def log_joint(x):
 
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", ["mcmc", pytest.param("ais", marks=pytest.mark.full)])
+@pytest.mark.full
 def test_learning_with_double_precision_switched_on(name):
     """`jax.random.bits` is a 64-bit number then, which SciPy takes for no seed."""
     start = Normal(0.0, 1.0)

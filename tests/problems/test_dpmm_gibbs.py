@@ -83,6 +83,7 @@ def frequencies_z(i, matrix, num=3000):
 
 
 @pytest.mark.parametrize("i", [0, 3, *(pytest.param(i, marks=pytest.mark.full) for i in (1, 2))])
+@pytest.mark.full
 def test_slots_are_drawn_with_these_probabilities(x64, i):
     assert frequencies_z(i, reference.gibbs_matrix(Y, HYPER, i)) < Z_MAX
 

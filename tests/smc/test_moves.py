@@ -110,6 +110,7 @@ def weight_table(reached, log_weights):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.full
 def test_law_of_the_kernels(x64, name):
     _, _, _, k, back = MOVES[name]
     there, _, here, _ = drawn(name, 31)

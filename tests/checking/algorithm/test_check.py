@@ -252,6 +252,7 @@ def test_plain_python_is_shrunk_inside_its_wrapper():
     assert small(wrapped)[0].algorithm.num_particles == 2
 
 
+@pytest.mark.full
 def test_a_mistake_in_plain_python_is_found_with_one_particle_and_said_so():
     wrong_one = aide.PythonAlgorithm(PlainSir(4, wrong=True))
     report = aide.check(KEY, wrong_one, num_runs=1000)
