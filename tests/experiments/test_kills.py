@@ -21,6 +21,14 @@ NUM_WRITES = 1 + 2 * 12 + 3
 """`info.json`, two files for each of twelve jobs, then two figures and `info.json`."""
 
 
+@pytest.fixture(autouse=True)
+def _interruptible():
+    """A shell in the background makes its children ignore Ctrl-C; here it counts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Killed(BaseException):
     """The process ends here: nothing after this runs."""
 
