@@ -70,6 +70,7 @@ def test_chunks_change_nothing_for_any_kind_of_key(impl):
 
 
 @pytest.mark.usefixtures("x64")
+@pytest.mark.full
 def test_draws_are_the_two_operations_run_one_by_one(reference):
     """No engine: eager calls of the methods, with the documented keys."""
     for role, algorithm, other, side in (

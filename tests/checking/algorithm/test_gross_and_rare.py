@@ -25,6 +25,7 @@ def total_log_prob(x, std):
 
 @pytest.mark.parametrize("log_z", [None, pytest.param(0.0, marks=pytest.mark.full)])
 @pytest.mark.parametrize("size", [3, pytest.param(16, marks=pytest.mark.full)])
+@pytest.mark.full
 def test_a_variance_in_place_of_a_scale_is_found(size, log_z):
     """The error is so large that the tails of 1/xi have no mean; the constant claimed or not."""
     wrong_one = normal_with(size, 0.1, lambda x: total_log_prob(x, 0.1**2))

@@ -125,6 +125,7 @@ BLACKJAX = {
 
 
 @pytest.mark.parametrize("name", some_quick(BLACKJAX, "rmh"))
+@pytest.mark.full
 def test_blackjax_kernels_pass(name):
     kernel = BLACKJAX[name]()
     for seed in SEEDS:

@@ -154,6 +154,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("rule", "scheme", "num", "quality"), CASES)
+@pytest.mark.full
 def test_every_trace(rule, scheme, num, quality):
     models = MODELS[quality]
     policy, law = rule(scheme)
