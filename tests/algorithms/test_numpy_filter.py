@@ -128,7 +128,7 @@ def test_small_versions_and_beginnings_pass_through_the_wrapper():
     name, build = long.prefixes()[4]
     beginning: Any = build()
     inner = beginning.algorithm
-    assert (name, inner.num_steps, inner.num_particles) == ("step 5 of 9", 5, 1)
+    assert (name, inner.num_steps, inner.num_particles) == ("step 5 of 9 (Extend)", 5, 1)
     assert beginning.determines_trace()
     assert not long.determines_trace()
 

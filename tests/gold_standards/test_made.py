@@ -12,10 +12,11 @@ from support import Z_MAX, laws
 
 import aide
 from aide._core.identity import identity_of
-from aide.gold_standards.sizing import run_pairs
+from aide._core.roles import GOLD
 from aide.gold_standards.tuners import HmcTuner
 from aide.problems import IsingModel, LocalLevelModel
 from aide.problems.distributions import Normal
+from aide.running.pairs import run_pairs
 
 pytestmark = pytest.mark.full
 KEY, PRIOR, START = jax.random.key(0), Normal(0.0, 1.0), Normal(np.zeros(2), 2.0)
@@ -84,7 +85,7 @@ def test_the_frozen_algorithm_obeys_law_2(tuned, num_particles):
     frozen = one.recipe._replace(num_particles=num_particles).build(
         one.start, LogJoint(), HmcTuner(True)
     )
-    pairs = run_pairs(jax.random.key(4), frozen, 20_000)
+    pairs = run_pairs(jax.random.key(4), frozen, GOLD, 20_000)
     log_ratio = pairs.regenerated - pairs.log_xi
     assert laws.swap_information(log_ratio) > 200
     assert abs(laws.swap_z(log_ratio)) < Z_MAX

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from aide.gold_standards import sizing
-from aide.gold_standards.sizing import Pairs, choose_size, rounded
+from aide.gold_standards.sizing import choose_size, rounded
+from aide.running.pairs import Pairs
 
 
 def test_the_terms_have_the_mean_of_the_looseness():
@@ -33,7 +34,7 @@ def tried(monkeypatch):
     """Runs of algorithms whose looseness is 30/P, without runs."""
     found = []
 
-    def run_pairs(key, num_particles, num_runs):
+    def run_pairs(key, num_particles, role, num_runs):
         found.append(num_particles)
         return Pairs(np.zeros(1), np.array([_inverse(30.0 / num_particles)]))
 

@@ -5,13 +5,14 @@ import numpy as np
 
 from aide._core.algorithm import Aside
 from aide.auditing.starts import widen
+from aide.diagnosing.steps import StepDiagnosis
 from aide.gold_standards.annealed import Annealed
 from aide.gold_standards.record import Agreement, Record
 from aide.gold_standards.result import GoldStandard, Making
 from aide.gold_standards.schedule import Recipe
 from aide.gold_standards.tuners import HmcTuner
 
-STEP = {"step": 1, "temperature": 0.3, "acceptance": 0.9, "relative_ess": 0.8}
+STEP = StepDiagnosis(1, 0.3, 0.9, 0.8, 3.0, 0.0, None)
 RECORD = Record(
     title="Tempered SMC, made by hand",
     goal=0.05,
@@ -20,7 +21,7 @@ RECORD = Record(
     log_evidence=(-1.5, 0.03),
     scatter=0.2,
     agreements=(Agreement("itself at half the budget", 0.1, 0.05, 0.2, "agrees"),),
-    steps=({**STEP, "num_ancestors": 3.0, "jump": None},),
+    steps=(STEP,),
     num_evaluations=(1e4, 100.0),
     seconds=1.0,
 )

@@ -15,6 +15,7 @@ from aide.running.choose import runner_of
 from aide.running.chunks import Chunk
 from aide.running.map_runs import ignore
 from aide.running.programs import compile_quickly
+from aide.running.runner import MetaRuns
 from support import Z_MAX, z_score
 
 MAX_BINS = 8
@@ -110,7 +111,8 @@ def point_z(entry, x, seed=0):
     runs, values, chunk = np.arange(num), np.full(num, float(x)), Chunk(num, min(1000, num))
     with compile_quickly():
         runner = runner_of(entry.algorithm)
-    log_xi = runner.regenerate(key, GOLD, values, runs, runs[:1], chunk, ignore, own=False)
+    asked = MetaRuns(GOLD, values, runs, runs[:1], own=False)
+    log_xi = runner.regenerate(key, asked, chunk, ignore)
     terms = np.exp(log_xi[:, 0] - entry.log_z - entry.log_q(x))
     if np.ptp(terms) < ROUNDING:  # the same number every time: it must be right, not just close
         return 0.0 if abs(terms[0] - 1.0) < ROUNDING else np.inf

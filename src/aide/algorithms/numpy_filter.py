@@ -1,14 +1,16 @@
 r"""Particle filters in NumPy, from step functions; the conditional filter comes with them."""
 
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import jax
 import numpy as np
 from jaxtyping import Array
 
+from aide._core.numerics import row_log_mean_exp
 from aide._core.types import Value
 from aide._core.validate import check_size
-from aide._core.versions import MOST_STEPS, Prefix, Shortened, Version, few_particles
+from aide.algorithms.filter_versions import FilterVersions
 from aide.algorithms.numpy_steps import (
     Draw,
     Move,
@@ -24,7 +26,7 @@ from aide.smc.smc import ALL_ZERO
 
 
 @dataclass(frozen=True)
-class NumpyFilter:
+class NumpyFilter(FilterVersions):
     r"""SMC on paths with step functions in NumPy; $\xi = p(x_{1:T}, y_{1:T})/\hat p(y_{1:T})$.
 
     The same law as `aide.ParticleFilter`: `simulate` filters, draws a final particle by weight and
@@ -71,7 +73,7 @@ class NumpyFilter:
             for slot, population in zip(slots, history, strict=True)
         ]
         path = jax.tree.map(lambda *leaves: np.stack(leaves), *states)
-        log_evidence += _log_mean_exp(log_w)
+        log_evidence += float(row_log_mean_exp(log_w[None])[0])
         return path, self.steps.log_joint(path, self.num_steps) - log_evidence
 
     def regenerate(self, rng: Rng, value: Value) -> float:
@@ -91,30 +93,14 @@ class NumpyFilter:
             log_w = np.asarray(done.log_weights) + step
             log_evidence += float(done.log_evidence)
         log_joint = self.steps.log_joint(value, self.num_steps)
-        log_evidence += _log_mean_exp(_lowered(log_w, slot))
+        log_evidence += float(row_log_mean_exp(_lowered(log_w, slot)[None])[0])
         if np.isnan(log_evidence) or np.isnan(log_joint):
             return np.nan
         return log_joint - log_evidence if possible else -np.inf
 
-    def shrunk(self) -> dict[str, Version]:
-        """Few particles, on the first few observations."""
-        short = Shortened(self)
-        if self.num_steps > MOST_STEPS:
-            words = f", first {MOST_STEPS} observations"
-            short = Shortened(replace(self, num_steps=MOST_STEPS), words)
-        return few_particles(self, short, self.num_steps)
-
-    def prefixes(self) -> list[Prefix]:
-        """The filter after each observation, with one particle."""
-        one = replace(self, num_particles=1)
-        return [
-            (f"step {num} of {self.num_steps}", lambda num=num: replace(one, num_steps=num))
-            for num in range(1, self.num_steps + 1)
-        ]
-
-    def determines_trace(self) -> bool:
-        """Whether there is but one particle: its path is the output."""
-        return self.num_particles == 1
+    def first_steps(self, num: int) -> Self:
+        """The filter after so many observations."""
+        return replace(self, num_steps=num)
 
     def _resample(self, rng: Rng, log_w: np.ndarray, slot: int | None) -> Resampled:
         words = rng.integers(2**32, size=2, dtype=np.uint32)
@@ -215,10 +201,3 @@ def _draw_index(rng: Rng, log_w: np.ndarray) -> int:
     cumulative = np.cumsum(np.exp(log_w - np.max(log_w)))
     index = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
     return min(int(index), len(log_w) - 1)  # weights that are NaN: so is the evidence, an error
-
-
-def _log_mean_exp(log_w: np.ndarray) -> float:
-    peak = np.max(log_w)
-    if not np.isfinite(peak):
-        return float(peak)
-    return float(peak + np.log(np.mean(np.exp(log_w - peak))))

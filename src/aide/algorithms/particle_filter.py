@@ -12,14 +12,8 @@ from aide._core.observation import ObservedSteps
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_size
-from aide._core.versions import (
-    MOST_STEPS,
-    AbstractAlgorithm,
-    Prefix,
-    Shortened,
-    Version,
-    few_particles,
-)
+from aide._core.versions import AbstractAlgorithm
+from aide.algorithms.filter_versions import FilterVersions
 from aide.algorithms.state_space import Extend, FirstState, Proposal, StateSpaceModel
 from aide.smc.genealogy import slots_of_path, take_path
 from aide.smc.moves import Steps
@@ -29,7 +23,7 @@ from aide.smc.sweep import Population, Retained, run_segment, start
 from aide.smc.watching import watch_segments
 
 
-class ParticleFilter(AbstractAlgorithm):
+class ParticleFilter(FilterVersions, AbstractAlgorithm):
     r"""SMC on paths $x_{1:T}$; $\xi = p(x_{1:T}, y_{1:T})/\hat p(y_{1:T})$, $Z = 1$.
 
     Moves look at the last state only, so paths are not copied: `simulate` keeps the genealogy and
@@ -106,27 +100,13 @@ class ParticleFilter(AbstractAlgorithm):
             )
         return log_xi_of(self.model.log_joint(value), population)
 
-    def shrunk(self) -> dict[str, Version]:
-        """Few particles, on the first few observations."""
-        short = Shortened(self)
-        if self.model.num_steps > MOST_STEPS:
-            words = f", first {MOST_STEPS} observations"
-            short = Shortened(self._first_observations(MOST_STEPS), words)
-        return few_particles(self, short, self.model.num_steps)
+    @property
+    def num_steps(self) -> int:
+        """Observations."""
+        return self.model.num_steps
 
-    def prefixes(self) -> list[Prefix]:
-        """The filter after each observation, with one particle."""
-        one, total = replace(self, num_particles=1), self.model.num_steps
-        return [
-            (f"step {num} of {total} (Extend)", lambda num=num: one._first_observations(num))
-            for num in range(1, total + 1)
-        ]
-
-    def determines_trace(self) -> bool:
-        """Whether there is but one particle: its path is the output."""
-        return self.num_particles == 1
-
-    def _first_observations(self, num: int) -> "ParticleFilter":
+    def first_steps(self, num: int) -> "ParticleFilter":
+        """The filter after so many observations."""
         data = jax.tree.map(lambda a: a[:num], self.model.observations)
         return replace(self, model=replace(self.model, observations=data))
 

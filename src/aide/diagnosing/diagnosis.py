@@ -6,22 +6,12 @@ from typing import Any
 import numpy as np
 
 from aide.diagnosing.steps import StepDiagnosis
-from aide.diagnosing.words import LEAST_ACCEPTANCE, is_stuck, scatter_of, words_of
+from aide.diagnosing.table import draw_steps, steps_grid, steps_layout
+from aide.diagnosing.words import scatter_of, words_of
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import cell, with_error
+from aide.reporting.numbers import with_error
 from aide.reporting.result import Result
-
-MOST_LINES = 12
-"""Steps shown in the table, evenly chosen; `records()` has all of them."""
-COLUMNS = (
-    ("temperature", "temperature", ".3g"),
-    ("acceptance", "accepted", ".1%"),
-    ("relative_ess", "ESS", ".1%"),
-    ("num_ancestors", "ancestors", ".1f"),
-    ("jump", "jump", ".3f"),
-)
-"""Field of a step, title, format."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -66,16 +56,7 @@ class Diagnosis(Result):
 
     def grid(self) -> Grid:
         """Some steps, evenly chosen, the first and the last among them."""
-        num = len(self.steps)
-        places = np.unique(np.linspace(0, num - 1, min(num, MOST_LINES)).round().astype(int))
-        shown = [self.steps[place] for place in places] if num else []
-        columns = [one for one in COLUMNS if any(getattr(s, one[0]) is not None for s in shown)]
-        lines = tuple(
-            (str(step.step), *(cell(getattr(step, name), form) for name, _, form in columns))
-            for step in shown
-        )
-        verdicts = tuple("flagged" if is_stuck(step) else "" for step in shown)
-        return Grid(("step", *(title for _, title, _ in columns)), lines, verdicts)
+        return steps_grid(self.steps)
 
     def rows(self) -> list[tuple[str, str]]:
         """The evidence, and how to read the table."""
@@ -107,25 +88,8 @@ class Diagnosis(Result):
 
     def layout(self) -> PanelGrid:
         """One panel per column, side by side."""
-        num = len(self._drawn())
-        return PanelGrid(1, max(num, 1), (2.8 * max(num, 1), 2.8))
+        return steps_layout(self.steps, "temperature")
 
     def draw(self, panels: np.ndarray) -> None:
         """Every column against temperature, or steps."""
-        drawn = self._drawn()
-        for panel, (name, title, _) in zip(panels, drawn, strict=False):
-            known = [step for step in self.steps if getattr(step, name) is not None]
-            heated = all(step.temperature is not None for step in known)
-            places = [step.temperature if heated else step.step for step in known]
-            panel.plot(places, [getattr(step, name) for step in known], ".-", color="#1f6fb4")
-            if name == "acceptance":
-                panel.axhline(LEAST_ACCEPTANCE, color="#b3392f", ls="--", lw=1)
-            panel.set(xlabel="temperature" if heated else "step", ylabel=title)
-            panel.set_ylim(bottom=0.0)
-
-    def _drawn(self) -> list[tuple[str, str, str]]:
-        return [
-            column
-            for column in COLUMNS[1:]
-            if any(getattr(step, column[0]) is not None for step in self.steps)
-        ]
+        draw_steps(panels, self.steps, "temperature")

@@ -13,6 +13,7 @@ from aide.draws.plan import Plan
 from aide.draws.repeats import check_varied, fingerprints_of
 from aide.draws.sides import Runs
 from aide.running.map_runs import Report
+from aide.running.runner import MetaRuns
 
 
 def draw_block(
@@ -51,9 +52,8 @@ def draw_block(
 
     def score(by: Role, metas: np.ndarray) -> np.ndarray:
         chunk = plan.regenerate_chunks[by]
-        log_xi = plan.runners[by].regenerate(
-            request.key, role, values, runs, metas, chunk, report, own=by is role
-        )
+        asked = MetaRuns(role, values, runs, metas, own=by is role)
+        log_xi = plan.runners[by].regenerate(request.key, asked, chunk, report)
         check_log_xi(by.word, request.algorithms[by], "regenerate", log_xi, values)
         return log_xi
 

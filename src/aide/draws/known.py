@@ -15,6 +15,7 @@ from aide.draws.sides import Side
 from aide.draws.storage.dataset import check_no_nan
 from aide.draws.storage.kept import Kept, nothing
 from aide.running.map_runs import ignore
+from aide.running.runner import MetaRuns
 
 FRESH = "Draw afresh, without share, extend or the old checkpoint."
 
@@ -71,16 +72,9 @@ def _check_first_run(plan: Plan, role: Role, kept: Kept) -> None:
         (role.other, kept.cross, kept.num_cross[0], 0),
     ):
         if number > column:
-            scores = plan.runners[by].regenerate(
-                key,
-                role,
-                values,
-                runs,
-                np.array([column]),
-                plan.regenerate_chunks[by],
-                ignore,
-                own=by is role,
-            )
+            asked = MetaRuns(role, values, runs, np.array([column]), own=by is role)
+            chunk = plan.regenerate_chunks[by]
+            scores = plan.runners[by].regenerate(key, asked, chunk, ignore)
             words = f"log_xi of regenerate of the {by.word} algorithm"
             again.append((words, table[0, column], scores[0, 0]))
     for what, stored, found in again:

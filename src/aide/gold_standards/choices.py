@@ -53,9 +53,14 @@ def dimension_of(state: Any) -> int:
 
 
 def has_gradient(log_joint: LogDensity, state: Any) -> bool:
-    """Whether JAX can differentiate it; code that it calls back into it cannot."""
+    """Whether JAX can differentiate it; code that it calls back into it cannot.
+
+    An error of the log joint itself is raised: only its derivative may fail.
+    """
+    log_density = lambda x: jnp.asarray(log_joint(x), float)
+    in_double(jax.eval_shape, log_density, state)
     try:
-        in_double(jax.eval_shape, jax.grad(lambda x: jnp.asarray(log_joint(x), float)), state)
+        in_double(jax.eval_shape, jax.grad(log_density), state)
     except (ValueError, NotImplementedError):
         return False
     return True

@@ -6,14 +6,15 @@ import jax
 import numpy as np
 
 from aide._core.algorithm import Aside, InferenceAlgorithm
+from aide._core.roles import GOLD
 from aide._core.types import Key
 from aide.algorithms.particle_filter import ParticleFilter
 from aide.algorithms.state_space import Proposal, StateSpaceModel
 from aide.gold_standards.annealed import SIZING_SHARE, Goal
-from aide.gold_standards.record import Record
 from aide.gold_standards.result import GoldStandard, Making
-from aide.gold_standards.sizing import NUM_RUNS, choose_size, run_pairs
-from aide.gold_standards.testing import agreements_of, mean_evidence, run_tests
+from aide.gold_standards.sizing import NUM_RUNS, choose_size
+from aide.gold_standards.testing import run_tests
+from aide.running.pairs import run_pairs
 from aide.smc.policy import AbstractResampler, EssBelow, EveryStep
 
 NUM_TRIAL = 100
@@ -39,7 +40,7 @@ def make_filtered(
     for name, proposal in zip(names, (None, *proposals), strict=True):
         for how, resampler in RESAMPLERS.items():
             one = ParticleFilter(model, NUM_TRIAL, proposal, resampler)
-            tried[name, how] = (run_pairs(key_try, one, NUM_RUNS).looseness, one)
+            tried[name, how] = (run_pairs(key_try, one, GOLD, NUM_RUNS).looseness, one)
     (name, how), (found, best) = min(tried.items(), key=lambda item: item[1][0])
     num_steps = model.num_steps
     guess = max(NUM_TRIAL, int(np.ceil(NUM_TRIAL * min(found, 20.0) / goal.looseness)))
@@ -76,17 +77,8 @@ def make_filtered(
         if value - 2 * error > goal.looseness
         else []
     )
-    record = Record(
-        title=f"Particle filter, {num_steps} steps, {sizing.num_particles:,} particles, {name}",
-        goal=goal.looseness,
-        chosen=(("proposal", name), ("resampling", how)),
-        looseness=(value, error),
-        log_evidence=mean_evidence(tested.log_evidence),
-        scatter=float(np.std(tested.log_evidence, ddof=1)),
-        agreements=agreements_of(tested.comparison),
-        remarks=(*short, *tested.diagnosis.notes),
-        steps=tuple(step._asdict() for step in tested.diagnosis.steps),
-        num_evaluations=(spent + 9 * NUM_RUNS * cost, cost),
-        seconds=time.monotonic() - begun,
-    )
+    title = f"Particle filter, {num_steps} steps, {sizing.num_particles:,} particles, {name}"
+    chosen = (("proposal", name), ("resampling", how))
+    remarks = (*short, *tested.diagnosis.notes)
+    record = tested.record(title, chosen, remarks, goal.looseness, (spent, cost), begun)
     return GoldStandard(algorithm, Aside(Making(record, rival)))

@@ -24,11 +24,9 @@ from aide.gold_standards.annealed import (
 from aide.gold_standards.choices import choose_tuner, has_gradient
 from aide.gold_standards.filtered import make_filtered
 from aide.gold_standards.modes import fit_start
-from aide.gold_standards.record import Record
 from aide.gold_standards.result import GoldStandard, Making
 from aide.gold_standards.schedule import make_recipe
-from aide.gold_standards.sizing import NUM_RUNS
-from aide.gold_standards.testing import agreements_of, mean_evidence, run_tests
+from aide.gold_standards.testing import run_tests
 from aide.gold_standards.tuners import Tuner
 from aide.gold_standards.words import chosen_words, remarks_of, title_of
 from aide.kernels.kernel import AnyKernel
@@ -124,18 +122,10 @@ def _test(
     tested = run_tests(key, one.algorithm, rivals, progress)
     cost = one.recipe.cost(tuner) * one.recipe.num_particles
     spent = one.num_evaluations + (0.0 if other is None else other.num_evaluations)
-    record = Record(
-        title=title_of(one, tuner),
-        goal=goal.looseness,
-        chosen=chosen_words(one, tuner),
-        looseness=(tested.pairs.looseness, tested.pairs.std_error),
-        log_evidence=mean_evidence(tested.log_evidence),
-        scatter=float(np.std(tested.log_evidence, ddof=1)),
-        agreements=agreements_of(tested.comparison),
-        remarks=(*remarks_of(one, tested, goal), *([failure] if failure else [])),
-        steps=tuple(step._asdict() for step in tested.diagnosis.steps),
-        num_evaluations=(spent + 9 * NUM_RUNS * cost, cost),
-        seconds=time.monotonic() - begun,
+    remarks = (*remarks_of(one, tested, goal), *([failure] if failure else []))
+    chosen = chosen_words(one, tuner)
+    record = tested.record(
+        title_of(one, tuner), chosen, remarks, goal.looseness, (spent, cost), begun
     )
     recipes = (one,) if other is None else (one, other)
     rival = None if other is None else other.algorithm

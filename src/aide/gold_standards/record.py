@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from aide.diagnosing.steps import StepDiagnosis
 from aide.reporting.data import as_data
 from aide.reporting.numbers import with_error
 
@@ -60,7 +61,7 @@ class Record:
     scatter: float
     agreements: tuple[Agreement, ...]
     remarks: tuple[str, ...] = ()
-    steps: tuple[dict[str, Any], ...] = field(default=(), repr=False)
+    steps: tuple[StepDiagnosis, ...] = field(default=(), repr=False)
     num_evaluations: tuple[float, float] = (0.0, 0.0)
     seconds: float = 0.0
 
@@ -77,12 +78,14 @@ class Record:
 
     def to_json(self) -> str:
         """As text."""
-        return json.dumps(as_data(asdict(self)), ensure_ascii=False)
+        data = {**asdict(self), "steps": [step._asdict() for step in self.steps]}
+        return json.dumps(as_data(data), ensure_ascii=False)
 
     @staticmethod
     def from_json(text: str) -> "Record":
         """From text; infinite numbers are the texts `inf` and `-inf`."""
         data: dict[str, Any] = json.loads(text, object_hook=_numbers)
+        data["steps"] = [StepDiagnosis(**one) for one in data["steps"]]
         data["agreements"] = [Agreement(**one) for one in data["agreements"]]
         return Record(**{name: _as_tuples(value) for name, value in data.items()})
 

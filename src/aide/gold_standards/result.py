@@ -22,20 +22,12 @@ from aide._core.versions import (
     small_versions,
     started_version,
 )
+from aide.diagnosing.table import draw_steps, steps_grid, steps_layout
 from aide.gold_standards.record import Record
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import cell, with_error
+from aide.reporting.numbers import with_error
 from aide.reporting.result import Result
-
-MOST_LINES = 10
-COLUMNS = (
-    ("temperature", "temperature", ".3g"),
-    ("acceptance", "accepted", ".0%"),
-    ("relative_ess", "ESS", ".0%"),
-    ("num_ancestors", "ancestors", ".0f"),
-    ("jump", "jump", ".2f"),
-)
 
 
 class Making(NamedTuple):
@@ -176,21 +168,11 @@ class GoldStandard(AbstractAlgorithm, Result):
 
     def grid(self) -> Grid | None:
         """Some of its steps, evenly chosen."""
-        steps = self.record.steps
-        if not steps:
-            return None
-        places = np.linspace(0, len(steps) - 1, min(len(steps), MOST_LINES)).round().astype(int)
-        shown = [steps[place] for place in np.unique(places)]
-        columns = [one for one in COLUMNS if any(step[one[0]] is not None for step in shown)]
-        lines = tuple(
-            (str(step["step"]), *(cell(step[name], form) for name, _, form in columns))
-            for step in shown
-        )
-        return Grid(("step", *(title for _, title, _ in columns)), lines, ("",) * len(lines))
+        return steps_grid(self.record.steps) if self.record.steps else None
 
     def records(self) -> list[dict[str, Any]]:
         """All steps."""
-        return list(self.record.steps)
+        return [step._asdict() for step in self.record.steps]
 
     def numbers(self) -> dict[str, Any]:
         """Looseness, evidence, cost."""
@@ -209,25 +191,10 @@ class GoldStandard(AbstractAlgorithm, Result):
 
     def layout(self) -> PanelGrid:
         """One panel per column of the table."""
-        num = max(len(self._drawn()), 1)
-        return PanelGrid(1, num, (2.8 * num, 2.8))
+        return steps_layout(self.record.steps, "step")
 
     def draw(self, panels: np.ndarray) -> None:
         """Temperatures, acceptance, effective sample size, ancestors and jumps, by step."""
-        steps = self.record.steps
-        for panel, (name, title) in zip(panels, self._drawn(), strict=False):
-            known = [step for step in steps if step[name] is not None]
-            places, values = [s["step"] for s in known], [s[name] for s in known]
-            panel.plot(places, values, ".-", color="#1f6fb4")
-            panel.set(xlabel="step", ylabel=title)
-            panel.set_ylim(bottom=0.0)
-
-    def _drawn(self) -> list[tuple[str, str]]:
-        steps = self.record.steps
-        return [
-            (name, title)
-            for name, title, _ in COLUMNS
-            if any(step[name] is not None for step in steps)
-        ]
+        draw_steps(panels, self.record.steps, "step")
 
     __repr__ = Result.__repr__

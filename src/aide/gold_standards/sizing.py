@@ -1,8 +1,6 @@
 r"""How many particles: until the looseness asked for is met, or the budget is spent.
 
-With $l = \log\xi_2 - \log\xi_1$ of a run and its regeneration, given $|l|$ the sign is known
-(law 2), so that the looseness $-E[l]$ is $E[|l|\tanh(|l|/2)]$: terms that are never negative, of
-relative error $\sqrt{2/n}$ however small it is. It falls like $1/P$ once it is below a nat.
+It falls like $1/P$ once it is below a nat.
 """
 
 from collections.abc import Callable
@@ -10,63 +8,16 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float
 
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.roles import GOLD
 from aide._core.types import Key
-from aide.running.choose import runner_of
-from aide.running.chunks import Chunk
-from aide.running.map_runs import Report, ignore
+from aide.running.pairs import run_pairs
 
 FEWEST_PARTICLES = 32
 NUM_RUNS = 40
 """Runs behind every decision, and of the final test."""
 MOST_ATTEMPTS, MOST_GROWTH = 6, 8.0
-RARE = 0.1
-"""The median of the terms relative to their mean, 0.45 where gaps are normal."""
-
-
-class Pairs(NamedTuple):
-    r"""Runs, each regenerated once.
-
-    Attributes:
-        log_xi: Of the runs.
-        regenerated: Of one regeneration of each.
-    """
-
-    log_xi: Float[np.ndarray, " n"]
-    regenerated: Float[np.ndarray, " n"]
-
-    @property
-    def terms(self) -> Float[np.ndarray, " n"]:
-        r"""$|l|\tanh(|l|/2)$, whose mean is the looseness."""
-        gap = np.abs(self.regenerated - self.log_xi)
-        return np.where(np.isfinite(gap), gap * np.tanh(np.minimum(gap, 100.0) / 2), np.inf)
-
-    @property
-    def looseness(self) -> float:
-        """Their mean."""
-        return float(np.mean(self.terms))
-
-    @property
-    def is_rare(self) -> bool:
-        """Whether few outputs cause it: then the median is far below the mean."""
-        return bool(np.median(self.terms) < RARE * self.looseness)
-
-    @property
-    def std_error(self) -> float:
-        """Standard error of the looseness."""
-        return float(np.std(self.terms, ddof=1) / np.sqrt(len(self.terms)))
-
-
-def run_pairs(key: Key, algorithm: InferenceAlgorithm, num: int, report: Report = ignore) -> Pairs:
-    """Run and regenerate so many times, by the programs that estimates use."""
-    runner, runs, chunk = runner_of(algorithm), np.arange(num), Chunk(num)
-    values, log_xi = runner.simulate(key, GOLD, runs, chunk, report)
-    metas = np.ones(1, int)
-    fresh = runner.regenerate(key, GOLD, values, runs, metas, chunk, report, own=True)
-    return Pairs(log_xi, fresh[:, 0])
 
 
 class Sizing(NamedTuple):
@@ -99,7 +50,7 @@ def choose_size(
     """
     num, spent = max(FEWEST_PARTICLES, rounded(guess)) // 2, 0.0
     for attempt in range(MOST_ATTEMPTS):
-        pairs = run_pairs(jax.random.fold_in(key, attempt), build(num), NUM_RUNS)
+        pairs = run_pairs(jax.random.fold_in(key, attempt), build(num), GOLD, NUM_RUNS)
         found = pairs.looseness
         spent += 2 * NUM_RUNS * num * cost
         affordable = int((most - spent) / (2 * NUM_RUNS * cost))

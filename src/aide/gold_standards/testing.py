@@ -1,5 +1,6 @@
 """What fresh runs of a frozen algorithm show: looseness, evidence, agreement with itself."""
 
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -14,9 +15,10 @@ from aide.comparing.compare import compare
 from aide.comparing.comparison import Comparison
 from aide.diagnosing.diagnose import diagnose
 from aide.diagnosing.diagnosis import Diagnosis
-from aide.gold_standards.record import Agreement
-from aide.gold_standards.sizing import NUM_RUNS, Pairs
+from aide.gold_standards.record import Agreement, Record
+from aide.gold_standards.sizing import NUM_RUNS
 from aide.running.map_runs import map_runs
+from aide.running.pairs import Pairs
 
 NUM_LOOKED_AT = 10
 """Runs that are looked at step by step."""
@@ -38,6 +40,47 @@ class Tested(NamedTuple):
     log_evidence: np.ndarray
     diagnosis: Diagnosis
     comparison: Comparison
+
+    def record(
+        self,
+        title: str,
+        chosen: tuple[tuple[str, str], ...],
+        remarks: tuple[str, ...],
+        goal: float,
+        evaluations: tuple[float, float],
+        begun: float,
+    ) -> Record:
+        """What was chosen, with what these runs showed.
+
+        Args:
+            title: What the algorithm is, in a line.
+            chosen: Name and text of everything that was chosen.
+            remarks: Where it fell short, and what to try.
+            goal: Looseness that was asked for.
+            evaluations: Log densities evaluated before these runs, and by one run.
+            begun: When making it began, by `time.monotonic`.
+        """
+        before, cost = evaluations
+        return Record(
+            title=title,
+            goal=goal,
+            chosen=chosen,
+            looseness=(self.pairs.looseness, self.pairs.std_error),
+            log_evidence=mean_evidence(self.log_evidence),
+            scatter=float(np.std(self.log_evidence, ddof=1)),
+            agreements=agreements_of(self.comparison),
+            remarks=remarks,
+            steps=self.diagnosis.steps,
+            num_evaluations=(before + self.num_runs * cost, cost),
+            seconds=time.monotonic() - begun,
+        )
+
+    @property
+    def num_runs(self) -> int:
+        """Runs and regenerations, of all versions, each taken for one of the algorithm."""
+        draws = [one.draws for one in self.comparison.values()]
+        crossed = sum(d.gold.cross.size + d.target.cross.size + d.target.own.size for d in draws)
+        return crossed + draws[0].gold.own.size
 
 
 def run_tests(

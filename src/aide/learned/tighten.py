@@ -13,9 +13,7 @@ from aide.learned.refined_chain import RefinedChain
 from aide.learned.refined_smc import RefinedSmc
 from aide.reporting.numbers import with_error
 from aide.reporting.result import Result
-from aide.running.choose import runner_of
-from aide.running.chunks import Chunk
-from aide.running.map_runs import ignore
+from aide.running.pairs import run_pairs
 
 FEWEST = 16
 """Reverse particles to begin with."""
@@ -120,11 +118,8 @@ def tighten(
 
 
 def _try(key: Any, algorithm: Any, num: int, num_runs: int) -> TighteningTrial:
-    runs, metas, chunk = np.arange(num_runs), np.arange(1, 2), Chunk(num_runs)
-    runner = runner_of(algorithm)
-    values, own = runner.simulate(key, TARGET, runs, chunk, ignore)
-    fresh = runner.regenerate(key, TARGET, values, runs, metas, chunk, ignore, own=True)
-    gap = own - fresh[:, 0]
+    own, fresh = run_pairs(key, algorithm, TARGET, num_runs)
+    gap = own - fresh
     if np.isnan(gap).any():
         raise ValueError("log_xi is NaN in some runs: is the log density NaN somewhere?")
     if not np.isfinite(gap).all():

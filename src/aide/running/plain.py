@@ -16,7 +16,7 @@ from aide._core.types import Key, Value
 from aide.algorithms.python import PythonAlgorithm
 from aide.running.chunks import Chunk
 from aide.running.map_runs import Report
-from aide.running.runner import FirstRun, Look
+from aide.running.runner import FirstRun, Look, MetaRuns
 from aide.running.workers import Workers
 
 RUNS_AT_A_TIME = 32
@@ -61,19 +61,9 @@ class PythonRunner:
             ) from None
         return values, np.array([log_xi for _, log_xi in draws])
 
-    def regenerate(
-        self,
-        key: Key,
-        role: Role,
-        values: Value,
-        runs: np.ndarray,
-        metas: np.ndarray,
-        chunk: Chunk,
-        report: Report,
-        *,
-        own: bool,
-    ) -> np.ndarray:
+    def regenerate(self, key: Key, asked: MetaRuns, chunk: Chunk, report: Report) -> np.ndarray:
         r"""$\log\xi$ of fresh traces, for every run (row) and meta index (column)."""
+        role, values, runs, metas, own = asked
         words, purpose = _words(key), OWN_META if own else CROSS_META
         tasks = [
             (jax.tree.map(lambda a, row=row: a[row], values), words, role, int(run), purpose, meta)

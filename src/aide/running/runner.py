@@ -38,6 +38,24 @@ class Look(NamedTuple):
     first_run: FirstRun | None = None
 
 
+class MetaRuns(NamedTuple):
+    """Meta-inference that is asked for: every meta index at every output.
+
+    Attributes:
+        role: Whose runs the outputs are.
+        values: The outputs, stacked.
+        runs: The numbers of the runs, one per output.
+        metas: Meta indices.
+        own: Whether the runs are those of the algorithm that is asked.
+    """
+
+    role: Role
+    values: Value
+    runs: np.ndarray
+    metas: np.ndarray
+    own: bool
+
+
 class Runner(Protocol):
     """Runs one algorithm.
 
@@ -66,23 +84,8 @@ class Runner(Protocol):
         r"""Outputs (stacked) and own-trace $\log\xi$ of the given runs."""
         ...
 
-    def regenerate(
-        self,
-        key: Key,
-        role: Role,
-        values: Value,
-        runs: np.ndarray,
-        metas: np.ndarray,
-        chunk: Chunk,
-        report: Report,
-        *,
-        own: bool,
-    ) -> np.ndarray:
-        r"""$\log\xi$ of fresh traces, for every run (row) and meta index (column).
-
-        `values` holds one output per run, `role` says which algorithm's runs they are, and `own`
-        whether that is this one.
-        """
+    def regenerate(self, key: Key, asked: MetaRuns, chunk: Chunk, report: Report) -> np.ndarray:
+        r"""$\log\xi$ of fresh traces, for every run (row) and meta index (column)."""
         ...
 
     def replay(self, key: Key, role: Role, run: int) -> None:

@@ -15,7 +15,7 @@ from aide.algorithms.reference import ReferenceDraws
 from aide.running.chunks import Chunk
 from aide.running.map_runs import Report, ignore
 from aide.running.plain import PythonRunner
-from aide.running.runner import Look, Runner
+from aide.running.runner import Look, MetaRuns, Runner
 from aide.running.traced import TracedRunner
 
 
@@ -55,26 +55,16 @@ class StoredRunner:
         report(len(runs))
         return self.algorithm.take(runs), scores
 
-    def regenerate(
-        self,
-        key: Key,
-        role: Role,
-        values: Value,
-        runs: np.ndarray,
-        metas: np.ndarray,
-        chunk: Chunk,
-        report: Report,
-        *,
-        own: bool,
-    ) -> np.ndarray:
+    def regenerate(self, key: Key, asked: MetaRuns, chunk: Chunk, report: Report) -> np.ndarray:
         r"""$\log p(x, y)$ of every output, the same for every meta index."""
-        if own:
-            scores = self._scores(key, role, chunk)[self.algorithm.chains.places(runs)][:, None]
+        if asked.own:
+            places = self.algorithm.chains.places(asked.runs)
+            scores = self._scores(key, asked.role, chunk)[places][:, None]
         else:
-            once = np.zeros(1, np.int64)
-            scores = self.scorer.regenerate(key, role, values, runs, once, chunk, ignore, own=False)
-        report(len(runs) * len(metas))
-        return np.repeat(scores, len(metas), axis=1)
+            once = asked._replace(metas=np.zeros(1, np.int64))
+            scores = self.scorer.regenerate(key, once, chunk, ignore)
+        report(len(asked.runs) * len(asked.metas))
+        return np.repeat(scores, len(asked.metas), axis=1)
 
     def replay(self, key: Key, role: Role, run: int) -> None:
         """Nothing was simulated; a log joint that fails at a draw has said so already."""
@@ -86,10 +76,9 @@ class StoredRunner:
                 everywhere = np.arange(self.algorithm.chains.size)
                 places = self.algorithm.chains.places(everywhere)
                 values, once = self.algorithm.take(everywhere), np.zeros(1, np.int64)
+                asked = MetaRuns(role, values, everywhere, once, own=False)
                 whole = Chunk(everywhere.size, chunk.fixed)
-                found = self.scorer.regenerate(
-                    key, role, values, everywhere, once, whole, ignore, own=False
-                )
+                found = self.scorer.regenerate(key, asked, whole, ignore)
                 scores = np.empty(everywhere.size)
                 scores[places] = found[:, 0]
                 _check_scores(self.algorithm, scores)

@@ -10,7 +10,7 @@ from aide._core.roles import Role
 from aide._core.types import Key, Value
 from aide.running.chunks import Chunk
 from aide.running.map_runs import Report
-from aide.running.runner import Look, Runner
+from aide.running.runner import Look, MetaRuns, Runner
 
 
 class TimedRunner:
@@ -53,23 +53,12 @@ class TimedRunner:
         self.num_simulated += len(runs)
         return found
 
-    def regenerate(
-        self,
-        key: Key,
-        role: Role,
-        values: Value,
-        runs: np.ndarray,
-        metas: np.ndarray,
-        chunk: Chunk,
-        report: Report,
-        *,
-        own: bool,
-    ) -> np.ndarray:
+    def regenerate(self, key: Key, asked: MetaRuns, chunk: Chunk, report: Report) -> np.ndarray:
         r"""$\log\xi$ of fresh traces, for every run (row) and meta index (column)."""
         begun = time.perf_counter()
-        found = self._runner.regenerate(key, role, values, runs, metas, chunk, report, own=own)
+        found = self._runner.regenerate(key, asked, chunk, report)
         self.regenerate_seconds += time.perf_counter() - begun
-        self.num_regenerated += len(runs) * len(metas)
+        self.num_regenerated += len(asked.runs) * len(asked.metas)
         return found
 
     def replay(self, key: Key, role: Role, run: int) -> None:

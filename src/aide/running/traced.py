@@ -16,7 +16,7 @@ from aide._core.types import Key, LogProb, Value
 from aide.running.chunks import Chunk
 from aide.running.device import Place, current_place
 from aide.running.map_runs import PreparedRuns, Report
-from aide.running.runner import Look
+from aide.running.runner import Look, MetaRuns
 
 NUMBER = jax.ShapeDtypeStruct((), jnp.uint32)
 """Of a run, or of a meta-run."""
@@ -61,19 +61,9 @@ class TracedRunner:
         rows = (runs.astype(np.uint32),)
         return self._simulate(key).map(stream_key(key, role, SIMULATE), rows, chunk, report)
 
-    def regenerate(
-        self,
-        key: Key,
-        role: Role,
-        values: Value,
-        runs: np.ndarray,
-        metas: np.ndarray,
-        chunk: Chunk,
-        report: Report,
-        *,
-        own: bool,
-    ) -> np.ndarray:
+    def regenerate(self, key: Key, asked: MetaRuns, chunk: Chunk, report: Report) -> np.ndarray:
         r"""$\log\xi$ of fresh traces, for every run (row) and meta index (column)."""
+        role, values, runs, metas, own = asked
         like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), values)
         row = np.repeat(np.arange(len(runs)), len(metas))
         rows = (runs.astype(np.uint32)[row], np.tile(metas.astype(np.uint32), len(runs)))

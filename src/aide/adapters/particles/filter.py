@@ -4,21 +4,21 @@ import hashlib
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from aide._core.types import Value
 from aide._core.validate import check_size
-from aide._core.versions import MOST_STEPS, Prefix, Shortened, Version, few_particles
 from aide.adapters.particles.process import process_of
+from aide.algorithms.filter_versions import FilterVersions
 from aide.algorithms.python import PythonAlgorithm
 
 Conditional = Literal["theirs", "permuted"]
 
 
 @dataclass(frozen=True)
-class ParticlesFilter:
+class ParticlesFilter(FilterVersions):
     r"""`particles.SMC`, one path drawn by weight; $\xi = p(x_{1:T}, y_{1:T})/\hat p(y_{1:T})$.
 
     `regenerate` is conditional SMC. That of the package (`conditional="theirs"`) puts the retained
@@ -62,25 +62,9 @@ class ParticlesFilter:
             "log_xi"
         ]
 
-    def shrunk(self) -> dict[str, Version]:
-        """Few particles, on the first few observations."""
-        short = Shortened(self)
-        if self.num_steps > MOST_STEPS:
-            words = f", first {MOST_STEPS} observations"
-            short = Shortened(replace(self, num_steps=MOST_STEPS), words)
-        return few_particles(self, short, self.num_steps)
-
-    def prefixes(self) -> list[Prefix]:
-        """The filter after each observation, with one particle."""
-        one = replace(self, num_particles=1)
-        return [
-            (f"step {num} of {self.num_steps}", lambda num=num: replace(one, num_steps=num))
-            for num in range(1, self.num_steps + 1)
-        ]
-
-    def determines_trace(self) -> bool:
-        """Whether there is but one particle: its path is the output."""
-        return self.num_particles == 1
+    def first_steps(self, num: int) -> Self:
+        """The filter after so many observations."""
+        return replace(self, num_steps=num)
 
     def _ask(self, rng: np.random.Generator, **question: Any) -> Any:
         process = process_of(self.python, self.file, self.function)

@@ -15,6 +15,7 @@ from aide.checking.algorithm.region import MOST_REPEATED, OutputLayout, repeated
 from aide.running.choose import runner_of
 from aide.running.chunks import Chunk
 from aide.running.map_runs import ignore
+from aide.running.runner import MetaRuns
 
 LAW = 6
 MOST_OUTPUTS = 1000
@@ -73,9 +74,8 @@ def moved_law(
         runs = np.arange(begin, begin + len(rows))
         begin += len(rows)
         moved = _join(values, copies)
-        metas = np.zeros(1, int)
-        log_xi = runner.regenerate(key_runs, TARGET, moved, runs, metas, chunk, ignore, own=False)
-        log_xi = log_xi[:, 0]
+        asked = MetaRuns(TARGET, moved, runs, np.zeros(1, int), own=False)
+        log_xi = runner.regenerate(key_runs, asked, chunk, ignore)[:, 0]
         bad = np.isnan(log_xi) | (log_xi == np.inf)
         if bad.any():
             row = int(np.argmax(bad))
