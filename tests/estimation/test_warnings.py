@@ -13,6 +13,8 @@ from support.made import made_draws
 from support.pairs import gaussian, run
 
 import aide
+from aide._core.roles import GOLD
+from aide.problems.distributions import Normal
 
 CAUCHY = aide.Tractable(
     jax.random.cauchy, lambda x: -jnp.log1p(x * x) - math.log(math.pi), label="Cauchy"
@@ -161,3 +163,27 @@ def test_estimates_at_one_output_that_scatter_are_reported(spread, noted):
     )
     assert _mentions(result, *words) == noted
     assert not _mentions(result, "of the target at one output scatter")
+
+
+def test_steps_that_are_to_blame_are_named():
+    """Where scores scatter, for algorithms that describe their steps; others are passed over."""
+    log_joint = lambda x: Normal(0.0, 0.1).log_prob(x)
+    bold = aide.tempered_smc(
+        Normal(0.0, 3.0),
+        log_joint,
+        kernel=aide.kernels.RandomWalk(60.0),
+        num_particles=4,
+        temperatures=[0.3, 1.0],
+    )
+    exact = aide.Tractable.of(Normal(0.0, 0.1))
+    found = aide.estimate(jax.random.key(0), exact, bold, num_gold=60, num_target=60)
+    text = " ".join(found.notes)
+    assert "target at one output scatter by" in text
+    assert "Steps of the target: The kernel accepts" in text
+    assert "proposals at temperature 0.3 (step 1): take smaller steps there" in text
+    assert "aide.diagnose" not in text
+    assert found.closer_look is not None
+    assert found.closer_look.words(GOLD) == ()
+    stored = " ".join(aide.estimation.Estimate(found.draws).notes)  # the algorithms are not at hand
+    assert "accepts" not in stored
+    assert "aide.diagnose(key, target) shows its steps" in stored

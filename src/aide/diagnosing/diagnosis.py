@@ -7,7 +7,7 @@ import numpy as np
 
 from aide.diagnosing.steps import StepDiagnosis
 from aide.diagnosing.table import draw_steps, steps_grid, steps_layout
-from aide.diagnosing.words import scatter_of, words_of
+from aide.diagnosing.words import scatter_of, scatter_words, step_words
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import with_error
@@ -47,7 +47,12 @@ class Diagnosis(Result):
     @property
     def notes(self) -> tuple[str, ...]:
         """What would make an expert stop."""
-        return words_of(self.steps, self.log_evidence, self.num_runs)
+        return (*self.step_notes, *scatter_words(self.log_evidence))
+
+    @property
+    def step_notes(self) -> tuple[str, ...]:
+        """Those of them that name steps."""
+        return step_words(self.steps, self.num_runs)
 
     @property
     def verdict(self) -> str | None:

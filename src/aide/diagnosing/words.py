@@ -5,23 +5,23 @@ from collections.abc import Sequence
 import numpy as np
 
 from aide.diagnosing.steps import StepDiagnosis
-from aide.estimation.notes import MOST_SCATTER
 
 LEAST_ACCEPTANCE = 0.15
 """Kernels that accept less hardly move."""
+MOST_SCATTER = 1.0
+"""Nats by which a log evidence may differ from run to run before an expert would stop."""
 LONGEST_GAP = 3
 """Steps between two that belong to one stretch."""
 
 
-def words_of(
-    steps: Sequence[StepDiagnosis], log_evidence: np.ndarray | None, num_runs: int
-) -> tuple[str, ...]:
-    """All sentences that apply."""
-    return (
-        *_rejections(steps),
-        *_one_ancestor(steps, num_runs),
-        *_scatter(log_evidence),
-    )
+def step_words(steps: Sequence[StepDiagnosis], num_runs: int) -> tuple[str, ...]:
+    """Sentences about steps: kernels that hardly accept, populations of one ancestor."""
+    return (*_rejections(steps), *_one_ancestor(steps, num_runs))
+
+
+def scatter_words(log_evidence: np.ndarray | None) -> tuple[str, ...]:
+    """A sentence about the evidence, if it scatters."""
+    return tuple(_scatter(log_evidence))
 
 
 def scatter_of(log_evidence: np.ndarray) -> float:

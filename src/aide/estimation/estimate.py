@@ -5,9 +5,11 @@ from typing import Any, Protocol
 
 from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.identity import Identity, identity_of
+from aide._core.random import as_key
 from aide._core.types import Key
 from aide.draws.draw import draw
 from aide.draws.draws import Draws
+from aide.estimation.closer_look import CloserLook
 from aide.estimation.summary import Estimate
 from aide.estimation.until.goals import Budget, Goal, as_goal, check_budget
 from aide.estimation.until.until import estimate_until
@@ -66,6 +68,7 @@ def estimate(
     """
     if audit is not None:
         _check_audit(audit, gold)
+    closer = CloserLook(as_key(key), (gold, target))
     if until is not None:
         goal, limit = as_goal(until), Budget() if budget is None else budget
         check_budget(limit)
@@ -74,9 +77,8 @@ def estimate(
             raise ValueError(f"until plans all runs itself: leave out {', '.join(refused)}.")
         runs, metas = (num_gold, num_target), (num_meta_gold, num_meta_target)
         found = estimate_until(key, gold, target, goal, limit, runs=runs, metas=metas, **options)
-        if audit is None:
-            return found
-        return replace(found, draws=_with_audit(found.draws, audit))
+        found = replace(found, closer_look=closer)
+        return found if audit is None else replace(found, draws=_with_audit(found.draws, audit))
     if budget is not None:
         raise ValueError("budget limits what until may cost: give until, or leave it out.")
     draws = draw(
@@ -89,7 +91,8 @@ def estimate(
         num_meta_target=NUM_META if num_meta_target is None else num_meta_target,
         **options,
     )
-    return Estimate(draws if audit is None else _with_audit(draws, audit))
+    draws = draws if audit is None else _with_audit(draws, audit)
+    return Estimate(draws, closer_look=closer)
 
 
 def _check_audit(audit: Audited, gold: InferenceAlgorithm) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aide._core.roles import GOLD, TARGET, Role
+from aide.diagnosing.words import MOST_SCATTER
 from aide.draws.sides import Side
 from aide.estimation.interval import FALSE_ALARM, FEW_RUNS, MOST_SKEWED, skewness
 from aide.estimation.tails import HEAVY_TAIL, MIN_RUNS, pareto_shape
@@ -24,8 +25,6 @@ FEW_EFFECTIVE = 20
 """Below this many effective draws, the autocorrelation itself is hardly known."""
 WASTE = 4.0
 """Draws per effective draw from which on thinning would save a lot."""
-MOST_SCATTER = 1.0
-"""Nats by which a log evidence may differ from run to run before an expert would stop."""
 
 
 def find_notes(estimate: "Estimate") -> tuple[str, ...]:
@@ -227,13 +226,19 @@ def own_scatter(side: Side) -> float:
 
 
 def _scatter(estimate: "Estimate") -> list[str]:
-    return [
-        f"Two estimates of the log density of the {NAMES[side.role]} at one output scatter by "
-        f"{own_scatter(side):.1f} nats (in SMC and AIS: the log evidence does, from run to "
-        f"run). aide.diagnose(key, {side.role.word}) shows which steps are to blame."
-        for side in estimate.draws.sides
-        if own_scatter(side) > MOST_SCATTER
-    ]
+    found = []
+    for side in estimate.draws.sides:
+        if own_scatter(side) <= MOST_SCATTER:
+            continue
+        blamed = () if estimate.closer_look is None else estimate.closer_look.words(side.role)
+        hint = "" if blamed else f" aide.diagnose(key, {side.role.word}) shows its steps."
+        found.append(
+            f"Two estimates of the log density of the {NAMES[side.role]} at one output scatter by "
+            f"{own_scatter(side):.1f} nats (in SMC and AIS: the log evidence does, from run to "
+            f"run).{hint}"
+        )
+        found += [f"Steps of the {NAMES[side.role]}: {text}" for text in blamed]
+    return found
 
 
 def _contradiction(estimate: "Estimate") -> list[str]:

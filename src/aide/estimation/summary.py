@@ -20,6 +20,7 @@ from aide.estimation.bounds import (
     kl_bounds_of,
     log_z_bounds_of,
 )
+from aide.estimation.closer_look import CloserLook
 from aide.estimation.interval import (
     check_level,
     confidence_limit,
@@ -52,10 +53,13 @@ class Estimate(Result):
     Attributes:
         draws: All runs, scored by both algorithms.
         look: Which of several looks at growing runs this is: all limits allow for the others.
+        closer_look: Shows which steps of an algorithm are to blame, while the algorithms are at
+            hand: not for what was read from a file.
     """
 
     draws: Draws
     look: Look = Look()
+    closer_look: CloserLook | None = None
 
     @cached_property
     def terms(self) -> Terms:

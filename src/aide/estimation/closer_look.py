@@ -1,0 +1,36 @@
+"""Which steps of an algorithm are to blame: a closer look where its scores scatter."""
+
+import jax
+
+from aide._core.algorithm import InferenceAlgorithm
+from aide._core.roles import Role
+from aide._core.types import Key
+from aide._core.versions import NoSuchVersion
+from aide.diagnosing.diagnose import diagnose
+
+NUM_RUNS = 8
+"""Extra runs, looked at step by step."""
+
+
+class CloserLook:
+    """The two algorithms of an estimate and a key, to look at their steps if that is asked for.
+
+    Args:
+        key: A JAX key; the runs are others than those of the estimate.
+        algorithms: The gold standard and the target.
+    """
+
+    def __init__(self, key: Key, algorithms: tuple[InferenceAlgorithm, InferenceAlgorithm]):
+        self._key, self._algorithms = key, algorithms
+
+    def words(self, role: Role) -> tuple[str, ...]:
+        """What would make an expert stop: kernels that hardly accept, populations of one ancestor.
+
+        Nothing for an algorithm that does not describe its steps.
+        """
+        key = jax.random.fold_in(jax.random.fold_in(self._key, int(role)), 0xC105E2)
+        try:
+            found = diagnose(key, self._algorithms[role], num_runs=NUM_RUNS)
+        except NoSuchVersion:
+            return ()
+        return found.step_notes
