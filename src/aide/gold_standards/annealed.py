@@ -1,6 +1,7 @@
 """Tempered SMC, tuned: pilots, a recipe, particles, and a rival from another start."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,10 +15,10 @@ from aide.gold_standards.choices import dimension_of, shape_of
 from aide.gold_standards.covering import cover
 from aide.gold_standards.passes import PILOT_TIME, run_passes
 from aide.gold_standards.path import Path
-from aide.gold_standards.pilot import Pilot
+from aide.gold_standards.pilot import Pilot, run_pilot
 from aide.gold_standards.schedule import Recipe, make_recipe
 from aide.gold_standards.sizing import Sizing, choose_size
-from aide.gold_standards.tuners import GivenKernel, Tuner
+from aide.gold_standards.tuners import GivenKernel, HmcTuner, Tuner
 from aide.smc.smc import Smc
 
 FEWEST_PILOTS, PILOTS_PER_DIMENSION, MOST_PILOTS = 1000, 60, 8000
@@ -76,6 +77,8 @@ def run_pilots(
         wanted = PILOTS_PER_DIMENSION * dimension_of(shape_of(key, start))
         num = int(np.clip(wanted, FEWEST_PILOTS, MOST_PILOTS))
     budget = goal.budget.part(PILOT_SHARE * goal.budget.evaluations)
+    if isinstance(tuner, HmcTuner):
+        tuner = HmcTuner(tuner.dense, tuner.structure)
     pilot, tuner = run_passes(key, Path(start, log_joint), tuner, num, budget, report)
     found = Explored(start, pilot, tuner)
     done = len(pilot.stages) == 1 or budget.is_late(PILOT_TIME)
@@ -83,9 +86,14 @@ def run_pilots(
         return found
     near = cover(start, pilot)
     subkey = jax.random.fold_in(key, COVERED)
-    again, tuner = run_passes(subkey, Path(near, log_joint), tuner, num, budget, report)
+    if isinstance(tuner, HmcTuner) and len(pilot.stages[-1].settings) == 1:
+        tuner = HmcTuner(tuner.dense, tuner.structure, may_split=False)
+    # One pass: what is slow here are particles in far tails, which hardly count.
+    again = run_pilot(subkey, Path(near, log_joint), tuner, num, partial(report, 1))
     spent = pilot.num_evaluations + again.num_evaluations
-    better = Explored(near, again, tuner) if again.length < SHORTER * pilot.length else found
+    better = found
+    if again.length < SHORTER * pilot.length:
+        better = Explored(near, again, tuner)
     return better._replace(pilot=better.pilot._replace(num_evaluations=spent))
 
 

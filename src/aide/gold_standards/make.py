@@ -103,7 +103,7 @@ def gold_standard(
     far, rival, failure = wider(begin), None, ""
     with Progress(("pilots", "pilots from a wider start"), (TICKS, TICKS), progress) as bars:
         first = run_pilots(key_one, log_joint, begin, tuner, goal, _reporter(bars, 0))
-        tuner = first.tuner
+        tuner = first.tuner  # with the structure that was found
         if far is not None:
             try:
                 rival = run_pilots(key_other, log_joint, far, tuner, goal, _reporter(bars, 1))

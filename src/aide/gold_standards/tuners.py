@@ -81,13 +81,15 @@ class Tuner(Protocol):
 class HmcTuner:
     """HMC: step size and number of leapfrog steps by trial, and a smaller step where one fails.
 
-    With a structure it moves in coordinates in which scales that depend on others do not.
+    With a structure it moves in coordinates in which scales that depend on others do not. Without
+    `may_split` there is one step size: particles in far tails stay behind until they are weighed
+    out.
     """
 
     name = "HMC"
 
-    def __init__(self, dense: bool, structure: Structure | None = None):
-        self.dense, self.structure = dense, structure
+    def __init__(self, dense: bool, structure: Structure | None = None, may_split: bool = True):
+        self.dense, self.structure, self.may_split = dense, structure, may_split
 
     def coordinates(self, flat: np.ndarray) -> ScaledCoordinates | None:
         """Fitted to the population, by the structure."""
@@ -127,7 +129,7 @@ class HmcTuner:
         spent = num * LONGEST + population.num * LAGS * self.num_evaluations(settings)
         stuck = np.mean(walked.acceptance.max(axis=(1, 2)) == 0)
         expected = np.prod(1 - walked.acceptance.mean(axis=0))
-        if len(settings) == 1 and stuck > MOST_STUCK + expected:
+        if self.may_split and len(settings) == 1 and stuck > MOST_STUCK + expected:
             settings = ladder(settings[0])
             kernel = self.kernel(settings, np.asarray(metric.factor), coordinates)
             walked = walk(key_again, path, kernel, population)
