@@ -71,7 +71,7 @@ test-lowest: $(LOWEST)/.installed
 # used, must be told which one that is.
 .venv-newest-%/.installed: pyproject.toml
 	PYENV_VERSION=$* python$* -m venv .venv-newest-$*
-	.venv-newest-$*/bin/python $(INSTALL) --upgrade -e '.[arviz,blackjax,numpyro,pymc,zarr]' pytest
+	.venv-newest-$*/bin/python $(INSTALL) --upgrade -e '.[arviz,blackjax,cuthbert,numpyro,pymc,zarr]' pytest
 	touch $@
 
 test-newest-%: .venv-newest-%/.installed
