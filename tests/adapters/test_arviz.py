@@ -83,7 +83,7 @@ def test_an_estimate_as_a_datatree(compared, trees):
     assert low < float(one["estimate"]["value"])
 
 
-@pytest.mark.parametrize("result", ["comparison", "estimate"])
+@pytest.mark.parametrize("result", ["comparison", pytest.param("estimate", marks=pytest.mark.full)])
 @pytest.mark.parametrize("kind", ["netcdf", "zarr"])
 def test_a_tree_survives_a_file(trees, kind, result, tmp_path):
     """Every number, name and attribute comes back, and ArviZ takes what was read."""

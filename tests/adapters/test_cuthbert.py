@@ -34,16 +34,18 @@ def observed(model_inputs):
     return SEEN, jnp.zeros(1), ERROR, model_inputs
 
 
+FILTERED = kalman.build_filter(MEAN, SPREAD, dynamics, observed)
+
+
 @pytest.fixture(scope="module")
 def linear():
-    filtered = kalman.build_filter(MEAN, SPREAD, dynamics, observed)
     return SimpleNamespace(
-        filtered=filtered,
-        model=aide.cuthbert.state_space_model(filtered, DATA),
-        paths=aide.cuthbert.smoothed_paths(filtered, kalman.build_smoother(dynamics), DATA),
+        model=aide.cuthbert.state_space_model(FILTERED, DATA),
+        paths=aide.cuthbert.smoothed_paths(FILTERED, kalman.build_smoother(dynamics), DATA),
     )
 
 
+@pytest.mark.full
 def test_the_smoother_of_a_linear_model_is_its_posterior(linear, x64):
     """Bayes: log p(x, y) - log p(x | y) is the log evidence, at any path."""
     paths = jnp.asarray(np.random.default_rng(0).normal(size=(5, 4, 2)))
@@ -51,18 +53,20 @@ def test_the_smoother_of_a_linear_model_is_its_posterior(linear, x64):
     gaps = np.asarray(jax.jit(jax.vmap(gap))(paths))
     assert np.ptp(gaps) < 1e-9
     with jax.enable_x64(False):  # cuthbert does not promote
-        states = cuthbert.filter(linear.filtered, jnp.array(DATA), linear.filtered.init_prepare())
+        states = cuthbert.filter(FILTERED, jnp.array(DATA), FILTERED.init_prepare())
     assert gaps[0] == pytest.approx(float(states.log_normalizing_constant[-1]), abs=1e-5)
 
 
+@pytest.mark.full
 def test_a_smoother_of_another_model_is_not(linear, x64):
     other = lambda model_inputs: (TURN, jnp.zeros(2), NOISE)
-    wrong = aide.cuthbert.smoothed_paths(linear.filtered, kalman.build_smoother(other), DATA)
+    wrong = aide.cuthbert.smoothed_paths(FILTERED, kalman.build_smoother(other), DATA)
     paths = jnp.asarray(np.random.default_rng(0).normal(size=(5, 4, 2)))
     gap = lambda x: linear.model.log_joint(x) - wrong.log_density(x)
     assert np.ptp(np.asarray(jax.jit(jax.vmap(gap))(paths))) > 0.1
 
 
+@pytest.mark.full
 def test_functions_of_moments_are_the_model(linear, x64):
     """Those of a linear model, wherever the filter linearises."""
     step = lambda x: (TURN @ x + jnp.float32(np.array([0.1, 0.0])), NOISE)
@@ -89,7 +93,7 @@ def test_paths_of_a_discrete_model_sum_to_the_evidence(x64):
     assert float(found) == pytest.approx(float(states.log_normalizing_constant[-1]), abs=1e-10)
 
 
-def test_what_cannot_be_scored_is_refused(linear):
+def test_what_cannot_be_scored_is_refused():
     def refuses(filtered, message, data=DATA):
         with pytest.raises(ValueError, match=message):
             aide.cuthbert.state_space_model(filtered, data)
@@ -104,8 +108,8 @@ def test_what_cannot_be_scored_is_refused(linear):
     flat = lambda model_inputs: (TURN, jnp.zeros(2), jnp.array([[0.4, 0.0], [0.0, 0.0]]))
     refuses(kalman.build_filter(MEAN, SPREAD, flat, observed), "noise .* to step 1 is singular")
     missing = np.array([[0.3], [np.nan], [0.1]])
-    refuses(linear.filtered, "observation at step 2 has no density", missing)
-    refuses(linear.filtered, "common leading time axis", 1.0)
+    refuses(FILTERED, "observation at step 2 has no density", missing)
+    refuses(FILTERED, "common leading time axis", 1.0)
     with pytest.raises(TypeError, match="expected a cuthbert Filter, got dict"):
         aide.cuthbert.state_space_model({}, DATA)  # pyrefly: ignore[bad-argument-type]
     with pytest.raises(ValueError, match=r"the filter is of cuthbert\.smc.*only Gaussian"):

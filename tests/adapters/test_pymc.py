@@ -64,6 +64,7 @@ def test_variables_go_by_name(post, centred, x64):
     assert float(jax.jit(post.log_joint)(x)) == -np.inf
 
 
+@pytest.mark.full
 def test_identity_is_that_of_model_and_data(pm):
     def identity(first):
         with pm.Model() as model:
