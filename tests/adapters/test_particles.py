@@ -64,7 +64,7 @@ def test_the_page_runs(python, tmp_path):
     names: dict[str, Any] = {"aide": aide, "key": jax.random.key(3)}
     exec(asked.replace("aide.check(key, filtered)", "filtered"), names)
     filtered = names["filtered"]
-    assert aide.check(jax.random.key(3), filtered, num_runs=300, find=False).passed
+    assert aide.check(jax.random.key(3), filtered, num_runs=600, find=False).passed
 
 
 @pytest.mark.full
