@@ -12,7 +12,16 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 # One worker per core: threads of linear algebra would only wait for each other.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -q
 
-.PHONY: demo test test-full test-lowest lint types bench install clean
+# Quick tests that run with any versions of the dependencies, the lowest included.
+CORE_TESTS := tests/test_bounds.py \
+	tests/test_imports.py tests/core/test_files.py tests/draws/test_storage.py \
+	tests/estimation/test_estimate.py tests/estimation/test_report.py tests/kernels/test_involutions.py \
+	tests/smc/test_resampling.py tests/convergence/test_convergence.py tests/experiments/test_command.py \
+	tests/experiments/test_folder.py
+# Every Python that we support, each with the newest ArviZ, PyMC, JAX and NumPyro it can have.
+PYTHONS := 3.11 3.12 3.13
+
+.PHONY: demo test test-full test-lowest test-newest lint types bench install clean
 
 install: $(DEVELOPMENT)
 
@@ -55,14 +64,26 @@ $(LOWEST)/.installed: pyproject.toml constraints-lowest.txt
 
 test-lowest: $(LOWEST)/.installed
 	$(LOWEST)/bin/python -m pip check
-	OPENBLAS_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -q -m "not full" tests/test_bounds.py \
-		tests/test_imports.py tests/core/test_files.py tests/draws/test_storage.py \
-		tests/estimation/test_estimate.py tests/estimation/test_report.py tests/kernels/test_involutions.py \
-		tests/smc/test_resampling.py tests/convergence/test_convergence.py tests/experiments/test_command.py \
-		tests/experiments/test_folder.py
+	OPENBLAS_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -q -m "not full" $(CORE_TESTS)
+
+.PRECIOUS: .venv-newest-%/.installed
+# No constraints: pip takes the newest of everything that python3.N can have. pyenv, where it is
+# used, must be told which one that is.
+.venv-newest-%/.installed: pyproject.toml
+	PYENV_VERSION=$* python$* -m venv .venv-newest-$*
+	.venv-newest-$*/bin/python $(INSTALL) --upgrade -e '.[arviz,blackjax,cuthbert,numpyro,pymc,zarr]' pytest
+	touch $@
+
+test-newest-%: .venv-newest-%/.installed
+	.venv-newest-$*/bin/python -m pip check
+	.venv-newest-$*/bin/python -m pip list | grep -iE '^(arviz|jax|numpy|numpyro|pymc|xarray|zarr) '
+	OPENBLAS_NUM_THREADS=1 .venv-newest-$*/bin/python -m pytest -q -m "not full" \
+		$(CORE_TESTS) tests/adapters
+
+test-newest: $(PYTHONS:%=test-newest-%)
 
 bench: $(DEVELOPMENT)
 	$(BIN)/python benchmarks/run.py speed
 
 clean:
-	rm -rf $(VENV) $(LOWEST) .venv-particles aide-demo benchmarks/build benchmarks/results
+	rm -rf $(VENV) $(LOWEST) .venv-newest-* .venv-particles* aide-demo benchmarks/build benchmarks/results

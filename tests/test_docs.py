@@ -13,6 +13,7 @@ LONG = {
     "adapters.md",
     "add_an_algorithm.md",
     "certificates.md",
+    "cuthbert.md",
     "gold_standards.md",
     "guide.md",
     "mcmc.md",

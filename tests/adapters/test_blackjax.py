@@ -103,6 +103,7 @@ def test_kernels_with_other_numbers_can_be_stacked():
     assert stacked.num_kernels == 2
 
 
+@pytest.mark.full
 def test_variational_fits_have_the_density_of_the_library(x64):
     x, mean = jnp.array([0.4, -0.3]), jnp.array([0.1, 0.9])
     state = MFVIState(mean, jnp.array([-0.5, 0.3]), ())

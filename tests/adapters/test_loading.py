@@ -12,6 +12,7 @@ import pytest
 import aide
 
 
+@pytest.mark.full
 def test_nothing_is_loaded_before_it_is_asked_for():
     script = (
         "import sys, aide\n"
@@ -30,6 +31,15 @@ def test_nothing_is_loaded_before_it_is_asked_for():
         "aide.numpyro needs numpyro, which is not installed: "
         "pip install 'aide-inference[numpyro]'.\n"
     )
+
+
+def test_a_missing_library_is_named_with_its_extra(monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError("No module named 'httpstan'", name="httpstan.models")
+
+    monkeypatch.setattr("aide.adapters.import_module", missing)
+    with pytest.raises(ImportError, match=r"needs httpstan.models, .*aide-inference\[stan\]"):
+        aide.adapters.load_adapter("stan")
 
 
 def test_an_unknown_name_is_an_error_of_the_module():

@@ -69,6 +69,7 @@ def exact(post):
     return aide.Tractable(post.prior().sample, post.log_joint, label="exact")
 
 
+@pytest.mark.full
 def test_a_guide_that_is_exact_gives_zero_and_a_shifted_one_the_closed_form(exact, full_rank):
     r"""$s^\top \Sigma^{-1} s$ for a shift by $s$; an exact one is off by float32's rounding."""
     result = aide.estimate(KEY, exact, full_rank(), num_gold=400, num_target=400)

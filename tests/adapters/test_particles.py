@@ -1,30 +1,81 @@
 """Filters of the package `particles`, by an interpreter of their own."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from support import Z_MAX
 
+import aide
 from aide.adapters.particles import ParticlesFilter, particle_filter
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "tests" / "support" / "particles_model.py"
 
 
-@pytest.fixture(scope="module")
-def python():
-    """An interpreter with `particles`, made once; without the package index this fails."""
-    env = ROOT / ".venv-particles"
+PAGE = (ROOT / "docs" / "particles.md").read_text()
+PINNED = (ROOT / "benchmarks" / "peers" / "particles-constraints.txt").read_text()
+
+
+@pytest.fixture(scope="module", params=["0.4", "0.3"])
+def python(request):
+    """An interpreter with `particles`, made once; without the package index this fails.
+
+    The folders are those of the benchmarks.
+    """
+    is_pinned = f"particles=={request.param}\n" in PINNED
+    env = ROOT / (".venv-particles" if is_pinned else f".venv-particles-{request.param}")
     found = env / "bin" / "python"
     if not found.exists():
-        constraints = ROOT / "benchmarks" / "peers" / "particles-constraints.txt"
+        wanted = re.sub(r"(?m)^particles==.*$", f"particles=={request.param}", PINNED)
         subprocess.run([sys.executable, "-m", "venv", str(env)], check=True)
-        install = ["-m", "pip", "install", "--quiet", "-c", str(constraints), "particles"]
-        subprocess.run([str(found), *install], check=True)
+        (env / "constraints.txt").write_text(wanted)
+        install = ["-m", "pip", "install", "--quiet", "-c", str(env / "constraints.txt")]
+        subprocess.run([str(found), *install, "particles"], check=True)
     return found
+
+
+def block(start):
+    """A block of the page, by how it begins."""
+    blocks = re.findall(r"^```py\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    return next(text for text in blocks if text.startswith(start))
+
+
+@pytest.mark.full
+def test_the_page_shows_what_the_package_does(python):
+    """The method that is said to be wrong is that of the package, to the letter."""
+    script = "import inspect, particles.mcmc as m; print(inspect.getsource(m.CSMC.resample_move))"
+    done = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True)
+    assert block("def resample_move").split() == done.stdout.split()
+
+
+@pytest.mark.full
+def test_the_page_runs(python, tmp_path):
+    """Its files, with the package: the filter is built, runs, and breaks no law."""
+    (tmp_path / "model.py").write_text(block("# model.py"))
+    script = block("# measure.py").replace('"model.py"', repr(str(tmp_path / "model.py")))
+    script = script.replace('".venv-particles/bin/python"', repr(str(python)))
+    asked, _, _ = script.partition("print(aide.estimate")  # whose gold standard is the reader's
+    names: dict[str, Any] = {"aide": aide, "key": jax.random.key(3)}
+    exec(asked.replace("aide.check(key, filtered)", "filtered"), names)
+    filtered = names["filtered"]
+    report = aide.check(jax.random.key(3), filtered, num_runs=600, find=False)
+    assert report.p_value > 0.01  # no law is broken; more runs would be needed to show a pass
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("conditional", ["theirs", "permuted"])
+def test_a_check_rejects_theirs_and_passes_the_permuted(python, conditional):
+    """A guided filter, where the parent of slot 0 matters too; the bootstrap one takes longer."""
+    settings = {"num_particles": 3, "function": "make_guided", "conditional": conditional}
+    filtered = particle_filter(MODEL, python=python, **settings)
+    report = aide.check(jax.random.key(0), filtered, num_runs=4000, find=False)
+    assert report.passed == (conditional == "permuted")
 
 
 def log_normal(x, mean, std):

@@ -64,6 +64,7 @@ def test_variables_go_by_name(post, centred, x64):
     assert float(jax.jit(post.log_joint)(x)) == -np.inf
 
 
+@pytest.mark.full
 def test_identity_is_that_of_model_and_data(pm):
     def identity(first):
         with pm.Model() as model:
@@ -158,28 +159,3 @@ def test_draws_of_a_trace_are_reference_draws(post, centred):
     flat = np.asarray(gold.draws)
     np.testing.assert_allclose(flat[..., 0], np.log(draws["tau"]))
     np.testing.assert_allclose(flat[..., 1], draws["mu"])
-
-
-@pytest.mark.filterwarnings("default")  # PyMC warns about its own chains
-@pytest.mark.full
-def test_from_a_script_to_a_verdict_in_three_lines(pm):
-    """An existing script: a model, a fit, a trace. Then what is added."""
-    model = schools.pymc_model(False)
-    with model:
-        approx = pm.fit(20_000, method="advi", random_seed=1, progressbar=False)
-        trace = pm.sample(1000, tune=1000, chains=2, cores=1, random_seed=1, progressbar=False)
-    post = aide.pymc.posterior(model)
-    result = aide.estimate(KEY, post.from_arviz(trace), post.guide(approx))
-    assert 0.0 < result.value < 5.0
-
-
-@pytest.mark.filterwarnings("default")
-@pytest.mark.full
-def test_draws_of_smc_are_reference_draws(pm):
-    model = _gaussian(pm)
-    with model:
-        trace = pm.sample_smc(500, chains=2, cores=1, random_seed=1, progressbar=False)
-    post = aide.pymc.posterior(model)
-    exact = post.guide(_mean_field(pm, model))
-    result = aide.estimate(KEY, post.from_arviz(trace), exact)
-    assert result.value == pytest.approx(0.0, abs=1e-9)

@@ -1,18 +1,15 @@
-"""Draws by name as gold standards: posteriordb's eight schools, ArviZ, and what is wrong with them.
+"""Draws by name as gold standards: posteriordb's eight schools, and what is wrong with them.
 
 The score identity finds draws and densities that do not belong together; every fault is injected.
 """
 
 import json
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
 import numpyro
-import numpyro.distributions as dist
 import pytest
-import xarray as xr
 from numpyro.infer import MCMC, NUTS
 from support.numpyro_schools import DATA, EFFECTS, ERRORS, centred, noncentred
 
@@ -124,47 +121,6 @@ def test_every_fault_of_draws_is_named(post, entry):
     on_log_scale = {**draws, "tau": np.log(draws["tau"]) - 3.0}  # the wrong space
     with pytest.raises(ValueError, match="on the scale of the model, not transformed"):
         post.from_draws(on_log_scale)
-
-
-def test_arviz_of_either_kind(post, entry, gold):
-    arviz = pytest.importorskip("arviz")
-    is_old = hasattr(arviz, "InferenceData")
-    data = arviz.from_dict(entry.draws if is_old else {"posterior": entry.draws})
-    group: Any = data["posterior"]
-    group = group if is_old else group.to_dataset()
-    tree = xr.DataTree.from_dict({"posterior": group, "other": xr.Dataset()})
-    shuffled = group.transpose("draw", ...)
-    for thing in (data, tree, tree["posterior"], shuffled):
-        found = post.from_arviz(thing, check_score=False)
-        np.testing.assert_array_equal(np.asarray(found.draws), np.asarray(gold.draws))
-    with pytest.raises(ValueError, match="there is no group posterior; there are other"):
-        post.from_arviz(xr.DataTree.from_dict({"other": xr.Dataset()}))
-    with pytest.raises(TypeError, match="got dict"):
-        post.from_arviz(entry.draws)
-    with pytest.raises(ValueError, match="mu has the dimensions draw; draws have chain and draw"):
-        post.from_arviz(xr.Dataset({"mu": ("draw", np.zeros(3))}))
-
-
-def test_results_as_a_datatree(post, gold):
-    arviz = pytest.importorskip("arviz")
-    target = aide.Tractable.of(dist.Normal(np.zeros(10), 5.0), "wide / flat")
-    sizes = {"num_gold": 60, "num_target": 60, "keep_values": True}
-    found = aide.compare(jax.random.key(0), gold, {"wide / flat": target}, **sizes)
-    tree = aide.arviz.to_datatree(found, post)
-    assert set(tree.children) == {"comparison", "gold", "target_wide - flat"}
-    table = tree["comparison"]
-    assert float(table["value"].sel(target="wide / flat")) == found["wide / flat"].value
-    assert table.attrs["creation_library"] == "aide"
-    assert tree["gold"]["theta"].dims == ("chain", "draw", "theta_dim_0")
-    assert float(tree["gold"]["tau"].min()) > 0.0
-    assert float(arviz.ess(np.asarray(tree["gold"]["mu"]))) > 0.0
-    one = aide.arviz.to_datatree(found["wide / flat"])
-    assert set(one.children) == {"estimate", "log_xi", "gold", "target"}
-    assert one["target"]["x"].shape == (1, 60, 10)
-    low, high = found["wide / flat"].interval()
-    assert float(one["estimate"]["interval"].sel(limit="upper")) == high
-    assert list(one["estimate"]["num_runs"].sel(role=["gold", "target"])) == [60, 60]
-    assert low < float(one["estimate"]["value"])
 
 
 @pytest.mark.full

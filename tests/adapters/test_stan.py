@@ -59,6 +59,7 @@ def test_order_simplices_and_dependent_bounds_go_by_name(x64):
     np.testing.assert_allclose(odd.unconstrain(values), x, atol=1e-12)
 
 
+@pytest.mark.full
 def test_missing_constants_are_said_where_evidence_is_reported(post):
     assert post.keeps_constants
     model = BridgedOddities()

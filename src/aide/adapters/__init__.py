@@ -20,6 +20,7 @@ __all__ = [
 EXTRAS = {
     "arviz": "arviz",
     "blackjax": "blackjax",
+    "cuthbert": "cuthbert",
     "numpyro": "numpyro",
     "particles": "",
     "posteriordb": "",

@@ -96,11 +96,19 @@ def to_datatree(result: Estimate | Comparison, posterior: "AbstractPosterior | N
         groups |= _outputs("gold", first, Role.GOLD, posterior)
         for name, estimate in result.items():
             groups |= _outputs(f"target_{name}", estimate.draws, Role.TARGET, posterior)
-    tree = xr.DataTree.from_dict(groups)
+    tree = xr.DataTree.from_dict({name: _storable(group) for name, group in groups.items()})
     tree.attrs.update(attributes)
     for group in tree.children.values():
         group.attrs.update(attributes)
     return tree
+
+
+def _storable(dataset: Any) -> Any:
+    """Texts as objects: zarr has no specification for those of one length."""
+    for name, variable in dataset.variables.items():
+        if variable.dtype.kind == "U":
+            dataset = dataset.assign({name: variable.astype(object)})
+    return dataset
 
 
 def _named_numbers(numbers: Mapping[str, Any]) -> dict[str, Any]:
