@@ -58,7 +58,7 @@ def measured(proposal: str, num_particles: int, runs: int, meta: int) -> aide.es
     )
 
 
-def tune(seed: int = 0, filter: str = "", budget: int = 2000) -> Iterator[Row]:
+def tune(seed: int = 0, filter: str = "", budget: int = 1000) -> Iterator[Row]:
     """The choice, and an independent estimate with ten times its runs and the same M."""
     for proposal in [filter] if filter else PROPOSALS:
         begun = time.perf_counter()
@@ -105,7 +105,7 @@ def truth(
             }
 
 
-def keys(filter: str = "", first: int = 0, keys: int = 100, budget: int = 2000) -> Iterator[Row]:
+def keys(filter: str = "", first: int = 0, keys: int = 100, budget: int = 1000) -> Iterator[Row]:
     """How often tune chooses which setting; whether that is right, `truth` says."""
     for proposal in [filter] if filter else PROPOSALS:
         begun = time.perf_counter()

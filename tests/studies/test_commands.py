@@ -128,6 +128,7 @@ def test_bad_input(tmp_path, study):
     assert run("measure", study, "--until", "soon").exit_code == 2
     assert run("measure", study, "--until", "verdict").exit_code == 2
     assert run("measure", study, "--workers", 0).exit_code == 2
+    assert run("measure", study, "--workers", 2, "--devices").exit_code == 2
     assert run("tune", study).exit_code == 2
 
 

@@ -31,6 +31,8 @@ from aide.tuning.tuned import Tried, Tuned
 
 HOPELESS = 3.0
 """Pilot errors above the tolerance from which on a setting is not tried."""
+HALF = 0.5
+"""Of what is left of the budget: one close decision must not take the runs of all others."""
 MOST_STARTS = 4
 """After so many settings in a row that failed, dearer ones are not tried any more."""
 
@@ -60,7 +62,8 @@ def tune(
         tolerance: Nats that would do.
         cost: The name of a parameter, or a function of a setting; by default measured seconds of
             one run.
-        budget: What all of it may cost; 100,000 runs unless stated.
+        budget: What all of it may cost; 100,000 runs unless stated. The test of a setting may
+            spend half of what is left.
         folder: Keeps what was finished; the same call continues there.
         **options: Everything else `aide.draw` takes: `progress`, `executor`, `chunk_size`.
     """
@@ -82,7 +85,8 @@ def tune(
             planned = ladder[place]
             if planned.is_hopeless(tolerance, HOPELESS):
                 break
-            left = Budget(limit.runs - spent, limit.seconds - (time.monotonic() - begun))
+            seconds = HALF * (limit.seconds - (time.monotonic() - begun))
+            left = Budget(int(HALF * (limit.runs - spent)), seconds)
             if min(left) <= 0:
                 break
             found, shared = _decide(
