@@ -42,11 +42,11 @@ def executor_at(where: str) -> Iterator[Any]:
 
 
 def study(
-    runs: int = 2000, particles: int = 200, meta: int = 5, where: str = "here workers"
+    runs: int = 2000, num_particles: int = 200, meta: int = 5, where: str = "here workers"
 ) -> Iterator[Row]:
     """The bootstrap filter on the Nile data."""
     model = nile()
-    target = aide.ParticleFilter(model.state_space(), particles)
+    target = aide.ParticleFilter(model.state_space(), num_particles)
     sizes = {"num_gold": runs, "num_target": runs, "num_meta_target": meta}
     here = None
     for each in where.split():
