@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 import jax
+import numpy as np
 
 import aide
 from aide.problems.linear_gaussian import nile
@@ -105,13 +106,20 @@ def truth(
             }
 
 
-def keys(filter: str = "", first: int = 0, keys: int = 100, budget: int = 1000) -> Iterator[Row]:
-    """How often tune chooses which setting; whether that is right, `truth` says."""
+def keys(
+    filter: str = "", first: int = 0, keys: int = 100, budget: int = 1000, seconds: float = np.inf
+) -> Iterator[Row]:
+    """How often tune chooses which setting; whether that is right, `truth` says.
+
+    After `seconds` no further key is begun.
+    """
     for proposal in [filter] if filter else PROPOSALS:
         begun = time.perf_counter()
         chosen: Counter[int | None] = Counter()
         runs: Counter[int | None] = Counter()
         for seed in range(first, first + keys):
+            if time.perf_counter() - begun > seconds:
+                break
             found = tuned(seed, proposal, budget)
             num = None if found.best is None else found.best.planned.num_particles
             chosen[num] += 1

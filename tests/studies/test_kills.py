@@ -15,21 +15,14 @@ import aide
 
 ROOT = Path(__file__).parents[2]
 STUDY = """
-import time
 import aide, aide.draws.storage.checkpoint
-from support.plain import PlainNoisy
-
-class Slow(PlainNoisy):
-    def simulate(self, rng):
-        time.sleep(0.004)
-        return super().simulate(rng)
+from support.plain import SlowNoisy, plain
 
 aide.draws.storage.checkpoint.SAVE_EVERY = 0.1  # seconds; 30 for users
-gold = aide.PythonAlgorithm(PlainNoisy())
-target = aide.PythonAlgorithm(Slow(0.1, 0.8, 0.6))
+gold, target = plain(), aide.PythonAlgorithm(SlowNoisy(0.1, 0.8, 0.6))
 """
 TUNED = """
-target = lambda mean: aide.PythonAlgorithm(Slow(mean))
+target = lambda mean: aide.PythonAlgorithm(SlowNoisy(mean))
 settings = {"mean": [1.0, 0.35, 0.3, 0.1]}
 cost = lambda setting: -setting["mean"]
 """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.pairs import KEY, arrays
-from support.plain import plain
+from support.plain import SlowNoisy, plain
 from typer.testing import CliRunner
 
 import aide
@@ -18,7 +18,7 @@ from aide.cli import app
 distributed = pytest.importorskip("distributed")
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings("ignore")]
 SIZES = {"num_gold": 1500, "num_target": 1500, "num_meta_target": 4}
-PAIR = plain(), plain(0.1, 0.8, 0.6)
+PAIR = plain(), aide.PythonAlgorithm(SlowNoisy(0.1, 0.8, 0.6))
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +26,10 @@ def undisturbed():
     return aide.draw(KEY, *PAIR, **SIZES)
 
 
-def test_one_of_two_workers_killed_at_five_random_moments(undisturbed):
-    rng = random.Random(0)
-    for _ in range(5):
+def test_one_of_two_workers_killed_at_five_random_moments(undisturbed, tmp_path):
+    rng, num_killed = random.Random(0), 0
+    for number in range(5):
+        file = tmp_path / f"{number}.nc"
         settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
         with (
             distributed.LocalCluster(**settings) as cluster,
@@ -38,10 +39,13 @@ def test_one_of_two_workers_killed_at_five_random_moments(undisturbed):
             after = rng.uniform(0.2, 2.0)
             timer = threading.Timer(after, os.kill, (rng.choice(pids), signal.SIGKILL))
             timer.start()
-            found = aide.draw(KEY, *PAIR, executor=client, **SIZES)
+            found = aide.draw(KEY, *PAIR, executor=client, checkpoint=file, **SIZES)
+            num_killed += not timer.is_alive()
             timer.cancel()
-        for one, two in zip(arrays(undisturbed), arrays(found), strict=True):
-            assert one.tobytes() == two.tobytes()
+        for draws in (found, aide.draws.load(file)):
+            for one, two in zip(arrays(undisturbed), arrays(draws), strict=True):
+                assert one.tobytes() == two.tobytes()
+    assert num_killed == 5
 
 
 def test_the_command_on_a_local_cluster_gives_the_same_result(tmp_path):
