@@ -48,7 +48,7 @@ def test_one_of_two_workers_killed_at_five_random_moments(undisturbed, tmp_path)
     assert num_killed == 5
 
 
-def test_the_command_on_a_local_cluster_gives_the_same_result(tmp_path):
+def test_the_command_on_a_local_cluster_or_devices_gives_the_same_result(tmp_path):
     file = tmp_path / "a_study.py"
     file.write_text(
         "import aide\n"
@@ -62,12 +62,12 @@ def test_the_command_on_a_local_cluster_gives_the_same_result(tmp_path):
         "gold, target = aide.PythonAlgorithm(Mine()), aide.PythonAlgorithm(Mine())\n"
     )
     found = []
-    for name, more in (("here", ()), ("there", ("--workers", "2"))):
+    for name, more in (("here", ()), ("there", ("--workers", "2")), ("all", ("--devices",))):
         words = ["measure", str(file), "--num-runs", "50", "--out", str(tmp_path / name), *more]
         begun = time.monotonic()
         result = CliRunner().invoke(app, words, catch_exceptions=False)
         assert result.exit_code == 0, (result.output, time.monotonic() - begun)
         [runs] = Path(tmp_path / name / "runs").glob("*.nc")
         found.append(aide.draws.load(runs))
-    for one, two in zip(arrays(found[0]), arrays(found[1]), strict=True):
-        assert one.tobytes() == two.tobytes()
+    for here, *others in zip(*map(arrays, found), strict=True):
+        assert all(other.tobytes() == here.tobytes() for other in others)
