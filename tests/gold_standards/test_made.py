@@ -93,6 +93,46 @@ def test_the_frozen_algorithm_obeys_law_2(tuned, num_particles):
     assert abs(laws.swap_z(log_ratio + 0.2)) > Z_MAX  # control: a wrong constant
 
 
+@pytest.fixture(scope="module")
+def straightened():
+    """A small funnel, whose start neither reaches its mouth nor its neck."""
+    return aide.gold_standard(KEY, _log_funnel, Normal(np.zeros(4), 1.5), progress=False)
+
+
+def _log_funnel(x):
+    return Normal(0.0, 2.0).log_prob(x[0]) + Normal(0.0, jnp.exp(x[0] / 2)).log_prob(x[1:])
+
+
+def _draw_funnel(key):
+    z = jax.random.normal(key, (4,))
+    return jnp.concatenate([2 * z[:1], jnp.exp(z[0]) * z[1:]])
+
+
+def test_a_funnel_is_straightened_and_covered(straightened):
+    assert "3 are scaled by others" in repr(straightened)
+    assert "heavy tails about what pilots found" in repr(straightened)
+    assert straightened.record.passed, straightened
+    assert_log_z(straightened, 0.0)
+    exact = aide.Tractable(_draw_funnel, _log_funnel)
+    found = aide.estimate(jax.random.key(3), exact, straightened, num_gold=400, num_target=400)
+    assert found.value < 0.1 + Z_MAX * found.std_error
+    assert found.value < 0.3
+
+
+@pytest.mark.parametrize("num_particles", [1, 2, 3])
+def test_the_straightened_algorithm_obeys_law_2(straightened, num_particles):
+    one = straightened.making.content.recipes[0]
+    frozen = one.recipe._replace(num_particles=num_particles).build(
+        one.start, _log_funnel, HmcTuner(True)
+    )
+    pairs = run_pairs(jax.random.key(4), frozen, GOLD, 20_000)
+    log_ratio = pairs.regenerated - pairs.log_xi
+    assert laws.swap_information(log_ratio) > 200
+    assert abs(laws.swap_z(log_ratio)) < Z_MAX
+    assert abs(laws.exchange_z(log_ratio)) < Z_MAX
+    assert abs(laws.swap_z(log_ratio + 0.2)) > Z_MAX  # control: a wrong constant
+
+
 def test_an_audit_costs_no_more_than_an_estimate():
     """Counted in runs and meta-runs times what each costs, at defaults; it passes."""
     gold = aide.gold_standard(KEY, LogJoint(), START, num_pilots=200, progress=False)

@@ -59,7 +59,7 @@ def test_the_factor_whitens():
     mixing = np.array([[2.0, 0.0, 0.0], [1.5, 0.1, 0.0], [-3.0, 0.02, 5.0]])
     flat = rng.normal(size=(4000, 3)) @ mixing.T
     found = Population(flat, flat, np.zeros(4000))
-    moments = moments_of(found, weigh(found, 1.0))
+    moments = moments_of(found.flat, weigh(found, 1.0))
     np.testing.assert_allclose(moments.covariance, np.cov(flat.T, bias=True), rtol=1e-10)
     assert moments.num == pytest.approx(4000)
     white = np.linalg.solve(moments.factor(True), (flat - moments.mean).T)
@@ -73,7 +73,7 @@ def test_the_factor_whitens():
 def test_few_particles_shrink_correlations_and_constants_count_as_one():
     flat = np.column_stack([np.arange(3.0), 2 * np.arange(3.0), np.full(3, 7.0)])
     found = Population(flat, flat, np.zeros(3))
-    factor = moments_of(found, np.full(3, 1 / 3)).factor(True)  # singular without shrinkage
+    factor = moments_of(found.flat, np.full(3, 1 / 3)).factor(True)  # singular without shrinkage
     covariance = factor @ factor.T
     assert np.all(np.linalg.eigvalsh(covariance) > 0.1)
     np.testing.assert_allclose(np.diag(covariance), [2 / 3, 8 / 3, 1.0])

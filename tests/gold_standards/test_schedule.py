@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from aide.gold_standards.pilot import Pilot, Stage
-from aide.gold_standards.population import Moments, Population
+from aide.gold_standards.population import Frame, Moments, Population
 from aide.gold_standards.schedule import FEWEST_TEMPERATURES, STEP, make_recipe
 from aide.gold_standards.tuners import GivenKernel, HmcTuner
 from aide.kernels.metropolis import RandomWalk
@@ -20,7 +20,7 @@ def pilot_of(length, settings, num=NUM):
             temperature=float(beta),
             distance=length / num / 2.0,
             time=4.0,
-            moments=Moments(np.zeros(2), np.eye(2) / beta, 1e6),
+            frame=Frame(Moments(np.zeros(2), np.eye(2) / beta, 1e6)),
             settings=settings(beta),
             correlation=0.1,
         )

@@ -1,5 +1,6 @@
 r"""Looseness by terms that are never negative, and how many particles it takes."""
 
+import time
 from typing import Any
 
 import jax
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from aide.gold_standards import sizing
+from aide.gold_standards.budget import Budget
 from aide.gold_standards.sizing import choose_size, rounded
 from aide.running.pairs import Pairs
 
@@ -53,7 +55,7 @@ def _inverse(value):
 
 
 def test_particles_until_the_goal_is_met(tried):
-    found = choose_size(jax.random.key(0), _itself, 40, 0.05, 10.0, 1e12)
+    found = choose_size(jax.random.key(0), _itself, 40, 0.05, 10.0, Budget())
     assert 600 <= found.num_particles <= 1200
     assert found.num_particles == 2 * tried[-1]  # trials have half as many
     assert found.num_evaluations == sum(2 * sizing.NUM_RUNS * num * 10.0 for num in tried)
@@ -61,9 +63,19 @@ def test_particles_until_the_goal_is_met(tried):
 
 def test_the_budget_ends_the_search(tried):
     most = 2 * sizing.NUM_RUNS * 10.0 * 100
-    found = choose_size(jax.random.key(0), _itself, 40, 0.05, 10.0, most)
+    found = choose_size(jax.random.key(0), _itself, 40, 0.05, 10.0, Budget(most))
     assert found.num_evaluations <= most
     assert found.num_particles < 600
+
+
+def test_spent_seconds_end_the_search(tried):
+    spent = Budget(seconds=10.0, begun=time.monotonic() - 10.0)
+    assert spent.seconds_left == 0.0
+    assert spent.is_late(1.0)
+    assert not Budget(seconds=10.0).is_late(0.5)
+    found = choose_size(jax.random.key(0), _itself, 40, 0.05, 10.0, spent)
+    assert found.num_particles == tried[0]
+    assert len(tried) == 1
 
 
 def test_sizes_are_round():

@@ -17,10 +17,12 @@ from aide._core.identity import identity_of
 from aide._core.roles import GOLD
 from aide.auditing.starts import Widened
 from aide.gold_standards.annealed import Annealed
+from aide.gold_standards.covering import Covering
 from aide.gold_standards.modes import StudentMixture
 from aide.gold_standards.record import Record
 from aide.gold_standards.result import GoldStandard, Making
 from aide.gold_standards.tuners import HmcTuner
+from aide.kernels import ScaledCoordinates
 from aide.problems.distributions import Normal
 from aide.running.choose import runner_of
 from aide.running.chunks import Chunk
@@ -139,6 +141,25 @@ def test_fitted_starts_are_stored(tmp_path):
     assert again.rival is None
     with pytest.raises(ValueError, match="fitted about a state: pass that state"):
         aide.gold_standards.load(path, LOG_JOINT, START)
+
+
+def test_coordinates_and_covering_starts_are_stored(tmp_path):
+    slopes = np.array([[0.0, 0.0], [0.5, 0.0]])
+    bent = ScaledCoordinates(0.2 * slopes, slopes, np.zeros(2))
+    stack = jax.tree.map(lambda leaf: np.stack([leaf, 0.9 * leaf]), bent)
+    recipe = RECIPE._replace(coordinates=stack)
+    begin = Covering(Widened(START, np.zeros(2), 1.0), np.ones(2), np.eye(2), bent)
+    algorithm = recipe.build(begin, LOG_JOINT, HmcTuner(True))
+    recipes = (Annealed(begin, recipe, None, algorithm, 0.0),)
+    gold, path = GoldStandard(algorithm, Aside(Making(RECORD, None, recipes))), tmp_path / "bent"
+    gold.save(path)
+    again = aide.gold_standards.load(path, LOG_JOINT, START)
+    assert identity_of(again) == identity_of(gold)
+    changed = io.BytesIO()
+    np.save(changed, 1.1 * np.ones(2))
+    other = rewritten(path, tmp_path / "other", {"0.cover.mean.npy": changed.getvalue()})
+    with pytest.raises(ValueError, match=r"changed since it was made"):
+        aide.gold_standards.load(other, LOG_JOINT, START)
 
 
 def test_what_cannot_be_saved():

@@ -202,12 +202,12 @@ def stochastic_volatility(num=200):
         persistence, spread, noise = jnp.tanh(x[1] + 1.5), jnp.exp(0.5 * x[2] - 1.5), x[3:]
         first = noise[0] * spread * jnp.cosh(x[1] + 1.5)  # over the root of 1 - persistence**2
 
-        def step(before, z):
-            after = persistence * before + spread * z
-            return after, after
+        def join(early, late):  # of two maps h -> a h + b, in parallel: a loop is slow on a GPU
+            return early[0] * late[0], late[0] * early[1] + late[1]
 
-        _, rest = jax.lax.scan(step, first, noise[1:])
-        levels = x[0] + jnp.concatenate([first[None], rest])
+        factors = jnp.full(num, persistence).at[0].set(0.0)
+        shifts = (spread * noise).at[0].set(first)
+        levels = x[0] + jax.lax.associative_scan(join, (factors, shifts))[1]
         scales = jnp.exp(jnp.clip(levels, -60.0, 60.0) / 2)  # beyond is no volatility of ours
         return prior.log_prob(x) + Normal(0.0, scales).log_prob(jnp.asarray(data))
 

@@ -49,7 +49,7 @@ def make_filtered(
         label = f"particle filter, {num:,} particles"
         return ParticleFilter(model, num, best.proposal, best.resampler, label)
 
-    most = SIZING_SHARE * goal.most
+    most = goal.budget.part(SIZING_SHARE * goal.budget.evaluations)
     sizing = choose_size(key_size, build, guess, goal.looseness, float(num_steps), most)
     algorithm = build(sizing.num_particles)
     rivals = [pair for (proposal, _), pair in tried.items() if proposal != name]

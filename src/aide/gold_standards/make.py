@@ -21,6 +21,7 @@ from aide.gold_standards.annealed import (
     stretchable,
     wider,
 )
+from aide.gold_standards.budget import Budget
 from aide.gold_standards.choices import choose_tuner, has_gradient
 from aide.gold_standards.filtered import make_filtered
 from aide.gold_standards.modes import fit_start
@@ -46,6 +47,7 @@ def gold_standard(
     kernel: AnyKernel | None = None,
     proposals: Any = (),
     max_evaluations: float = MOST_EVALUATIONS,
+    max_seconds: float | None = None,
     num_pilots: int | None = None,
     progress: bool | None = None,
 ) -> GoldStandard:
@@ -78,6 +80,8 @@ def gold_standard(
         proposals: For a `StateSpaceModel`: `Proposal`s to try beside the model's own transition;
             the runner-up is what the result must agree with.
         max_evaluations: Log densities (or gradients) that may be evaluated in all, about.
+        max_seconds: Seconds it may take, about: later steps are cut first, and what has begun is
+            finished. The result then depends on the machine.
         num_pilots: Particles of the pilots; chosen by the dimension unless stated.
         progress: Show progress bars; by default if it takes long and a person watches.
     """
@@ -86,7 +90,10 @@ def gold_standard(
     check_positive("max_evaluations", max_evaluations)
     if num_pilots is not None:
         check_count("num_pilots", num_pilots, 10)
-    goal = Goal(looseness, float(max_evaluations), num_pilots)
+    if max_seconds is not None:
+        check_positive("max_seconds", max_seconds)
+    seconds = np.inf if max_seconds is None else float(max_seconds)
+    goal = Goal(looseness, Budget(float(max_evaluations), seconds), num_pilots)
     _check_parts(log_joint, start, kernel, proposals)
     if isinstance(log_joint, StateSpaceModel):
         return make_filtered(key, log_joint, tuple(proposals), goal, progress)
@@ -95,15 +102,16 @@ def gold_standard(
     tuner = choose_tuner(key_start, log_joint, begin, kernel)
     far, rival, failure = wider(begin), None, ""
     with Progress(("pilots", "pilots from a wider start"), (TICKS, TICKS), progress) as bars:
-        pilot = run_pilots(key_one, log_joint, begin, tuner, goal, _reporter(bars, 0))
+        first = run_pilots(key_one, log_joint, begin, tuner, goal, _reporter(bars, 0))
+        tuner = first.tuner
         if far is not None:
             try:
                 rival = run_pilots(key_other, log_joint, far, tuner, goal, _reporter(bars, 1))
             except (ValueError, RuntimeError) as error:
                 failure = f"From a wider start pilots failed: {error}"
-    fewest = 0 if rival is None else len(make_recipe(rival, tuner).temperatures)
-    one = make_annealed(key_size, log_joint, begin, tuner, goal, pilot, fewest)
-    other = make_rival(log_joint, one, far, tuner, rival) if far is not None and rival else None
+    fewest = 0 if rival is None else len(make_recipe(rival.pilot, tuner).temperatures)
+    one = make_annealed(key_size, log_joint, first, goal, fewest)
+    other = make_rival(log_joint, one, rival) if rival is not None else None
     return _test(key_test, one, other, tuner, goal, failure, progress, begun)
 
 

@@ -1,6 +1,5 @@
 r"""A start where none is given: heavy tails about the modes that optimisers find."""
 
-import math
 from collections.abc import Callable
 
 import equinox as eqx
@@ -13,14 +12,15 @@ from aide._core.numerics import flat_reals
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide.gold_standards.path import unraveller
+from aide.gold_standards.student import draw_student, log_student
 from aide.running.map_runs import in_double
 
 NUM_POINTS, SCATTER = 32, (0.1, 1.0, 3.0, 10.0)
 """Points from which optimisers set out, and how far from the given one they lie."""
 MOST_MODES, LOWEST = 12, 20.0
 """Modes that are kept: so many, and those with a Laplace mass within so many nats of the best."""
-FREEDOM, STRETCH = 4.0, 1.5
-"""Degrees of freedom, and the scale relative to that of the Laplace approximation."""
+STRETCH = 1.5
+"""The scale relative to that of the Laplace approximation."""
 WIDEST, NARROWEST = 30.0, 1e-6
 """Largest scale, where the density is flat; smallest, relative to the largest."""
 
@@ -42,25 +42,16 @@ class StudentMixture(eqx.Module):
 
     def sample(self, key: Key) -> Value:
         """A component, a normal vector, and its scale."""
-        one, two, three = derive_keys(key, 3)
+        one, two = derive_keys(key, 2)
         place = jax.random.choice(one, len(self.weights), p=jnp.asarray(self.weights))
-        normal = jax.random.normal(two, (self.means.shape[1],))
-        scale = jnp.sqrt(FREEDOM / (2 * jax.random.gamma(three, FREEDOM / 2)))
-        flat = jnp.asarray(self.means)[place] + scale * jnp.asarray(self.factors)[place] @ normal
+        noise = draw_student(two, self.means.shape[1])
+        flat = jnp.asarray(self.means)[place] + jnp.asarray(self.factors)[place] @ noise
         return unraveller(self.like)(flat)
 
     def log_density(self, x: Value) -> LogProb:
         """The mixture's log density."""
-        flat, num = flat_reals(x), self.means.shape[1]
-        constant = math.lgamma((FREEDOM + num) / 2) - math.lgamma(FREEDOM / 2)
-        constant -= 0.5 * num * math.log(FREEDOM * math.pi)
-
-        def one(mean: Array, factor: Array) -> Array:
-            white = jax.scipy.linalg.solve_triangular(factor, flat - mean, lower=True)
-            tail = -0.5 * (FREEDOM + num) * jnp.log1p(jnp.sum(white**2) / FREEDOM)
-            return constant + tail - jnp.sum(jnp.log(jnp.diagonal(factor)))
-
-        parts = jax.vmap(one)(jnp.asarray(self.means), jnp.asarray(self.factors))
+        means, factors = jnp.asarray(self.means), jnp.asarray(self.factors)
+        parts = jax.vmap(log_student, (None, 0, 0))(flat_reals(x), means, factors)
         return jax.nn.logsumexp(jnp.log(jnp.asarray(self.weights)) + parts)
 
 

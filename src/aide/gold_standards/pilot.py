@@ -14,7 +14,7 @@ import numpy as np
 from aide._core.types import Key
 from aide.gold_standards.path import Path, start_particle
 from aide.gold_standards.population import (
-    Moments,
+    Frame,
     Population,
     effective_share,
     moments_of,
@@ -24,7 +24,8 @@ from aide.gold_standards.population import (
 )
 from aide.gold_standards.tuners import Settings, Tuner
 from aide.gold_standards.walking import LAGS, walk
-from aide.running.map_runs import map_runs
+from aide.kernels.coordinates import ScaledCoordinates
+from aide.running.map_runs import in_double, map_runs
 
 SHARE = 0.8
 """Effective share of the particles that a step of the pilots leaves."""
@@ -46,7 +47,7 @@ class Stage(NamedTuple):
             larger: both are about the variance of their logarithms, but the second sees states that
             open up only at the new temperature.
         time: $\tau$ of $h$, in steps of the kernel.
-        moments: Mean and covariance.
+        frame: Coordinates, and mean and covariance in them.
         settings: Numbers of the kernel.
         correlation: Autocorrelation of $h$ that remained when the pilots moved on.
     """
@@ -54,7 +55,7 @@ class Stage(NamedTuple):
     temperature: float
     distance: float
     time: float
-    moments: Moments
+    frame: Frame
     settings: Settings
     correlation: float
 
@@ -129,11 +130,12 @@ def _stage(
 ) -> tuple[Stage, Population, float]:
     """Weigh, resample, tune, and move until the start is forgotten; with what it cost."""
     weights, before = weigh(population, step), population.log_ratios
-    moments = moments_of(population, weights)
     resampled = resample(rng, population, weights)
-    tuned = tuner.tune(key, path, resampled, moments, settings)
+    coordinates = tuner.coordinates(resampled.flat)
+    frame = Frame(moments_of(moved(population.flat, coordinates), weights), coordinates)
+    tuned = tuner.tune(key, path, resampled, frame, settings)
     walked, spent, time = tuned.walked, float(tuned.num_evaluations), tuned.walked.time
-    kernel = tuner.kernel(tuned.settings, moments.factor(tuner.dense))
+    kernel = tuner.kernel(tuned.settings, frame.factor(tuner.dense), coordinates)
     remains = 1.0
     for number in range(MOST_ROUNDS):
         remains = _correlation(resampled.log_ratios, walked.population.log_ratios)
@@ -147,8 +149,13 @@ def _stage(
     change = _change(step, before, walked.population.log_ratios)
     # Both are 0 where the start is the posterior, give or take rounding.
     distance = float(np.sqrt(max(spread, change, 0.0)))
-    stage = Stage(float(path.temperature), distance, time, moments, tuned.settings, remains)
+    stage = Stage(float(path.temperature), distance, time, frame, tuned.settings, remains)
     return stage, walked.population, spent
+
+
+def moved(flat: np.ndarray, coordinates: ScaledCoordinates | None) -> np.ndarray:
+    """Flat states in other coordinates."""
+    return flat if coordinates is None else np.asarray(in_double(jax.vmap(coordinates.away), flat))
 
 
 def _change(step: float, before: np.ndarray, after: np.ndarray) -> float:

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from aide._core.types import Value
+from aide.kernels.coordinates import ScaledCoordinates
 
 CLOSE_ENOUGH = 1e-3
 """Relative precision of a temperature."""
@@ -57,6 +58,17 @@ class Moments(NamedTuple):
         return scales[:, None] * np.linalg.cholesky(correlation)
 
 
+class Frame(NamedTuple):
+    """Coordinates for a kernel, `None` for those of the state, and the spread in them."""
+
+    moments: Moments
+    coordinates: ScaledCoordinates | None = None
+
+    def factor(self, dense: bool) -> np.ndarray:
+        """The factor of the metric."""
+        return self.moments.factor(dense)
+
+
 def effective_share(log_weights: np.ndarray) -> float:
     r"""$(\sum w)^2 / (n \sum w^2)$."""
     weights = np.exp(log_weights - log_weights.max())
@@ -95,10 +107,10 @@ def weigh(population: Population, step: float) -> np.ndarray:
     return weights / weights.sum()
 
 
-def moments_of(population: Population, weights: np.ndarray) -> Moments:
+def moments_of(flat: Float[np.ndarray, "n d"], weights: np.ndarray) -> Moments:
     """Weighted mean and covariance."""
-    mean = weights @ population.flat
-    centred = population.flat - mean
+    mean = weights @ flat
+    centred = flat - mean
     return Moments(mean, centred.T @ (centred * weights[:, None]), 1 / float(np.sum(weights**2)))
 
 

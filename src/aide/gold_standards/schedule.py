@@ -8,6 +8,7 @@ are close where weights vary, and where one step does not mix, so that steps are
 
 from typing import NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -15,8 +16,9 @@ from aide._core.distribution import Distribution
 from aide._core.types import LogDensity
 from aide.algorithms.annealed import tempered_smc
 from aide.gold_standards.pilot import Pilot
-from aide.gold_standards.population import Moments
+from aide.gold_standards.population import Frame
 from aide.gold_standards.tuners import RUNG, Tuner
+from aide.kernels.coordinates import ScaledCoordinates
 from aide.kernels.kernel import as_invariant
 from aide.kernels.schedule import stack_kernels
 from aide.smc.smc import Smc
@@ -36,12 +38,14 @@ class Recipe(NamedTuple):
         settings: Numbers of the kernels, by temperature, part, and (size, number).
         factors: Their metrics, by temperature.
         num_particles: How many.
+        coordinates: Those in which kernels move, by temperature; `None`: those of the state.
     """
 
     temperatures: Float[np.ndarray, " T"]
     settings: Float[np.ndarray, "T-1 parts 2"]
     factors: np.ndarray
     num_particles: int = 1
+    coordinates: ScaledCoordinates | None = None
 
     def cost(self, tuner: Tuner) -> float:
         """Evaluations per particle, over the whole path."""
@@ -51,8 +55,10 @@ class Recipe(NamedTuple):
         self, start: Distribution, log_joint: LogDensity, tuner: Tuner, label: str = ""
     ) -> Smc:
         """The algorithm with these numbers."""
-        pairs = zip(self.settings, self.factors, strict=True)
-        kernels = [as_invariant(tuner.kernel(numbers, factor)) for numbers, factor in pairs]
+        kernels = [
+            as_invariant(tuner.kernel(numbers, factor, self._coordinates_at(place)))
+            for place, (numbers, factor) in enumerate(zip(self.settings, self.factors, strict=True))
+        ]
         return tempered_smc(
             start,
             log_joint,
@@ -62,6 +68,9 @@ class Recipe(NamedTuple):
             resampler="systematic",
             label=label,
         )
+
+    def _coordinates_at(self, place: int) -> ScaledCoordinates | None:
+        return jax.tree.map(lambda leaf: leaf[place], self.coordinates)
 
 
 def make_recipe(pilot: Pilot, tuner: Tuner, like: Recipe | None = None, fewest: int = 0) -> Recipe:
@@ -90,8 +99,11 @@ def make_recipe(pilot: Pilot, tuner: Tuner, like: Recipe | None = None, fewest: 
     num_particles = 1 if like is None else like.num_particles
     if not settings.size:
         return Recipe(temperatures, settings, np.ones((num - 1, 0)), num_particles)
-    factors = [_moments_at(pilot, place).factor(tuner.dense) for place in places]
-    return Recipe(temperatures, settings, np.array(factors), num_particles)
+    frames = [_frame_at(pilot, place) for place in places]
+    factors = np.array([frame.factor(tuner.dense) for frame in frames])
+    coordinates = [frame.coordinates for frame in frames]
+    stack = None if coordinates[0] is None else jax.tree.map(lambda *a: np.array(a), *coordinates)
+    return Recipe(temperatures, settings, factors, num_particles, stack)
 
 
 def _complete(
@@ -127,14 +139,9 @@ def _between(values: np.ndarray, places: np.ndarray) -> np.ndarray:
     return np.exp((1 - share) * np.log(values[low]) + share * np.log(values[high]))
 
 
-def _moments_at(pilot: Pilot, place: float) -> Moments:
+def _frame_at(pilot: Pilot, place: float) -> Frame:
     low = min(int(place), max(len(pilot.stages) - 2, 0))
     high = min(low + 1, len(pilot.stages) - 1)
     share = place - low
-    one, other = pilot.stages[low].moments, pilot.stages[high].moments
-    between = lambda a, b: (1 - share) * a + share * b
-    return Moments(
-        between(one.mean, other.mean),
-        between(one.covariance, other.covariance),
-        between(one.num, other.num),
-    )
+    one, other = pilot.stages[low].frame, pilot.stages[high].frame
+    return jax.tree.map(lambda a, b: (1 - share) * a + share * b, one, other)

@@ -3,6 +3,7 @@ r"""How many particles: until the looseness asked for is met, or the budget is s
 It falls like $1/P$ once it is below a nat.
 """
 
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -12,11 +13,14 @@ import numpy as np
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.roles import GOLD
 from aide._core.types import Key
+from aide.gold_standards.budget import Budget
 from aide.running.pairs import run_pairs
 
 FEWEST_PARTICLES = 32
 NUM_RUNS = 40
 """Runs behind every decision, and of the final test."""
+NUM_TESTED = 9 * NUM_RUNS
+"""Runs and regenerations of the final test, about."""
 MOST_ATTEMPTS, MOST_GROWTH = 6, 8.0
 
 
@@ -34,7 +38,7 @@ def choose_size(
     guess: int,
     goal: float,
     cost: float,
-    most: float,
+    budget: Budget,
 ) -> Sizing:
     """The fewest particles with a looseness of at most `goal`, as far as a few runs tell.
 
@@ -46,14 +50,20 @@ def choose_size(
         guess: A first number.
         goal: Nats.
         cost: Evaluations per particle and run.
-        most: Evaluations that may be spent here.
+        budget: Evaluations that may be spent here, and seconds that must do for tests too.
     """
     num, spent = max(FEWEST_PARTICLES, rounded(guess)) // 2, 0.0
     for attempt in range(MOST_ATTEMPTS):
+        begun = time.monotonic()
         pairs = run_pairs(jax.random.fold_in(key, attempt), build(num), GOLD, NUM_RUNS)
         found = pairs.looseness
         spent += 2 * NUM_RUNS * num * cost
-        affordable = int((most - spent) / (2 * NUM_RUNS * cost))
+        affordable = (budget.evaluations - spent) / (2 * NUM_RUNS * cost)
+        seconds = (time.monotonic() - begun) / (2 * NUM_RUNS * num)
+        if (
+            budget.seconds_left < NUM_TESTED * 2 * num * seconds
+        ):  # compilation counts: it comes again
+            return Sizing(num, spent)
         if found <= goal:
             return Sizing(num, spent)
         if found <= 2 * goal or affordable < 1.2 * num:
@@ -62,7 +72,7 @@ def choose_size(
             return Sizing(2 * num, spent, True)
         # A looseness of many nats falls faster than 1/P, and says little about how fast.
         factor = float(np.clip(1.2 * found / (2 * goal), 1.5, MOST_GROWTH))
-        num = min(rounded(num * factor), affordable)
+        num = int(min(rounded(num * factor), affordable))
     return Sizing(2 * num, spent)
 
 

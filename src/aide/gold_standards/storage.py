@@ -24,10 +24,12 @@ from aide._core.types import LogDensity, Value
 from aide.auditing.starts import Widened
 from aide.gold_standards.annealed import WIDER, Annealed
 from aide.gold_standards.choices import choose_tuner, shape_of
+from aide.gold_standards.covering import Covering
 from aide.gold_standards.modes import StudentMixture
 from aide.gold_standards.record import Record
 from aide.gold_standards.result import GoldStandard, Making
 from aide.gold_standards.schedule import Recipe
+from aide.kernels.coordinates import ScaledCoordinates
 from aide.kernels.kernel import AnyKernel
 
 VERSION = 1
@@ -35,7 +37,9 @@ DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 """What reading a broken archive may raise, beside `ValueError` and `KeyError`."""
 MIXTURE = ("weights", "means", "factors")
 NUMBERS = ("temperatures", "settings", "factors")
-"""Of a fitted start, and of a recipe."""
+COVER = ("mean", "factor")
+COORDINATES = ("locations", "slopes", "centre")
+"""Of a fitted start, a recipe, a covering start, and the coordinates of its kernels, if any."""
 
 
 def save(gold: GoldStandard, path: str | Path) -> None:
@@ -49,8 +53,13 @@ def save(gold: GoldStandard, path: str | Path) -> None:
     for number, one in enumerate(making.recipes):
         for name in NUMBERS:
             arrays[f"{number}.{name}"] = np.asarray(getattr(one.recipe, name))
+        arrays |= _coordinates_arrays(f"{number}.", one.recipe.coordinates)
+        if isinstance(one.start, Covering):
+            arrays |= {f"{number}.cover.{n}": np.asarray(getattr(one.start, n)) for n in COVER}
+            arrays |= _coordinates_arrays(f"{number}.cover.", one.start.coordinates)
         facts.append({"num_particles": one.recipe.num_particles, "label": str(one.algorithm.label)})
     first = making.recipes[0].start
+    first = first.start if isinstance(first, Covering) else first
     if isinstance(first, Widened):
         for number, leaf in enumerate(jax.tree.leaves(first.centre)):
             arrays[f"centre.{number}"] = np.asarray(leaf)
@@ -109,8 +118,10 @@ def load(
         centre = jax.tree.unflatten(tree, leaves)
         starts = [Widened(begin, centre, factor) for factor in (1.0, WIDER)]
     for number, (one, facts) in enumerate(zip(starts, about["recipes"], strict=False)):
-        parts = {name: arrays[f"{number}.{name}"] for name in NUMBERS}
-        recipe = Recipe(**parts, num_particles=facts["num_particles"])
+        if f"{number}.cover.mean" in arrays:
+            mean, factor = (arrays[f"{number}.cover.{name}"] for name in COVER)
+            one = Covering(one, mean, factor, _coordinates(arrays, f"{number}.cover."))
+        recipe = _recipe(arrays, number, facts["num_particles"])
         algorithm = recipe.build(one, log_joint, tuner, facts["label"])
         found.append(Annealed(one, recipe, None, algorithm, 0.0))
         before = about["identities"][number]
@@ -125,6 +136,26 @@ def load(
     rival = found[1].algorithm if len(found) > 1 else None
     making = Making(Record.from_json(about["record"]), rival, tuple(found))
     return GoldStandard(found[0].algorithm, Aside(making))
+
+
+def _recipe(arrays: dict[str, np.ndarray], number: int, num_particles: int) -> Recipe:
+    temperatures, settings, factors = (arrays[f"{number}.{name}"] for name in NUMBERS)
+    coordinates = _coordinates(arrays, f"{number}.")
+    return Recipe(temperatures, settings, factors, num_particles, coordinates)
+
+
+def _coordinates_arrays(
+    prefix: str, coordinates: ScaledCoordinates | None
+) -> dict[str, np.ndarray]:
+    if coordinates is None:
+        return {}
+    return {f"{prefix}{name}": np.asarray(getattr(coordinates, name)) for name in COORDINATES}
+
+
+def _coordinates(arrays: dict[str, np.ndarray], prefix: str) -> ScaledCoordinates | None:
+    if f"{prefix}slopes" not in arrays:
+        return None
+    return ScaledCoordinates(*(arrays[f"{prefix}{name}"] for name in COORDINATES))
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -17,6 +17,7 @@ from aide._core.normal import standard_normal
 from aide._core.numerics import flat_reals
 from aide._core.types import Key, Parameter, Value
 from aide.gold_standards.path import Path, unraveller
+from aide.kernels.coordinates import ScaledCoordinates
 from aide.kernels.metric import Metric
 
 LONGEST = 32
@@ -26,10 +27,14 @@ LEAST_ACCEPTANCE = 0.5
 
 
 class Trial(eqx.Module):
-    """A path at one temperature, and the metric in which to follow its dynamics."""
+    """A path at one temperature, and the metric in which to follow its dynamics.
+
+    With `coordinates`, the dynamics are those of $z$.
+    """
 
     path: Path
     metric: Metric
+    coordinates: ScaledCoordinates | None = None
 
 
 class Tried(NamedTuple):
@@ -56,10 +61,14 @@ class Choice(NamedTuple):
 def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> Tried:
     """One trajectory, as an operation of the engine."""
     unravel, metric, start = unraveller(x), trial.metric, flat_reals(x)
-    log_density = trial.path.log_density
+    log_density, at = lambda flat: trial.path.log_density(unravel(flat)), unravel
+    if trial.coordinates is not None:
+        moved, start = trial.coordinates, trial.coordinates.away(start)
+        at = lambda z: unravel(moved.back(z))
+        log_density = lambda z: trial.path.log_density(at(z)) + moved.log_volume(z)
 
     def climb(flat: Array) -> tuple[Array, Array]:
-        value, gradient = jax.value_and_grad(lambda z: log_density(unravel(z)))(flat)
+        value, gradient = jax.value_and_grad(log_density)(flat)
         return value, metric.pull(gradient)
 
     def leapfrog(carry: tuple[Array, ...], _: None) -> tuple[tuple[Array, ...], Tried]:
@@ -73,7 +82,7 @@ def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> 
         acceptance = jnp.where(jnp.isnan(gain), 0.0, jnp.exp(jnp.minimum(gain, 0.0)))
         # Where a trajectory went astray nothing else is of interest, NaN or not.
         keep = lambda value: jnp.where(acceptance > 0, value, 0.0)
-        ratio = trial.path.log_ratio(unravel(position))
+        ratio = trial.path.log_ratio(at(position))
         shown = Tried(acceptance, keep(jnp.mean(travelled**2)), keep(ratio))
         return (position, momentum, slope, travelled), shown
 

@@ -13,9 +13,11 @@ from jaxtyping import Float
 
 from aide._core.types import Key
 from aide.gold_standards.path import Path
-from aide.gold_standards.population import Moments, Population
+from aide.gold_standards.population import Frame, Population
+from aide.gold_standards.straightening import Structure, fit_coordinates
 from aide.gold_standards.trajectory import LONGEST, Trial, choose, follow
 from aide.gold_standards.walking import LAGS, Walked, walk
+from aide.kernels.coordinates import InCoordinates, ScaledCoordinates
 from aide.kernels.hamiltonian import Hmc
 from aide.kernels.kernel import AnyKernel, Cycle, Repeat
 from aide.kernels.metric import Metric
@@ -56,12 +58,18 @@ class Tuner(Protocol):
         ...
 
     def tune(
-        self, key: Key, path: Path, population: Population, moments: Moments, last: Settings | None
+        self, key: Key, path: Path, population: Population, frame: Frame, last: Settings | None
     ) -> Tuned:
         """Numbers for this temperature; `last` are those of the one before."""
         ...
 
-    def kernel(self, settings: Settings, factor: np.ndarray) -> AnyKernel:
+    def coordinates(self, flat: np.ndarray) -> ScaledCoordinates | None:
+        """Those in which the kernel should move such a population; `None`: its own."""
+        ...
+
+    def kernel(
+        self, settings: Settings, factor: np.ndarray, coordinates: ScaledCoordinates | None = None
+    ) -> AnyKernel:
         """The kernel with these numbers."""
         ...
 
@@ -71,12 +79,19 @@ class Tuner(Protocol):
 
 
 class HmcTuner:
-    """HMC: step size and number of leapfrog steps by trial, and a smaller step where one fails."""
+    """HMC: step size and number of leapfrog steps by trial, and a smaller step where one fails.
+
+    With a structure it moves in coordinates in which scales that depend on others do not.
+    """
 
     name = "HMC"
 
-    def __init__(self, dense: bool):
-        self.dense = dense
+    def __init__(self, dense: bool, structure: Structure | None = None):
+        self.dense, self.structure = dense, structure
+
+    def coordinates(self, flat: np.ndarray) -> ScaledCoordinates | None:
+        """Fitted to the population, by the structure."""
+        return None if self.structure is None else fit_coordinates(self.structure, flat)
 
     def words(self, settings: np.ndarray) -> str:
         """Metric, step sizes and lengths."""
@@ -91,37 +106,42 @@ class HmcTuner:
         return f"{text}; then {more} smaller step{'s' if more > 1 else ''}" if more else text
 
     def tune(
-        self, key: Key, path: Path, population: Population, moments: Moments, last: Settings | None
+        self, key: Key, path: Path, population: Population, frame: Frame, last: Settings | None
     ) -> Tuned:
         """A step for most particles; a ladder of smaller ones where it leaves some behind."""
-        metric = Metric(moments.factor(self.dense))
+        metric, coordinates = Metric(frame.factor(self.dense)), frame.coordinates
         key_try, key_walk, key_again = jax.random.split(key, 3)
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
         num = min(population.num, NUM_TRIALS)
         chosen = population.take(rng.choice(population.num, num, replace=False))
         sizes, group = _sizes(last), rng.permutation(num) % NUM_SIZES
         rows = (np.arange(num, dtype=np.uint32), chosen.states, sizes[group])
-        tried = map_runs(follow, Trial(path, metric), key_try, rows, what="a trajectory")
+        tried = map_runs(
+            follow, Trial(path, metric, coordinates), key_try, rows, what="a trajectory"
+        )
         settings = np.array([choose(tried, sizes, group, chosen.log_ratios)], float)
         if last is not None and len(last) > 1:
             settings = ladder(settings[0])
-        kernel = self.kernel(settings, np.asarray(metric.factor))
+        kernel = self.kernel(settings, np.asarray(metric.factor), coordinates)
         walked = walk(key_walk, path, kernel, population)
         spent = num * LONGEST + population.num * LAGS * self.num_evaluations(settings)
         stuck = np.mean(walked.acceptance.max(axis=(1, 2)) == 0)
         expected = np.prod(1 - walked.acceptance.mean(axis=0))
         if len(settings) == 1 and stuck > MOST_STUCK + expected:
             settings = ladder(settings[0])
-            kernel = self.kernel(settings, np.asarray(metric.factor))
+            kernel = self.kernel(settings, np.asarray(metric.factor), coordinates)
             walked = walk(key_again, path, kernel, population)
             spent += population.num * LAGS * self.num_evaluations(settings)
         return Tuned(settings, walked, int(spent))
 
-    def kernel(self, settings: Settings, factor: np.ndarray) -> AnyKernel:
+    def kernel(
+        self, settings: Settings, factor: np.ndarray, coordinates: ScaledCoordinates | None = None
+    ) -> AnyKernel:
         """One HMC step, or several of falling size in a row."""
         metric = Metric(factor)
         parts = [Hmc(size, jnp.asarray(int(length)), metric) for size, length in settings]
-        return parts[0] if len(parts) == 1 else Cycle(*parts)
+        kernel = parts[0] if len(parts) == 1 else Cycle(*parts)
+        return kernel if coordinates is None else InCoordinates(coordinates, kernel)
 
     def num_evaluations(self, settings: Settings) -> float:
         """Gradients: one at the start of a trajectory, one per leapfrog step, and two densities."""
@@ -145,11 +165,11 @@ class WalkTuner:
         )
 
     def tune(
-        self, key: Key, path: Path, population: Population, moments: Moments, last: Settings | None
+        self, key: Key, path: Path, population: Population, frame: Frame, last: Settings | None
     ) -> Tuned:
         """The scale that jumps farthest."""
-        factor, spent = moments.factor(self.dense), 0
-        scale = 2.38 / np.sqrt(len(moments.mean)) if last is None else float(last[0, 0])
+        factor, spent = frame.factor(self.dense), 0
+        scale = 2.38 / np.sqrt(len(frame.moments.mean)) if last is None else float(last[0, 0])
         best = None
         for number, size in enumerate(scale * 2.0 ** np.linspace(-1.0, 1.0, 3)):
             settings = np.array([[size, self.num_times]])
@@ -161,7 +181,12 @@ class WalkTuner:
         assert best is not None
         return best._replace(num_evaluations=int(spent))
 
-    def kernel(self, settings: Settings, factor: np.ndarray) -> AnyKernel:
+    def coordinates(self, flat: np.ndarray) -> None:
+        """Its own."""
+
+    def kernel(
+        self, settings: Settings, factor: np.ndarray, coordinates: ScaledCoordinates | None = None
+    ) -> AnyKernel:
         """Steps of one scale in a row."""
         return Repeat(RandomWalk(float(settings[0, 0]), Metric(factor)), int(settings[0, 1]))
 
@@ -183,14 +208,19 @@ class GivenKernel:
         return self.name
 
     def tune(
-        self, key: Key, path: Path, population: Population, moments: Moments, last: Settings | None
+        self, key: Key, path: Path, population: Population, frame: Frame, last: Settings | None
     ) -> Tuned:
         """Nothing to choose."""
         walked = walk(key, path, self.given, population)
         spent = population.num * LAGS * self.cost
         return Tuned(np.zeros((0, 2)), walked, int(spent))
 
-    def kernel(self, settings: Settings, factor: np.ndarray) -> AnyKernel:
+    def coordinates(self, flat: np.ndarray) -> None:
+        """Its own."""
+
+    def kernel(
+        self, settings: Settings, factor: np.ndarray, coordinates: ScaledCoordinates | None = None
+    ) -> AnyKernel:
         """The same everywhere."""
         return self.given
 

@@ -1,5 +1,6 @@
 """MCMC kernels and their reversals."""
 
+from aide.kernels.coordinates import InCoordinates, ScaledCoordinates
 from aide.kernels.entries import OnEntry
 from aide.kernels.finite import FiniteNoise
 from aide.kernels.gibbs import GibbsBlock, GibbsSites
@@ -26,6 +27,7 @@ __all__ = [
     "GibbsBlock",
     "GibbsSites",
     "Hmc",
+    "InCoordinates",
     "Independence",
     "InvariantKernel",
     "Kernel",
@@ -35,6 +37,7 @@ __all__ = [
     "OnEntry",
     "RandomWalk",
     "Repeat",
+    "ScaledCoordinates",
     "Sgld",
     "Ula",
     "stack_kernels",

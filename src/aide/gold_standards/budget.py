@@ -1,0 +1,32 @@
+"""What making a gold standard may cost: evaluations, and seconds."""
+
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits, about: what has begun is finished.
+
+    Attributes:
+        evaluations: Log densities or gradients.
+        seconds: Wall time from now on; what is chosen then depends on the machine.
+        begun: When it was made, by `time.monotonic`.
+    """
+
+    evaluations: float = float("inf")
+    seconds: float = float("inf")
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds_left(self) -> float:
+        """0 once they are spent."""
+        return max(self.seconds - (time.monotonic() - self.begun), 0.0)
+
+    def is_late(self, share: float) -> bool:
+        """Whether more than a share of the seconds is spent."""
+        return time.monotonic() - self.begun > share * self.seconds
+
+    def part(self, evaluations: float) -> "Budget":
+        """The same seconds with other evaluations."""
+        return Budget(evaluations, self.seconds, self.begun)

@@ -1,0 +1,70 @@
+r"""A start that covers what pilots found, with heavy tails, and a share of the start they had.
+
+From a start with lighter tails than the posterior a path opens up only at its very end, for outputs
+that its own runs hardly make. In the coordinates in which kernels move, a $t$ distribution about
+the pilots covers them; the share of the first start covers what pilots may have missed.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from aide._core.distribution import Distribution, log_density_of, sample_from
+from aide._core.numerics import as_parameter, flat_reals
+from aide._core.random import derive_keys
+from aide._core.types import Key, LogProb, Parameter, Value
+from aide.gold_standards.path import unraveller
+from aide.gold_standards.pilot import Pilot, moved
+from aide.gold_standards.population import Frame, moments_of
+from aide.gold_standards.student import draw_student, log_student
+from aide.kernels.coordinates import ScaledCoordinates
+
+SHARE = 0.1
+"""Of the first start."""
+
+
+class Covering(eqx.Module):
+    r"""$0.1\,k_1(x) + 0.9\,t_4(z(x); m, L L^\top)\,|\partial z/\partial x|$.
+
+    Args:
+        start: $k_1$.
+        mean: $m$.
+        factor: $L$, lower triangular.
+        coordinates: $z(x)$; `None`: $x$ itself, flat.
+    """
+
+    start: Distribution
+    mean: Parameter = eqx.field(converter=as_parameter)
+    factor: Parameter = eqx.field(converter=as_parameter)
+    coordinates: ScaledCoordinates | None = None
+
+    def sample(self, key: Key) -> Value:
+        """Of one of the two."""
+        one, two, three = derive_keys(key, 3)
+        first = sample_from(self.start, one)
+        flat = flat_reals(first)
+        z = jnp.asarray(self.mean) + jnp.asarray(self.factor) @ draw_student(two, flat.size)
+        second = z if self.coordinates is None else self.coordinates.back(z)
+        return unraveller(first)(jnp.where(jax.random.uniform(three) < SHARE, flat, second))
+
+    def log_density(self, x: Value) -> LogProb:
+        """Of the mixture."""
+        first = log_density_of(self.start, x)
+        return jnp.logaddexp(np.log(SHARE) + first, np.log1p(-SHARE) + self._log_tails(x))
+
+    def _log_tails(self, x: Value) -> Array:
+        z, volume = flat_reals(x), 0.0
+        if self.coordinates is not None:
+            z = self.coordinates.away(z)
+            volume = self.coordinates.log_volume(z)
+        return log_student(z, jnp.asarray(self.mean), jnp.asarray(self.factor)) - volume
+
+
+def cover(start: Distribution, pilot: Pilot) -> Covering:
+    """About the pilots where they ended."""
+    flat, coordinates = pilot.population.flat, pilot.stages[-1].frame.coordinates
+    weights = np.full(len(flat), 1 / len(flat))
+    frame = Frame(moments_of(moved(flat, coordinates), weights), coordinates)
+    return Covering(start, frame.moments.mean, frame.factor(dense=True), coordinates)

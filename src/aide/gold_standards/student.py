@@ -1,0 +1,30 @@
+r"""Multivariate $t$ distributions: the heavy tails of starts that are fitted."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from aide._core.random import derive_keys
+from aide._core.types import Key, LogProb
+
+FREEDOM = 4.0
+r"""Degrees of freedom $\nu$."""
+
+
+def draw_student(key: Key, num: int) -> Array:
+    r"""A draw of $t_\nu(0, I)$ in so many dimensions."""
+    one, two = derive_keys(key, 2)
+    scale = jnp.sqrt(FREEDOM / (2 * jax.random.gamma(one, FREEDOM / 2)))
+    return scale * jax.random.normal(two, (num,))
+
+
+def log_student(x: Array, mean: Array, factor: Array) -> LogProb:
+    r"""$\log t_\nu(x; m, L L^\top)$ with $L$ lower triangular."""
+    num = x.shape[-1]
+    white = jax.scipy.linalg.solve_triangular(factor, x - mean, lower=True)
+    constant = math.lgamma((FREEDOM + num) / 2) - math.lgamma(FREEDOM / 2)
+    constant -= 0.5 * num * math.log(FREEDOM * math.pi)
+    tail = -0.5 * (FREEDOM + num) * jnp.log1p(jnp.sum(white**2) / FREEDOM)
+    return constant + tail - jnp.sum(jnp.log(jnp.diagonal(factor)))
