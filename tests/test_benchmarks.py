@@ -45,15 +45,15 @@ def test_every_file_is_listed_and_an_unknown_one_named():
 @pytest.mark.full
 def test_parts_are_added(tmp_path):
     """Rows with the same labels are one; their whole numbers are counts, fractions are labels."""
-    head = {"date": "today", "machine": {"cpu": "", "cores": 1, "cores of the machine": 1}}
-    head["machine"] |= {"load": 0.0, "gpu": None}
-    head |= {"versions": {}, "options": {"first": 0}}
+    machine = {"cpu": "", "cores": 1, "cores of the machine": 1, "load": 0.0, "gpu": None}
+    head = {"date": "today", "machine": machine, "versions": {}, "options": {"first": 0}}
     for part, counts in (("a", (3, 1)), ("b", (4, 2))):
-        rows = [{"pair": "near", "D": 0.5, "right": counts[0]}]
-        rows += [{"pair": "far", "D": 2.0, "right": counts[1], "held": None}]
+        rows = [
+            {"pair": "near", "D": 0.5, "right": counts[0], "held": counts[0]},
+            {"pair": "far", "D": 2.0, "right": counts[1], "held": None},
+        ]
         file = tmp_path / part / "studies" / "some.json"
         file.parent.mkdir(parents=True)
-        rows[0]["held"] = counts[0]
         file.write_text(json.dumps({"sums": {"head": head, "rows": rows}}))
     merge = [sys.executable, RUNNER.with_name("merge.py"), tmp_path / "a", tmp_path / "b"]
     subprocess.run([*map(str, merge), "--out", str(tmp_path / "all")], check=True)
