@@ -40,3 +40,26 @@ def test_every_file_is_listed_and_an_unknown_one_named():
     assert done.returncode == 1
     assert "speed/nothing" in done.stderr
     assert "coverage/intervals" in done.stderr
+
+
+@pytest.mark.full
+def test_parts_are_added(tmp_path):
+    """Rows with the same labels are one; their whole numbers are counts, fractions are labels."""
+    machine = {"cpu": "", "cores": 1, "cores of the machine": 1, "load": 0.0, "gpu": None}
+    head = {"date": "today", "machine": machine, "versions": {}, "options": {"first": 0}}
+    for part, counts in (("a", (3, 1)), ("b", (4, 2))):
+        rows = [
+            {"pair": "near", "D": 0.5, "right": counts[0], "held": counts[0]},
+            {"pair": "far", "D": 2.0, "right": counts[1], "held": None},
+        ]
+        file = tmp_path / part / "studies" / "some.json"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps({"sums": {"head": head, "rows": rows}}))
+    merge = [sys.executable, RUNNER.with_name("merge.py"), tmp_path / "a", tmp_path / "b"]
+    subprocess.run([*map(str, merge), "--out", str(tmp_path / "all")], check=True)
+    found = json.loads((tmp_path / "all" / "studies" / "some.json").read_text())["sums"]
+    assert found["rows"] == [
+        {"pair": "near", "D": 0.5, "right": 7, "held": 7},
+        {"pair": "far", "D": 2.0, "right": 3, "held": None},
+    ]
+    assert found["head"]["options"] == {"first": 0, "parts": 2}

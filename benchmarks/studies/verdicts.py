@@ -1,7 +1,10 @@
 """How often are verdicts of compare and until wrong, and does early stopping keep the coverage?
 
     python benchmarks/run.py studies/verdicts                       # 400 replications
-    python benchmarks/run.py studies/verdicts --only until --replications 40
+    python benchmarks/run.py studies/verdicts --only until --first 40 --replications 40
+
+Rows are counts, so that parts with other `--first` can be added by `merge.py`. After `--seconds` no
+further replication is begun.
 
 Pairs of Gaussians whose divergence is known, placed where verdicts are hardest: at the tolerance
 itself, where "within" and "too far" both count as wrong. `--far` has pairs at half and at twice the
@@ -10,6 +13,7 @@ interval, where the algorithms are tractable and the divergence is what it is ab
 sandwich everywhere.
 """
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -57,61 +61,78 @@ class _Tally:
         self.sandwiched.append(both.lower <= self.divergence <= both.upper)
         self.runs.append(sum(side.num_runs for side in estimate.draws.sides))
 
-    def row(self, name: str, factor: float, loose: bool) -> Row:
-        """What they show."""
-        share = {word: np.mean([o == word for o in self.outcomes]) for word in set(self.outcomes)}
-        within, far = share.get("within", 0.0), share.get("too far", 0.0)
+    def row(self, name: str, factor: float) -> Row:
+        """What they show, as counts."""
+        within, far = (self.outcomes.count(word) for word in ("within", "too far"))
         return {
             "pair": name,
             "D / tolerance": factor,
-            "within": f"{within:.1%}",
-            "too far": f"{far:.1%}",
-            "wrong within": f"{within:.1%}" if factor >= 1.0 else "–",
-            "wrong too far": f"{far:.1%}" if factor <= 1.0 else "–",
-            "interval holds D": "–" if loose else f"{np.mean(self.inside):.1%}",
-            "sandwich holds D": f"{np.mean(self.sandwiched):.1%}",
-            "median runs": int(np.median(self.runs)),
+            "replications": len(self.outcomes),
+            "within": within,
+            "too far": far,
+            "wrong within": within if factor >= 1.0 else None,
+            "wrong too far": far if factor <= 1.0 else None,
+            "interval holds D": None if name == "loose" else sum(self.inside),
+            "sandwich holds D": sum(self.sandwiched),
+            "runs": sum(self.runs),
         }
 
 
-def until(replications: int = 400, runs: int = 1500, far: bool = False) -> Iterator[Row]:
+def seeds(first: int, replications: int, seconds: float) -> Iterator[int]:
+    """Seeds of all replications, as far as there is time."""
+    begun = time.perf_counter()
+    for seed in range(first, first + replications):
+        if time.perf_counter() - begun > seconds:
+            return
+        yield seed
+
+
+def until(
+    replications: int = 400,
+    first: int = 0,
+    runs: int = 1500,
+    far: bool = False,
+    seconds: float = np.inf,
+) -> Iterator[Row]:
     """`estimate(until=Decided(0.1))` with a budget of runs."""
     goal, budget = aide.estimation.Decided(TOLERANCE), aide.estimation.Budget(runs=runs)
-    for name, factor, gold, target in pairs(*((0.5, 2.0) if far else (1.0,))):
-        tally = _Tally(factor * TOLERANCE)
-        for seed in range(replications):
+    cases = list(pairs(*((0.5, 2.0) if far else (1.0,))))
+    tallies = [_Tally(factor * TOLERANCE) for _, factor, *_ in cases]
+    for seed in seeds(first, replications, seconds):
+        for (_, _, gold, target), tally in zip(cases, tallies, strict=True):
             tally.add(aide.estimate(jax.random.key(seed), gold, target, until=goal, budget=budget))
-        yield tally.row(name, factor, name == "loose")
+    for (name, factor, *_), tally in zip(cases, tallies, strict=True):
+        yield tally.row(name, factor)
 
 
-def errors(replications: int = 400, wanted: float = 0.03) -> Iterator[Row]:
+def errors(
+    replications: int = 400, first: int = 0, wanted: float = 0.03, seconds: float = np.inf
+) -> Iterator[Row]:
     """`estimate(until=0.03)`: does the interval hold, and is the standard error reached?"""
-    for name, factor, gold, target in pairs(0.1, 1.0, 10.0):
-        if name == "loose":
-            continue
-        tally, reached = _Tally(factor * TOLERANCE), 0
-        for seed in range(replications):
+    cases = [case for case in pairs(0.1, 1.0, 10.0) if case[0] != "loose"]
+    tallies, reached = [_Tally(factor * TOLERANCE) for _, factor, *_ in cases], [0] * len(cases)
+    for seed in seeds(first, replications, seconds):
+        for index, (_, _, gold, target) in enumerate(cases):
             found = aide.estimate(jax.random.key(seed), gold, target, until=wanted)
-            tally.add(found)
-            reached += found.std_error <= wanted
-        row = tally.row(name, factor, False)
-        yield {
-            "pair": name,
-            "D": factor * TOLERANCE,
-            "interval holds D": row["interval holds D"],
-            "sandwich holds D": row["sandwich holds D"],
-            "standard error reached": f"{reached / replications:.1%}",
-            "median runs": row["median runs"],
-        }
+            tallies[index].add(found)
+            reached[index] += int(found.std_error <= wanted)
+    for (name, factor, *_), tally, num in zip(cases, tallies, reached, strict=True):
+        yield {**tally.row(name, factor), "standard error reached": num}
 
 
-def compared(replications: int = 400, runs: int = 300, far: bool = False) -> Iterator[Row]:
+def compared(
+    replications: int = 400,
+    first: int = 0,
+    runs: int = 300,
+    far: bool = False,
+    seconds: float = np.inf,
+) -> Iterator[Row]:
     """`compare` of all pairs at once, M raised where looseness hides the answer."""
     cases = list(pairs(*((0.5, 2.0) if far else (1.0,))))
     tallies = [_Tally(factor * TOLERANCE) for _, factor, *_ in cases]
     targets = {f"{name} {factor}": target for name, factor, _, target in cases}
-    raised = np.zeros(len(cases))
-    for seed in range(replications):
+    raised = [0] * len(cases)
+    for seed in seeds(first, replications, seconds):
         found = aide.compare(
             jax.random.key(seed),
             cases[0][2],
@@ -122,9 +143,9 @@ def compared(replications: int = 400, runs: int = 300, far: bool = False) -> Ite
         )
         for index, estimate in enumerate(found.values()):
             tallies[index].add(estimate)
-            raised[index] += estimate.draws.target.num_meta > 1
+            raised[index] += int(estimate.draws.target.num_meta > 1)
     for (name, factor, *_), tally, num in zip(cases, tallies, raised, strict=True):
-        yield {**tally.row(name, factor, name == "loose"), "M raised": f"{num / replications:.0%}"}
+        yield {**tally.row(name, factor), "M raised": num}
 
 
 TABLES = {"until": until, "errors": errors, "compared": compared}

@@ -32,6 +32,7 @@ OUT = Annotated[
 AS_JSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 WORKERS = Annotated[int | None, typer.Option(help="Run on a local Dask cluster of N processes.")]
 DASK = Annotated[str | None, typer.Option(help="Run on a Dask cluster: tcp://HOST:PORT.")]
+DEVICES = Annotated[bool, typer.Option("--devices", help="Run on all GPUs of this machine.")]
 app = typer.Typer(
     no_args_is_help=True,
     help="How accurate is your probabilistic inference?",
@@ -193,6 +194,7 @@ def measure(
     as_json: AS_JSON = False,
     workers: WORKERS = None,
     dask: DASK = None,
+    devices: DEVICES = False,
 ) -> None:
     """Measure how far a target's outputs are from a gold standard's, in nats.
 
@@ -200,7 +202,7 @@ def measure(
     within the tolerance, or none given. 1: too far. 2: bad input. 3: undecided.
     """
     given = (seed, until, budget, tolerance, num_runs, meta, out)
-    _study("measure", study, given, as_json, (workers, dask))
+    _study("measure", study, given, as_json, (workers, dask, devices))
 
 
 @app.command()
@@ -214,6 +216,7 @@ def compare(
     as_json: AS_JSON = False,
     workers: WORKERS = None,
     dask: DASK = None,
+    devices: DEVICES = False,
 ) -> None:
     """Compare several targets with one gold standard: a ranked table, and a verdict each.
 
@@ -221,7 +224,7 @@ def compare(
     one is undecided.
     """
     given = (seed, None, None, tolerance, num_runs, meta, out)
-    _study("compare", study, given, as_json, (workers, dask))
+    _study("compare", study, given, as_json, (workers, dask, devices))
 
 
 @app.command()
@@ -240,13 +243,14 @@ def tune(
     as_json: AS_JSON = False,
     workers: WORKERS = None,
     dask: DASK = None,
+    devices: DEVICES = False,
 ) -> None:
     """Find the cheapest setting of a target that is within a tolerance.
 
     Exit code 0: found. 2: bad input. 3: none was shown to be.
     """
     given = (seed, None, budget, tolerance, None, None, out)
-    _study("tune", study, given, as_json, (workers, dask))
+    _study("tune", study, given, as_json, (workers, dask, devices))
 
 
 @app.command()
@@ -268,7 +272,7 @@ def _study(
     study: Path,
     given: tuple[Any, ...],
     as_json: bool,
-    where: tuple[int | None, str | None],
+    where: tuple[int | None, str | None, bool],
 ) -> None:
     """Run one of the commands on a study, print what it found, and end with its exit code."""
     with _ending(command, "The same command continues."):
@@ -281,8 +285,8 @@ def _study(
 
         options = options_of(study, *given)
         loaded = load_study(str(study), tuning=command == "tune")
-        with workers(*where, loaded.module) as client:
-            found = run.COMMANDS[command](loaded, options, client)
+        with workers(*where, loaded.module) as executor:
+            found = run.COMMANDS[command](loaded, options, executor)
         if as_json:
             typer.echo(found.to_json())
         else:

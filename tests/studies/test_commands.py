@@ -2,12 +2,14 @@
 
 import json
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import aide
 from aide._core.files import InUse, owned
 from aide.cli import app
 from aide.experiments.bad_input import BadInput
@@ -128,6 +130,7 @@ def test_bad_input(tmp_path, study):
     assert run("measure", study, "--until", "soon").exit_code == 2
     assert run("measure", study, "--until", "verdict").exit_code == 2
     assert run("measure", study, "--workers", 0).exit_code == 2
+    assert run("measure", study, "--workers", 2, "--devices").exit_code == 2
     assert run("tune", study).exit_code == 2
 
 
@@ -144,4 +147,59 @@ def test_help_and_completion():
     for command in ("measure", "compare", "tune", "report"):
         assert run(command, "--help").exit_code == 0
     assert "--install-completion" in run("--help").stdout
-    assert Path(__file__).parents[2].joinpath("src/aide/__main__.py").exists()
+    half = {"_AIDE_COMPLETE": "complete_bash", "COMP_WORDS": "aide me", "COMP_CWORD": "1"}
+    assert CliRunner().invoke(app, [], prog_name="aide", env=half).stdout.split() == ["measure"]
+
+
+CHANGING = """
+import aide
+DATA = [0.1, 0.2]
+class Mine:
+    log_z = 0.0
+    def __init__(self, location):
+        self.location = location
+    def simulate(self, rng):
+        x = rng.normal(self.location)
+        return x, self.regenerate(rng, x)
+    def regenerate(self, rng, x):
+        return -0.5 * (x - self.location) ** 2 + 0.0 * sum(DATA)
+gold, target = aide.PythonAlgorithm(Mine(0.0)), aide.PythonAlgorithm(Mine(0.3))
+"""
+CHANGES = {
+    "data": ("[0.1, 0.2]", "[0.1, 0.3]", "DATA"),
+    "location of a fit": ("Mine(0.3)", "Mine(0.4)", "location"),
+    "code of a class": ("0.5 * (x", "0.50001 * (x", "Mine"),
+}
+
+
+@pytest.fixture(scope="module")
+def undecided(tmp_path_factory):
+    file = tmp_path_factory.mktemp("changing") / "mine.py"
+    file.write_text(CHANGING)
+    words = ("measure", file, "--num-runs", 20, "--tolerance", 0.1, "--out", file.parent / "out")
+    return file, words, run(*words)
+
+
+def test_undecided_has_an_exit_code_of_its_own(undecided):
+    assert undecided[2].exit_code == 3
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_anything_changed_is_refused(undecided, change):
+    file, words, _ = undecided
+    old, new, named = CHANGES[change]
+    assert CHANGING.count(old) == 1
+    file.write_text(CHANGING.replace(old, new))
+    refused = run(*words)
+    assert refused.exit_code == 2
+    assert named in refused.stderr
+    assert "changed since" in refused.stderr
+
+
+@pytest.mark.full
+def test_the_module_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "aide", "--version"], capture_output=True, text=True
+    )
+    assert done.stdout == f"aide {aide.__version__}\n"
+    assert done.returncode == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.pairs import KEY, arrays
-from support.plain import plain
+from support.plain import SlowNoisy, plain
 from typer.testing import CliRunner
 
 import aide
@@ -18,7 +18,7 @@ from aide.cli import app
 distributed = pytest.importorskip("distributed")
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings("ignore")]
 SIZES = {"num_gold": 1500, "num_target": 1500, "num_meta_target": 4}
-PAIR = plain(), plain(0.1, 0.8, 0.6)
+PAIR = plain(), aide.PythonAlgorithm(SlowNoisy(0.1, 0.8, 0.6))
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +26,10 @@ def undisturbed():
     return aide.draw(KEY, *PAIR, **SIZES)
 
 
-def test_one_of_two_workers_killed_at_five_random_moments(undisturbed):
-    rng = random.Random(0)
-    for _ in range(5):
+def test_one_of_two_workers_killed_at_five_random_moments(undisturbed, tmp_path):
+    rng, num_killed = random.Random(0), 0
+    for number in range(5):
+        file = tmp_path / f"{number}.nc"
         settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
         with (
             distributed.LocalCluster(**settings) as cluster,
@@ -38,13 +39,16 @@ def test_one_of_two_workers_killed_at_five_random_moments(undisturbed):
             after = rng.uniform(0.2, 2.0)
             timer = threading.Timer(after, os.kill, (rng.choice(pids), signal.SIGKILL))
             timer.start()
-            found = aide.draw(KEY, *PAIR, executor=client, **SIZES)
+            found = aide.draw(KEY, *PAIR, executor=client, checkpoint=file, **SIZES)
+            num_killed += not timer.is_alive()
             timer.cancel()
-        for one, two in zip(arrays(undisturbed), arrays(found), strict=True):
-            assert one.tobytes() == two.tobytes()
+        for draws in (found, aide.draws.load(file)):
+            for one, two in zip(arrays(undisturbed), arrays(draws), strict=True):
+                assert one.tobytes() == two.tobytes()
+    assert num_killed == 5
 
 
-def test_the_command_on_a_local_cluster_gives_the_same_result(tmp_path):
+def test_the_command_on_a_local_cluster_or_devices_gives_the_same_result(tmp_path):
     file = tmp_path / "a_study.py"
     file.write_text(
         "import aide\n"
@@ -58,12 +62,12 @@ def test_the_command_on_a_local_cluster_gives_the_same_result(tmp_path):
         "gold, target = aide.PythonAlgorithm(Mine()), aide.PythonAlgorithm(Mine())\n"
     )
     found = []
-    for name, more in (("here", ()), ("there", ("--workers", "2"))):
+    for name, more in (("here", ()), ("there", ("--workers", "2")), ("all", ("--devices",))):
         words = ["measure", str(file), "--num-runs", "50", "--out", str(tmp_path / name), *more]
         begun = time.monotonic()
         result = CliRunner().invoke(app, words, catch_exceptions=False)
         assert result.exit_code == 0, (result.output, time.monotonic() - begun)
         [runs] = Path(tmp_path / name / "runs").glob("*.nc")
         found.append(aide.draws.load(runs))
-    for one, two in zip(arrays(found[0]), arrays(found[1]), strict=True):
-        assert one.tobytes() == two.tobytes()
+    for here, *others in zip(*map(arrays, found), strict=True):
+        assert all(other.tobytes() == here.tobytes() for other in others)

@@ -1,6 +1,7 @@
 """Algorithms in plain NumPy: nothing is compiled, so that a test of many calls is quick."""
 
 import math
+import time
 
 import numpy as np
 
@@ -31,6 +32,14 @@ class PlainNoisy:
     def _log_xi(self, u: float, x: float) -> float:
         z = (x - self.mean - self.slope * u) / self.std
         return -0.5 * z * z - math.log(self.std) - LOG_ROOT_TWO_PI
+
+
+class SlowNoisy(PlainNoisy):
+    """The same, with time to be killed in."""
+
+    def simulate(self, rng: np.random.Generator) -> tuple[float, float]:
+        time.sleep(0.004)
+        return super().simulate(rng)
 
 
 def plain(mean: float = 0.0, slope: float = 0.0, std: float = 1.0) -> aide.PythonAlgorithm:

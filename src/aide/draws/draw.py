@@ -11,7 +11,7 @@ from aide.draws.draws import Draws
 from aide.draws.known import check_first_runs, check_same, known_runs
 from aide.draws.plan import make_plan
 from aide.draws.request import make_request
-from aide.draws.spread import as_executor
+from aide.draws.spread import as_executor, num_parts_for
 from aide.draws.stage import progress_of, run_plan
 from aide.draws.storage.checkpoint import Checkpoint
 from aide.running.threads import compile_all
@@ -64,9 +64,11 @@ def draw(
         chunk_size: Runs computed at a time; chosen to fit the cache. Never changes the numbers
             beyond rounding.
         progress: Show a progress bar; by default if the run takes long and a person watches.
-        executor: Runs blocks of runs elsewhere: any `concurrent.futures.Executor` (processes, MPI)
-            or a `distributed.Client` (Dask). By default they run here, on all cores. The numbers
-            are the same bits, and progress counts whole blocks.
+        executor: Runs blocks of runs elsewhere: any `concurrent.futures.Executor` (processes,
+            MPI), a `distributed.Client` (Dask), or `aide.draws.Devices` (several GPUs). By default
+            they run here, on all cores or the first GPU. The numbers are the same bits (with
+            `Devices`, up to rounding unless `chunk_size` is given), and progress counts whole
+            blocks.
     """
     request = make_request(
         key,
@@ -88,7 +90,7 @@ def draw(
         check_same(request, f"the checkpoint {file.path}", file.header, (GOLD, TARGET))
         known = {GOLD: file.stored[0], TARGET: file.stored[1]}
     with progress_of(request, known, progress) as bar:
-        plan = make_plan(request)
+        plan = make_plan(request, num_parts=num_parts_for(executor))
         if executor is None:
             compile_all(plan.compile_tasks())
         check_first_runs(plan, known)

@@ -14,7 +14,7 @@ from aide.draws.known import check_first_runs, check_same, known_runs
 from aide.draws.outputs import check_algorithm
 from aide.draws.plan import Plan, make_plan
 from aide.draws.request import make_request
-from aide.draws.spread import as_executor
+from aide.draws.spread import as_executor, num_parts_for
 from aide.draws.stage import progress_of, run_plan
 from aide.draws.storage.checkpoint import Checkpoint
 from aide.draws.storage.kept import Kept
@@ -72,7 +72,7 @@ def draw_each(
         stack.callback(pool.shutdown, cancel_futures=True)
         for name, target in targets.items():
             request = make_request(key, gold, target, **settings)
-            plans[name] = make_plan(request, {GOLD: runner})
+            plans[name] = make_plan(request, {GOLD: runner}, num_parts_for(executor))
             tasks = [] if executor is not None else plans[name].compile_tasks()
             compiling[name] = [pool.submit(task) for task in tasks]
         shared: Kept | None = None

@@ -71,12 +71,15 @@ class Plan:
         yield from zip(ordered[:-1], ordered[1:], strict=True)
 
 
-def make_plan(request: Request, runners: Mapping[Role, Runner] | None = None) -> Plan:
+def make_plan(
+    request: Request, runners: Mapping[Role, Runner] | None = None, num_parts: int = 1
+) -> Plan:
     """Look at both algorithms and compare their outputs; nothing is compiled yet.
 
     Args:
         request: What was asked for.
         runners: Runners that hold programs already; the others are made here.
+        num_parts: Blocks that the runs of either algorithm are divided into, at least.
     """
     algorithms = request.algorithms
     chosen = {} if runners is None else dict(runners)
@@ -84,7 +87,8 @@ def make_plan(request: Request, runners: Mapping[Role, Runner] | None = None) ->
         if role not in chosen:
             again = role is TARGET and algorithms[GOLD] is algorithms[TARGET]
             chosen[role] = chosen[GOLD] if again else runner_of(algorithms[role])
-    simulate = {role: Chunk(request.counts[role], request.chunk_size) for role in Role}
+    shares = {role: -(-request.counts[role] // num_parts) for role in Role}
+    simulate = {role: Chunk(shares[role], request.chunk_size) for role in Role}
     with current_place().entered():
         looks = {
             role: chosen[role].look(request.key, role, request.first_run, simulate[role])
@@ -96,7 +100,7 @@ def make_plan(request: Request, runners: Mapping[Role, Runner] | None = None) ->
         at_once = look.chunk_size * look.num_threads
         columns = request.num_own(role) + request.num_cross(role)
         enough = max(at_once, -(-CHUNKS_PER_BLOCK * at_once // columns))
-        sizes[role] = min(request.counts[role], enough)
+        sizes[role] = min(shares[role], enough)
     regenerate = {}
     for role in Role:
         own = sizes[role] * max(1, request.num_own(role) - 1)

@@ -9,6 +9,7 @@ from aide.draws.block import draw_block
 from aide.draws.plan import Plan
 from aide.draws.sides import Runs
 from aide.draws.storage.kept import Kept
+from aide.running.devices import Devices
 from aide.running.pickling import WORKERS_ENDED, explain_refusal, pickle_bound_methods
 from aide.running.progress import Progress
 from aide.running.store import folder_of_programs, keep_programs
@@ -31,6 +32,11 @@ def as_executor(executor: Any) -> Executor | None:
             f"{executor!r}."
         )
     return made
+
+
+def num_parts_for(executor: Executor | None) -> int:
+    """Into how many blocks runs are to be divided at least: one for every device."""
+    return len(executor.devices) if isinstance(executor, Devices) else 1
 
 
 def run_blocks(

@@ -10,6 +10,8 @@ import jax
 
 QUICK = ContextVar("quick", default=False)
 """Whether programs that are traced now should compile quickly; see `compile_quickly`."""
+OWN_DEVICE: ContextVar[Any] = ContextVar("own_device", default=None)
+"""The device of a thread that has one to itself (`aide.running.devices`); `None` elsewhere."""
 
 
 class Place(NamedTuple):
@@ -29,6 +31,11 @@ class Place(NamedTuple):
     def is_cpu(self) -> bool:
         """Whether it is the CPU, whose cores run one chunk each."""
         return self.device.platform == "cpu"
+
+    def here(self) -> "Place":
+        """The same on the device of this thread, if it has one to itself."""
+        own = OWN_DEVICE.get()
+        return self if own is None else self._replace(device=own)
 
     @contextmanager
     def entered(self) -> Iterator[None]:

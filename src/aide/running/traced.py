@@ -27,7 +27,7 @@ ADVICE = (
 
 
 class TracedRunner:
-    """Runs an algorithm where JAX computes at the time of its construction.
+    """Runs an algorithm where JAX computes at the time of its construction, or on a thread's own.
 
     It holds the programs of its algorithm: an object that nobody can look into is traced once.
     Unpickled elsewhere, it runs there in the same chunks, so that the numbers are the same bits.
@@ -73,7 +73,7 @@ class TracedRunner:
 
     def replay(self, key: Key, role: Role, run: int) -> None:
         """Repeat one run outside of compiled code, for its errors."""
-        with self.place.entered():
+        with self.place.here().entered():
             self.algorithm.simulate(run_key(stream_key(key, role, SIMULATE), run, 0))
 
     def _simulate(self, key: Key) -> PreparedRuns:
@@ -84,7 +84,9 @@ class TracedRunner:
 
     def _get(self, operation: Any, method: str, key: Key, row: tuple[Any, ...]) -> PreparedRuns:
         leaves, tree = jax.tree.flatten(row)
-        name = (method, tree, tuple((leaf.shape, jnp.dtype(leaf.dtype)) for leaf in leaves))
+        place = self.place.here()
+        types = tuple((leaf.shape, jnp.dtype(leaf.dtype)) for leaf in leaves)
+        name = (method, tree, types, place)
         with self._lock:
             if name not in self._prepared:
                 self._prepared[name] = PreparedRuns(
@@ -92,7 +94,7 @@ class TracedRunner:
                     self.algorithm,
                     key,
                     row,
-                    place=self.place,
+                    place=place,
                     what=f"{describe(self.algorithm)}: {method}",
                     advice=ADVICE,
                     raised_by=f"{method} of {describe(self.algorithm)}",

@@ -1,4 +1,4 @@
-"""Workers of a command: a local Dask cluster, or one that is there already."""
+"""Workers of a command: a local Dask cluster, one that is there already, or all devices."""
 
 import importlib
 import sys
@@ -8,20 +8,27 @@ from types import ModuleType
 from typing import Any
 
 from aide.experiments.bad_input import BadInput
+from aide.running.devices import Devices
 
 
 @contextmanager
-def workers(num: int | None, address: str | None, module: ModuleType) -> Iterator[Any]:
-    """A `distributed.Client` for `--workers` or `--dask`; `None` for neither.
+def workers(
+    num: int | None, address: str | None, devices: bool, module: ModuleType
+) -> Iterator[Any]:
+    """A `distributed.Client` for `--workers` or `--dask`, `Devices` for `--devices`, or `None`.
 
     The user's file is imported on every worker under the name it has here, also on one that takes
     the place of another, from its text: the workers need not see the file itself.
     """
+    if sum((num is not None, address is not None, devices)) > 1 or (num is not None and num < 1):
+        raise BadInput("give one of --workers N, N at least 1, --dask ADDRESS and --devices.")
+    if devices:
+        with Devices() as executor:
+            yield executor
+        return
     if num is None and address is None:
         yield None
         return
-    if num is not None and (address is not None or num < 1):
-        raise BadInput("give --workers N, N at least 1, or --dask ADDRESS, not both.")
     try:
         distributed: Any = importlib.import_module("distributed")
     except ImportError:

@@ -104,7 +104,8 @@ class Pilots:
             else:
                 low = middle
         for index in range(max(high - 2, 0), min(high + 4, num)):  # some to either side of it
-            found.setdefault(index, self._plan(index))
+            if index not in found:
+                found[index] = self._plan(index)
         return list(found.values())
 
     def _plan(self, index: int) -> Planned:
@@ -116,7 +117,6 @@ class Pilots:
             sizes = {"num_gold": PILOT_RUNS, "num_target": PILOT_RUNS}
             metas = {"num_meta_gold": PILOT_METAS, "num_meta_target": PILOT_METAS}
             pilot = self._gold.measure(algorithm, **sizes, **metas)
-            self.num_runs += PILOT_RUNS
             plan = allocate(pilot, self._goal, (None, None))
             stored = {
                 "identity": identity,
@@ -124,6 +124,7 @@ class Pilots:
                 "seconds": pilot.costs[1].simulate,
             }
             self._write(index, stored)
+        self.num_runs += PILOT_RUNS  # also of one that is stored: a study that goes on ends alike
         plan, seconds = as_allocation(stored["plan"]), stored["seconds"]
         return Planned(
             index, setting, plan, seconds, particles_of(algorithm), self._cost_of(setting, seconds)

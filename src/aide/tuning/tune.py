@@ -31,6 +31,8 @@ from aide.tuning.tuned import Tried, Tuned
 
 HOPELESS = 3.0
 """Pilot errors above the tolerance from which on a setting is not tried."""
+HALF = 0.5
+"""Of what is left of the budget, while others may follow: one close decision must not take all."""
 MOST_STARTS = 4
 """After so many settings in a row that failed, dearer ones are not tried any more."""
 
@@ -60,7 +62,8 @@ def tune(
         tolerance: Nats that would do.
         cost: The name of a parameter, or a function of a setting; by default measured seconds of
             one run.
-        budget: What all of it may cost; 100,000 runs unless stated.
+        budget: What all of it may cost; 100,000 runs unless stated. The test of a setting may
+            spend half of what is left while others may follow.
         folder: Keeps what was finished; the same call continues there.
         **options: Everything else `aide.draw` takes: `progress`, `executor`, `chunk_size`.
     """
@@ -75,14 +78,17 @@ def tune(
     ladder = pilots.ladder()
     tried: dict[int, Tried] = {}
     spent, shared = pilots.num_runs, None
-    for number, (place, share) in enumerate(_starts(ladder, tolerance), 1):
+    starts = _starts(ladder, tolerance)
+    for number, (place, share) in enumerate(starts, 1):
+        part = HALF if number < len(starts) else 1.0
         if number > 1 and any(one.is_within for one in tried.values()):
             break
         while place >= 0:
             planned = ladder[place]
             if planned.is_hopeless(tolerance, HOPELESS):
                 break
-            left = Budget(limit.runs - spent, limit.seconds - (time.monotonic() - begun))
+            seconds = part * (limit.seconds - (time.monotonic() - begun))
+            left = Budget(int(part * (limit.runs - spent)), seconds)
             if min(left) <= 0:
                 break
             found, shared = _decide(

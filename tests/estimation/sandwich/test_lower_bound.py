@@ -13,7 +13,7 @@ from aide.estimation.sandwich.features import MOST_FEATURES, choose_features
 from aide.estimation.sandwich.legendre import Goal, make_bound
 from aide.estimation.sandwich.lower_bound import lower_terms
 from aide.estimation.sandwich.recipe import Recipe, find_recipes
-from aide.estimation.sandwich.training import train
+from aide.estimation.sandwich.training import classify, see
 
 GOAL = Goal((500, 500), 0.975)
 RATIO = np.log(GOLD.output / TARGET.output)
@@ -126,8 +126,8 @@ def test_a_guess_that_is_infinite():
     draws.target.cross[::5, 1:] = -np.inf
     draws.target.own[::25, 1:] = -np.inf
     for recipe in find_recipes(draws):
-        [classify] = train(recipe, 25, (1e-2,))
-        assert all(np.isfinite(part).all() for part in classify(recipe))
+        [logits] = classify(see(recipe, recipe, 25), recipe, recipe, (1e-2,))
+        assert all(np.isfinite(part).all() for part in logits)
     assert np.isfinite(lower_terms(find_recipes(draws), 0.975).limit(0.975))
 
 
@@ -161,9 +161,10 @@ def test_without_held_out_runs_the_bound_would_be_wrong():
     for seed in range(10):
         draws = make_draws(np.random.default_rng(seed), same, same, (600, 600))
         recipe = find_recipes(draws)[0]._replace(guess=None)
-        [classify] = train(recipe.take(train_rows, train_rows), 25, (1e-4,))
+        training = recipe.take(train_rows, train_rows)
         for name, rows in (("seen", train_rows), ("held out", ~train_rows)):
-            logits = classify(recipe.take(rows, rows))
+            held = recipe.take(rows, rows)
+            [logits] = classify(see(training, held, 25), training, held, (1e-4,))
             bound = make_bound(logits, None, GOAL, -3.0, 3.0)._replace(log_a=0.0, log_b=0.0)
             found[name].append(sum(part.mean() for part in bound.terms(logits, None)))
     assert z_score(found["seen"]) > 2 * Z_MAX

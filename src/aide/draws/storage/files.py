@@ -4,8 +4,9 @@ import io
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,12 @@ def read_kept(path: Path) -> tuple[Draws, tuple[Kept, Kept]]:
             return kept_in(dataset.load())
 
 
+def _no_cluster() -> AbstractContextManager[Any]:
+    """Where a Dask client is the default, xarray asks its cluster for a lock; the data are here."""
+    dask: Any = sys.modules.get("dask")
+    return nullcontext() if dask is None else dask.config.set(scheduler="synchronous")
+
+
 def exists(path: Path) -> bool:
     """Whether draws were saved there, also if writing the next ones was interrupted."""
     return path.exists() or (path.suffix == ".zarr" and _aside(path).exists())
@@ -58,12 +65,14 @@ def write_dataset(dataset: Any, path: Path) -> None:
     """Write it as a whole: a kill, an error or a full disk leaves what was there before."""
     if path.suffix != ".zarr":
         buffer = io.BytesIO()
-        dataset.to_netcdf(buffer, engine="h5netcdf")
+        with _no_cluster():
+            dataset.to_netcdf(buffer, engine="h5netcdf")
         write_atomically(path, buffer.getvalue())
         return
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
-        dataset.to_zarr(partial, mode="w", consolidated=False, zarr_format=3)
+        with _no_cluster():
+            dataset.to_zarr(partial, mode="w", consolidated=False, zarr_format=3)
         for file in partial.rglob("*"):
             if file.is_file():
                 _sync(file)

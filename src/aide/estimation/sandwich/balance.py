@@ -144,7 +144,7 @@ def fold_of(num: int, num_folds: int) -> np.ndarray:
 
 
 def combine(
-    values: Integrands, ratio: LogRatio | None, coefficient: float
+    values: Integrands, ratio: LogRatio | None, coefficient: float | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Terms at gold and at target draws whose means add up to $E_G u + E_T v$."""
     if ratio is None:
@@ -156,14 +156,18 @@ def combine(
     )
 
 
-def best_coefficient(values: Integrands, ratio: LogRatio | None) -> float:
-    """The coefficient that minimises the variance; 0 where it would rest on what was not seen."""
+def best_coefficient(values: Integrands, ratio: LogRatio | None) -> float | np.ndarray:
+    """The coefficient that minimises the variance; 0 where it would rest on what was not seen.
+
+    One for each row of the integrands, as a column.
+    """
     if ratio is None or overlap(ratio) < MIN_OVERLAP:
         return 0.0
     controls = special.expit(-ratio.gold), -special.expit(ratio.target)
-    product = square = 0.0
+    product, square = np.zeros(()), 0.0
     for term, control in zip(combine(values, ratio, 0.0), controls, strict=True):
         deviation = control - control.mean()
-        product += deviation @ (term - term.mean()) / term.size**2
-        square += deviation @ deviation / term.size**2
+        centred = term - term.mean(axis=-1, keepdims=True)
+        product = product + (centred @ deviation)[..., None] / control.size**2
+        square += deviation @ deviation / control.size**2
     return -product / square if square > 0 else 0.0

@@ -34,15 +34,18 @@ class Goal(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """All that turns log odds into terms, fixed before the terms' own runs are looked at."""
+    """All that turns log odds into terms, fixed before the terms' own runs are looked at.
 
-    low: float
-    high: float
-    log_a: float
-    log_b: float
-    coefficient: float
-    allowance: float
-    expected: float
+    Numbers; while one is being chosen, columns of numbers, a row for each candidate.
+    """
+
+    low: float | np.ndarray
+    high: float | np.ndarray
+    log_a: float | np.ndarray
+    log_b: float | np.ndarray
+    coefficient: float | np.ndarray
+    allowance: float | np.ndarray
+    expected: float | np.ndarray
     part_allowances: Parts = (0.0, 0.0)
 
     def halves(self, logits: Pair) -> tuple[Pair, Pair]:
@@ -74,62 +77,85 @@ class Bound(NamedTuple):
 
 def choose_bound(logits: Pair, ratio: LogRatio | None, goal: Goal) -> Bound:
     """The clipping for which the lower limit to be expected is highest."""
-    clips = [c for c in CLIPS if c < 2 * max(np.abs(part).max() for part in logits)] or [CLIPS[0]]
+    largest = max(np.abs(part).max() for part in logits)
+    clips = np.array([c for c in CLIPS if c < 2 * largest] or CLIPS[:1])
 
-    def best(pairs: list[tuple[float, float]]) -> Bound:
-        return max((make_bound(logits, ratio, goal, *p) for p in pairs), key=lambda b: b.expected)
+    def best(low: float | np.ndarray, high: float | np.ndarray) -> Bound:
+        found = _candidates(logits, ratio, goal, *np.broadcast_arrays(low, high))
+        return _row(found, int(np.argmax(found.expected)))
 
-    both = best([(-c, c) for c in clips])
-    below = best([(-c, both.high) for c in clips])
-    return best([(below.low, c) for c in clips])
+    both = best(-clips, clips)
+    below = best(-clips, both.high)
+    chosen = best(below.low, clips)
+    return chosen._replace(part_allowances=_part_allowances(chosen, logits, goal))
 
 
 def make_bound(logits: Pair, ratio: LogRatio | None, goal: Goal, low: float, high: float) -> Bound:
     """Constants, coefficients and allowance for given limits, from log odds of unseen outputs."""
-    log_a, log_b = _constants(logits, ratio, low, high)
-    bound = Bound(low, high, log_a, log_b, 0.0, 0.0, 0.0)
+    bound = _row(_candidates(logits, ratio, goal, np.array([low]), np.array([high])), 0)
+    return bound._replace(part_allowances=_part_allowances(bound, logits, goal))
+
+
+def _candidates(
+    logits: Pair, ratio: LogRatio | None, goal: Goal, low: np.ndarray, high: np.ndarray
+) -> Bound:
+    """Bounds for several limits at once, one in each row."""
+    low, high = low[:, None], high[:, None]
+    bound = Bound(low, high, *_constants(logits, ratio, low, high), 0.0, 0.0, 0.0)
     bound = bound._replace(coefficient=best_coefficient(bound.integrands(logits), ratio))
     terms = bound.terms(logits, ratio)
     allowance = _allowance(bound, terms, ratio, goal)
-    variance = sum(part.var(ddof=1) / n for part, n in zip(terms, goal.nums, strict=True))
+    variance = sum(
+        part.var(axis=1, ddof=1, keepdims=True) / n
+        for part, n in zip(terms, goal.nums, strict=True)
+    )
     margin = float(special.ndtri(goal.level)) * np.sqrt(variance) + allowance
-    expected = float(terms[0].mean() + terms[1].mean() - margin)
-    parts = _part_allowances(bound, logits, goal)
-    return bound._replace(allowance=allowance, expected=expected, part_allowances=parts)
+    expected = _mean(terms[0]) + _mean(terms[1]) - margin
+    return bound._replace(allowance=allowance, expected=expected)
+
+
+def _row(bounds: Bound, index: int) -> Bound:
+    """One of several bounds, in numbers."""
+    numbers = [float(np.ravel(part)[index]) if np.ndim(part) else part for part in bounds[:7]]
+    return Bound._make([*numbers, (0.0, 0.0)])
+
+
+def _mean(terms: np.ndarray) -> np.ndarray:
+    return terms.mean(axis=-1, keepdims=True)
 
 
 def _constants(
-    logits: Pair, ratio: LogRatio | None, low: float, high: float
-) -> tuple[float, float]:
+    logits: Pair, ratio: LogRatio | None, low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     r"""$\log E_q e^f$ and $\log E_p e^{-f}$, with one run at the limit added to each sample."""
     at_gold, at_target = (np.clip(part, low, high) for part in logits)
-    a, b = np.exp(high) / at_target.size, np.exp(-low) / at_gold.size
     if ratio is None:
-        a, b = a + np.mean(np.exp(at_target)), b + np.mean(np.exp(-at_gold))
+        a = np.exp(high) / at_target.shape[-1] + _mean(np.exp(at_target))
+        b = np.exp(-low) / at_gold.shape[-1] + _mean(np.exp(-at_gold))
     else:
-        a = b = 0.0
+        a = b = np.zeros(())
         for f, one in ((at_gold, ratio.gold), (at_target, ratio.target)):
-            a += np.mean(special.expit(-one) * np.exp(f))
-            b += np.mean(special.expit(one) * np.exp(-f))
-    return float(np.log(a)), float(np.log(b))
+            a = a + _mean(special.expit(-one) * np.exp(f))
+            b = b + _mean(special.expit(one) * np.exp(-f))
+    return np.log(a), np.log(b)
 
 
-def _allowance(bound: Bound, terms: Pair, ratio: LogRatio | None, goal: Goal) -> float:
+def _allowance(bound: Bound, terms: Pair, ratio: LogRatio | None, goal: Goal) -> np.ndarray:
     r"""What low terms that no run has shown may take away from the mean.
 
     An event of probability $\log(1/(1 - level))/N$ goes unseen with probability $1 - level$. From
     samples alone the lowest term is known from the clipping; balanced terms, which are small where
     either algorithm goes, are compared with the lowest of them.
     """
-    edges = bound.integrands((np.array([bound.low]), np.array([bound.high])))
-    lowest = (edges.u_gold[0], edges.v_target[0])
+    edges = bound.integrands((np.asarray(bound.low), np.asarray(bound.high)))
+    lowest = (edges.u_gold, edges.v_target)
     if ratio is not None:
-        lowest = (terms[0].min(), terms[1].min())
+        lowest = (terms[0].min(axis=-1, keepdims=True), terms[1].min(axis=-1, keepdims=True))
     total = sum(
-        max(part.mean() - low, 0.0) / num
+        np.maximum(_mean(part) - low, 0.0) / num
         for part, low, num in zip(terms, lowest, goal.nums, strict=True)
     )
-    return float(-np.log(1 - goal.level) * total)
+    return np.asarray(-np.log(1 - goal.level) * total)
 
 
 def _part_allowances(bound: Bound, logits: Pair, goal: Goal) -> Parts:

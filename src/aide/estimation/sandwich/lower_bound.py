@@ -9,7 +9,6 @@ uncorrelated up to the influence of single runs on $f$, which vanishes as their 
 holds is measured by `benchmarks/coverage/sandwich.py`.
 """
 
-import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,9 +16,9 @@ import numpy as np
 
 from aide.estimation.interval import confidence_limit
 from aide.estimation.means import Sequences
-from aide.estimation.sandwich.legendre import Bound, Goal, choose_bound
+from aide.estimation.sandwich.legendre import Bound, Goal, Pair, choose_bound
 from aide.estimation.sandwich.recipe import Recipe
-from aide.estimation.sandwich.training import PENALTIES, ROWS_PER_FEATURE, train
+from aide.estimation.sandwich.training import PENALTIES, ROWS_PER_FEATURE, Seen, classify, see
 
 NUM_FOLDS = 5
 NUM_INNER_FOLDS = 2
@@ -95,9 +94,9 @@ def lower_terms(
         here = folds[0] == fold, folds[1] == fold
         recipe, rows_per_feature, penalty, bound = _choose(recipes, rest, goal)
         balanced = balanced or recipe.ratio is not None
-        [classify] = train(recipe.take(*rest), rows_per_feature, (penalty,))
-        held = recipe.take(*here)
-        logits = classify(held)
+        training, held = recipe.take(*rest), recipe.take(*here)
+        seen = see(training, held, rows_per_feature)
+        [logits] = classify(seen, training, held, (penalty,))
         gold[here[0]], target[here[1]] = bound.terms(logits, held.ratio)
         allowances.append(bound.allowance)
         part_allowances.append(bound.part_allowances)
@@ -113,18 +112,41 @@ def lower_terms(
 
 
 def _choose(recipes: list[Recipe], rows: tuple[np.ndarray, np.ndarray], goal: Goal) -> _Choice:
-    """The recipe, penalty and bound that do best on training runs the classifier did not see."""
+    """The recipe, penalty and bound that do best on training runs the classifier did not see.
+
+    Recipes differ in guesses and ratios, not in outputs: features are found once for all of them.
+    """
+    known = [recipe.take(*rows) for recipe in recipes]
+    folds = known[0].folds(NUM_INNER_FOLDS, NUM_FOLDS)
+    parts = [(folds[0] == fold, folds[1] == fold) for fold in range(NUM_INNER_FOLDS)]
+    first = [_divided(known[0], here) for here in parts]
+    seen = {num: [see(*divided, num) for divided in first] for num in ROWS_PER_FEATURE}
     found = []
-    for recipe, rows_per_feature in itertools.product(recipes, ROWS_PER_FEATURE):
-        known = recipe.take(*rows)
-        folds = known.folds(NUM_INNER_FOLDS, NUM_FOLDS)
-        logits = [tuple(np.empty(num) for num in known.nums) for _ in PENALTIES]
-        for fold in range(NUM_INNER_FOLDS):
-            here = folds[0] == fold, folds[1] == fold
-            trained = train(known.take(~here[0], ~here[1]), rows_per_feature, PENALTIES)
-            for out, classify in zip(logits, trained, strict=True):
-                out[0][here[0]], out[1][here[1]] = classify(known.take(*here))
-        for penalty, (at_gold, at_target) in zip(PENALTIES, logits, strict=True):
-            bound = choose_bound((at_gold, at_target), known.ratio, goal)
-            found.append(_Choice(recipe, rows_per_feature, penalty, bound))
+    for recipe, mine in zip(recipes, known, strict=True):
+        divided = [_divided(mine, here) for here in parts]
+        for rows_per_feature in ROWS_PER_FEATURE:
+            logits = _held_out(mine, parts, divided, seen[rows_per_feature])
+            for penalty, pair in zip(PENALTIES, logits, strict=True):
+                bound = choose_bound(pair, mine.ratio, goal)
+                found.append(_Choice(recipe, rows_per_feature, penalty, bound))
     return max(found, key=lambda choice: choice.bound.expected)
+
+
+def _divided(recipe: Recipe, held: tuple[np.ndarray, np.ndarray]) -> tuple[Recipe, Recipe]:
+    """Training runs, and those held out."""
+    return recipe.take(~held[0], ~held[1]), recipe.take(*held)
+
+
+def _held_out(
+    recipe: Recipe,
+    parts: list[tuple[np.ndarray, np.ndarray]],
+    divided: list[tuple[Recipe, Recipe]],
+    seen: list[Seen],
+) -> list[Pair]:
+    """Log odds of all runs by classifiers that did not see them, for each penalty."""
+    logits = [tuple(np.empty(num) for num in recipe.nums) for _ in PENALTIES]
+    for here, (training, held), features in zip(parts, divided, seen, strict=True):
+        fitted = classify(features, training, held, PENALTIES)
+        for out, pair in zip(logits, fitted, strict=True):
+            out[0][here[0]], out[1][here[1]] = pair
+    return [(gold, target) for gold, target in logits]

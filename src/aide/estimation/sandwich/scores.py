@@ -26,15 +26,19 @@ LEAST_VARIANCE = 1e-6
 """Of standardised coordinates, of which some may be constant in one kind."""
 
 
-class _Gaussian(NamedTuple):
-    mean: np.ndarray
+class _Spread(NamedTuple):
     precision: np.ndarray
     log_volume: float
 
+
+class _Gaussian(NamedTuple):
+    mean: np.ndarray
+    spread: _Spread
+
     def __call__(self, x: np.ndarray) -> np.ndarray:
         deviation = x - self.mean
-        squares = np.sum((deviation @ self.precision) * deviation, axis=1)
-        return -0.5 * squares - self.log_volume
+        squares = np.sum((deviation @ self.spread.precision) * deviation, axis=1)
+        return -0.5 * squares - self.spread.log_volume
 
 
 class _Fit(NamedTuple):
@@ -92,18 +96,21 @@ def _fit(gold: np.ndarray, target: np.ndarray) -> _Fit:
     for x in (gold, target):
         means.append(x.mean(axis=0))
         spread = (x - means[-1]).T @ (x - means[-1]) / max(len(x) - 1, 1)
-        own = np.diag(np.maximum(np.diag(spread), LEAST_VARIANCE))
+        own = np.maximum(np.diag(spread), LEAST_VARIANCE)
         weight = x.shape[1] / (x.shape[1] + len(x))
-        spreads.append(((1 - weight) * spread + weight * own, own))
-    common = 0.5 * (spreads[0][0] + spreads[1][0])
-    kinds = [(full, own, common) for full, own in spreads]
+        spreads.append(((1 - weight) * spread + weight * np.diag(own), own))
+    common = _full(0.5 * (spreads[0][0] + spreads[1][0]))
+    kinds = [(_full(full), _diagonal(own), common) for full, own in spreads]
     return _Fit(
-        tuple((_gaussian(means[0], p), _gaussian(means[1], q)) for p, q in zip(*kinds, strict=True))
+        tuple((_Gaussian(means[0], p), _Gaussian(means[1], q)) for p, q in zip(*kinds, strict=True))
     )
 
 
-def _gaussian(mean: np.ndarray, covariance: np.ndarray) -> _Gaussian:
+def _full(covariance: np.ndarray) -> _Spread:
     values, vectors = np.linalg.eigh(covariance)
     values = np.maximum(values, LEAST_VARIANCE)
-    precision = (vectors / values) @ vectors.T
-    return _Gaussian(mean, precision, 0.5 * float(np.log(values).sum()))
+    return _Spread((vectors / values) @ vectors.T, 0.5 * float(np.log(values).sum()))
+
+
+def _diagonal(variances: np.ndarray) -> _Spread:
+    return _Spread(np.diag(1.0 / variances), 0.5 * float(np.log(variances).sum()))

@@ -6,11 +6,11 @@ import jax
 import numpy as np
 
 from aide._core.roles import Role
-from aide.estimation.sandwich.classifier import Logit, fit_logits
-from aide.estimation.sandwich.features import Features, choose_features
+from aide.estimation.sandwich.classifier import fit_logits
+from aide.estimation.sandwich.features import choose_features
 from aide.estimation.sandwich.legendre import Pair
 from aide.estimation.sandwich.recipe import Recipe
-from aide.estimation.sandwich.scores import Scores, fit_scores
+from aide.estimation.sandwich.scores import fit_scores
 
 ROWS_PER_FEATURE = (25, 1000, None)
 """Training runs per feature: many features, or few that small differences can still support.
@@ -20,36 +20,34 @@ ROWS_PER_FEATURE = (25, 1000, None)
 PENALTIES = (1e-4, 1e-2, 1.0)
 
 
-class Trained(NamedTuple):
-    """Features, limits of the guess, and one fitted classifier."""
+class Seen(NamedTuple):
+    """Features of training runs and of held-out ones, the same for all recipes of these runs."""
 
-    features: Features | Scores
-    limits: tuple[float, float]
-    logit: Logit
-
-    def __call__(self, recipe: Recipe) -> Pair:
-        """Log odds at the gold and at the target outputs."""
-        gold, target = (
-            _inputs(self.features(recipe.values[role]), self.limits, recipe, role) for role in Role
-        )
-        return self.logit(*gold), self.logit(*target)
+    training: Pair
+    held: Pair
 
 
-def train(
-    recipe: Recipe, rows_per_feature: int | None, penalties: tuple[float, ...]
-) -> list[Trained]:
-    """One classifier for each penalty."""
-    both = jax.tree.map(lambda *leaves: np.concatenate(leaves), *recipe.values)
+def see(training: Recipe, held: Recipe, rows_per_feature: int | None) -> Seen:
+    """Features that the training runs ask for, at both."""
+    both = jax.tree.map(lambda *leaves: np.concatenate(leaves), *training.values)
     if rows_per_feature is None:
-        features = fit_scores(recipe, both)
+        features = fit_scores(training, both)
         rows = features.training
     else:
-        features = choose_features(both, sum(recipe.nums) // rows_per_feature)
-        rows = features(recipe.values[0]), features(recipe.values[1])
-    limits = _limits(recipe.guess)
-    gold, target = (_inputs(rows[role], limits, recipe, role) for role in Role)
+        features = choose_features(both, sum(training.nums) // rows_per_feature)
+        rows = features(training.values[0]), features(training.values[1])
+    return Seen(rows, (features(held.values[0]), features(held.values[1])))
+
+
+def classify(
+    seen: Seen, training: Recipe, held: Recipe, penalties: tuple[float, ...]
+) -> list[Pair]:
+    """Log odds at the held-out outputs, by one classifier for each penalty."""
+    limits = _limits(training.guess)
+    gold, target = (_inputs(seen.training[role], limits, training, role) for role in Role)
     fitted = fit_logits((gold[0], target[0]), (gold[1], target[1]), penalties)
-    return [Trained(features, limits, logit) for logit in fitted]
+    gold, target = (_inputs(seen.held[role], limits, held, role) for role in Role)
+    return [(logit(*gold), logit(*target)) for logit in fitted]
 
 
 def _inputs(

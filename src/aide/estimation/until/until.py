@@ -4,7 +4,7 @@ A pilot under a key of its own chooses M, the size of the first look, and how ru
 between the two algorithms. Looks then follow at fixed multiples of that size, and every limit of
 look $k$ is given at $1 - (1 - level)/(k(k+1))$ (`look`). Given the pilot, all sizes are fixed in
 advance, so that with probability `level` the limits of *all* looks hold: the rule that stops may
-look at anything. `benchmarks/studies/until.py` measures it.
+look at anything. `benchmarks/studies/verdicts.py` measures it.
 """
 
 import time
@@ -63,6 +63,7 @@ def estimate_until(
     begun = time.monotonic()
     if plan is None:
         plan = _plan(key, gold, target, goal, runs, metas, options)
+        budget = budget._replace(runs=max(budget.runs - 2 * PILOT_RUNS, 0))
     sizes = np.minimum(plan.runs, _affordable(plan, budget, begun, (0, 0)))
     sizes = np.maximum(sizes.astype(int), 2)
     known = {} if shared is None else {"share": shared}
@@ -154,12 +155,11 @@ def _affordable(
 ) -> np.ndarray:
     """Runs of either algorithm in the plan's proportions, as many as the budget has in all."""
     proportions = np.array(plan.runs) / sum(plan.runs)
-    by_runs = max(budget.runs - 2 * PILOT_RUNS, 0)
     left = budget.seconds - (time.monotonic() - begun)
     if np.isinf(left):
-        return proportions * by_runs
+        return proportions * budget.runs
     per_run = float(proportions @ np.array(plan.seconds))
-    return proportions * min(by_runs, sum(done) + max(left, 0.0) / per_run)
+    return proportions * min(budget.runs, sum(done) + max(left, 0.0) / per_run)
 
 
 def _words(reason: str, number: int, plan: Allocation) -> str:
