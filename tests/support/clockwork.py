@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from aide.kernels.doubling import TreeRules
 from aide.kernels.orbit import AbstractOrbitKernel, Point
 
 NUM_STATES, NUM_NOISES = 5, 3
-RNG = np.random.default_rng(3)
+RNG = np.random.default_rng(4)
 GAMMA = np.array([0.5, 2.0, 1.0, 3.0, 0.7])
 NOISE = RNG.dirichlet(np.full(NUM_NOISES, 2.0), NUM_STATES)
 _order = RNG.permutation(NUM_STATES * NUM_NOISES)
@@ -53,11 +54,18 @@ class Clockwork(AbstractOrbitKernel):
     criterion: str = eqx.field(static=True, default="stan")
     divergence: float = 1000.0
 
+    @property
+    def rules(self):
+        return TreeRules(self.max_depth, self.criterion, self.divergence)
+
     def noise(self, key, x):
         return jax.random.categorical(key, jnp.log(jnp.asarray(NOISE))[x]).astype(jnp.int32)
 
     def log_noise(self, x, v):
         return jnp.log(jnp.asarray(NOISE))[x, v]
+
+    def momentum(self, x, v):
+        return jnp.asarray(MOMENTUM)[NUM_NOISES * x + v]
 
     def begin(self, log_density, x, v):
         return self._point(log_density, NUM_NOISES * x + v)
@@ -69,5 +77,4 @@ class Clockwork(AbstractOrbitKernel):
 
     def _point(self, log_density, pair):
         x, v = (part.astype(jnp.int32) for part in jnp.divmod(pair, NUM_NOISES))
-        momentum = jnp.asarray(MOMENTUM)[pair]
-        return Point(x, v, log_density(x), momentum, (), jnp.asarray(False))
+        return Point(x, v, log_density(x), (), jnp.asarray(False))

@@ -25,13 +25,29 @@ $w_0\,P(0 \to b) = w_b\,P(b \to 0)$, so NUTS satisfies detailed balance.
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
+
+from aide._core.types import Parameter
 
 Vectors = Float[Array, "n d"]
+
+
+class TreeRules(NamedTuple):
+    """How trees grow.
+
+    Attributes:
+        max_depth: Doublings at most.
+        criterion: One of `CRITERIA`.
+        limit: Nats by which log weights within a tree may differ.
+    """
+
+    max_depth: int
+    criterion: str
+    limit: Parameter
 
 
 class Halves(NamedTuple):
@@ -74,12 +90,12 @@ CRITERIA: dict[str, Callable[[Halves], Bool[Array, " n"]]] = {
 
 
 class Trees(NamedTuple):
-    r"""All trees of one depth $J$ that have 0 in them, from the leftmost to the rightmost.
+    r"""Trees of one depth by the place where they begin; of all depths, stacked, in an orbit.
 
     Attributes:
         admissible: See above.
         turning: Whether the tree itself turns back.
-        log_left: Log weight of the left half, $-\infty$ for a single point.
+        log_left: Log weight of the left half; of a point, its own.
         log_right: Log weight of the right half.
     """
 
@@ -88,86 +104,114 @@ class Trees(NamedTuple):
     log_left: Float[Array, " n"]
     log_right: Float[Array, " n"]
 
-    def grow(self) -> Bool[Array, ""]:
-        """Whether one of them may be doubled."""
-        return jnp.any(self.admissible & ~self.turning)
 
-    @staticmethod
-    def none(depth: int, dtype: jnp.dtype) -> "Trees":
-        """No tree of this depth is admissible."""
-        no, nothing = jnp.zeros(2**depth, bool), jnp.full(2**depth, -jnp.inf, dtype)
-        return Trees(no, no, nothing, nothing)
+def shifted(array: Float[Array, "n ..."], places: Int[Array, ""] | int, fill: Any) -> Array:
+    """`array[i + places]` at every i, and `fill` outside; places may be negative."""
+    num = array.shape[0]
+    beyond = jnp.full_like(array, fill)
+    wide = jnp.concatenate([beyond, array, beyond])
+    return jax.lax.dynamic_slice_in_dim(wide, num + places, num)
 
 
-def trees_around(
-    log_weight: Float[Array, " m"],
-    momentum: Float[Array, "m d"],
-    depth: int,
-    criterion: str,
-    limit: Float[Array, ""] | float,
+def trees_of(
+    log_weight: Float[Array, " n"],
+    momentum: Float[Array, "n d"],
+    depth: Int[Array, ""] | int,
+    rules: TreeRules,
 ) -> Trees:
-    r"""The trees of one depth, from the points $-(2^J - 1), \dots, 2^J - 1$.
+    r"""The trees of one depth that begin at each of n points of an orbit.
 
-    A point that was not reached has the log weight $-\infty$: no tree with it is admissible.
+    A point that was not reached has the log weight $-\infty$ and no momentum: no tree with it is
+    admissible.
     """
-    num = log_weight.shape[0]
-    admissible, turning = jnp.isfinite(log_weight), jnp.zeros(num, bool)
-    log_left = log_right = jnp.full(num, -jnp.inf, log_weight.dtype)
-    total, weight, low, high = momentum, log_weight, log_weight, log_weight
-    for level in range(1, depth + 1):
-        half, count = 2 ** (level - 1), num - 2**level + 1
-        at = lambda array, offset, count=count: array[offset : offset + count]
-        parts = lambda array, half=half, at=at: (at(array, 0), at(array, half))
-        left, right = parts(admissible & ~turning)
-        low, high = jnp.minimum(*parts(low)), jnp.maximum(*parts(high))
-        admissible = left & right & (high - low <= limit)
-        ends = (at(momentum, place) for place in (0, half - 1, half, 2 * half - 1))
-        sums = parts(total)
-        turning = CRITERIA[criterion](Halves(*ends, *sums))
-        total = sums[0] + sums[1]
-        log_left, log_right = parts(weight)
-        weight = jnp.logaddexp(log_left, log_right)
-    return Trees(admissible, turning, log_left, log_right)
+
+    class _Level(NamedTuple):
+        trees: Trees
+        total: Array
+        low: Array
+        high: Array
+
+    def double(level: Array, smaller: _Level) -> _Level:
+        half = jnp.left_shift(1, level)
+        trees, total, low, high = smaller
+        whole = jnp.where(level == 0, log_weight, jnp.logaddexp(trees.log_left, trees.log_right))
+        able = trees.admissible & ~trees.turning
+        low = jnp.minimum(low, shifted(low, half, -jnp.inf))
+        high = jnp.maximum(high, shifted(high, half, -jnp.inf))
+        at = lambda places: shifted(momentum, places, 0.0)
+        sums = total, shifted(total, half, 0.0)
+        halves = Halves(momentum, at(half - 1), at(half), at(2 * half - 1), *sums)
+        found = Trees(
+            able & shifted(able, half, False) & (high - low <= rules.limit),
+            CRITERIA[rules.criterion](halves),
+            whole,
+            shifted(whole, half, -jnp.inf),
+        )
+        return _Level(found, sums[0] + sums[1], low, high)
+
+    points = Trees(
+        jnp.isfinite(log_weight), jnp.zeros(log_weight.shape, bool), log_weight, log_weight
+    )
+    first = _Level(points, momentum, log_weight, log_weight)
+    return jax.lax.fori_loop(0, depth, double, first).trees
 
 
-def log_chances(levels: list[Trees], log_weight: Float[Array, " m"]) -> Float[Array, " m"]:
+def log_chances(trees: Trees, log_weight: Float[Array, " n"]) -> Float[Array, " n"]:
     r"""$\log P(0 \to b)$ for $b = -(2^J - 1), \dots, 2^J - 1$, from the trees of depths 0 to $J$.
 
     From a point without a finite weight it goes nowhere.
     """
-    depth, centre = len(levels) - 1, log_weight.shape[0] // 2
-    chances = jnp.full_like(log_weight, -jnp.inf)
-    goal = jnp.where(levels[-1].admissible, -depth * math.log(2.0), -jnp.inf)
-    for level in range(depth, 0, -1):
-        trees, half = levels[level], 2 ** (level - 1)
-        heavier = jnp.maximum(trees.log_left, trees.log_right)
-        share = jnp.where(goal == -jnp.inf, -jnp.inf, goal - heavier)
-        # In the first half of the trees 0 is in the right half of the tree, and b in the left one.
-        spread = (_over_intervals(share[:half]), jnp.full(1, -jnp.inf, share.dtype))
-        moved = jnp.concatenate([*spread, _over_intervals(share[half:])])
-        reach = slice(centre - 2 * half + 1, centre + 2 * half)
-        chances = chances.at[reach].set(jnp.logaddexp(chances[reach], moved))
-        sibling = (
-            (trees.log_left - trees.log_right)[:half],
-            (trees.log_right - trees.log_left)[half:],
-        )
-        stay = (jnp.log(-jnp.expm1(jnp.minimum(ratio, 0.0))) for ratio in sibling)
-        later = [_product(*pair) for pair in zip(stay, (goal[:half], goal[half:]), strict=True)]
-        failing = ~trees.admissible
-        last = 0.5 * failing[:half] + 0.5 * failing[half:]
-        here = jnp.log(last) - (level - 1) * math.log(2.0)
-        goal = jnp.logaddexp(here, jnp.logaddexp(*later))
-        goal = jnp.where(levels[level - 1].admissible, goal, -jnp.inf)
-    chances = jnp.where(jnp.isfinite(chances), chances + log_weight, -jnp.inf)
-    return chances.at[centre].set(jnp.where(levels[0].admissible[0], goal[0], 0.0))
+    num, depth = log_weight.shape[0], trees.admissible.shape[0] - 1
+    place = jnp.arange(num) - num // 2
+    reached = jnp.isfinite(log_weight)
+    ends = [
+        f(jnp.where(reached, log_weight, v)) for f, v in ((jnp.min, jnp.inf), (jnp.max, -jnp.inf))
+    ]
+    # Chances are sums of products of weights and inverse weights: neither may overflow.
+    middle = jnp.where(jnp.any(reached), 0.5 * (ends[0] + ends[1]), 0.0)
+    most = 0.9 * math.log(float(jnp.finfo(log_weight.dtype).max))
+
+    def halve(carry: tuple[Array, Array], inputs: Any) -> tuple[tuple[Array, Array], None]:
+        goal, sums = carry
+        level, larger, smaller = inputs
+        half = jnp.left_shift(1, level - 1)
+        heavier = jnp.maximum(larger.log_left, larger.log_right)
+        share = goal * jnp.exp(jnp.clip(middle - heavier, -most, most))
+        on_right, on_left = (place > -half) & (place <= 0), (place > -2 * half) & (place <= -half)
+        # Trees that begin there have 0 in their left half, and reach half points on the right.
+        share_right, share_left = jnp.where(on_right, share, 0.0), jnp.where(on_left, share, 0.0)
+        from_right = _at_intervals(share_right, place <= half, half, 2 * half - 1)
+        sums = sums + from_right + _at_intervals(share_left, place <= -half, 0, half - 1)
+        ratio = larger.log_right - larger.log_left
+        stay = [-jnp.expm1(jnp.minimum(r, 0.0)) for r in (ratio, -ratio)]
+        stay_right, stay_left = (jnp.where(goal > 0.0, s * goal, 0.0) for s in stay)
+        failing = jnp.where(larger.admissible, 0.0, 1.0)
+        last = 0.5 * (failing + shifted(failing, -half, 1.0)) * 0.5 ** (level - 1)
+        goal = last + stay_right + shifted(stay_left, -half, 0.0)
+        return (
+            jnp.where(smaller.admissible & (place > -half) & (place <= 0), goal, 0.0),
+            sums,
+        ), None
+
+    top = jax.tree.map(lambda a: a[-1], trees)
+    inside = (place > -(2**depth)) & (place <= 0)
+    first = jnp.where(top.admissible & inside, 0.5**depth, 0.0).astype(log_weight.dtype)
+    levels = (
+        jnp.arange(depth, 0, -1),
+        *(jax.tree.map(lambda a, s=s: a[s][::-1], trees) for s in (slice(1, None), slice(-1))),
+    )
+    (goal, sums), _ = jax.lax.scan(halve, (first, jnp.zeros_like(log_weight)), levels)
+    chances = jnp.where(sums > 0.0, jnp.log(sums) + log_weight - middle, -jnp.inf)
+    stays = jnp.where(reached[num // 2], jnp.log(goal[num // 2]), 0.0)
+    return jnp.where(place == 0, stays, chances)
 
 
-def _product(log_stay: Array, log_goal: Array) -> Array:
-    """Their sum; a tree that is not admissible has weights that need not be numbers."""
-    return jnp.where(log_goal == -jnp.inf, -jnp.inf, log_stay + log_goal)
+def _at_intervals(
+    share: Float[Array, " n"], early: Bool[Array, " n"], near: Array | int, far: Array
+) -> Float[Array, " n"]:
+    """At each b, the sum of the shares from b - far to b - near; all lie in one block so long.
 
-
-def _over_intervals(share: Float[Array, " n"]) -> Float[Array, " k"]:
-    """Trees one place apart reach intervals of n points one place apart: sums at all 2n - 1."""
-    rising = jax.lax.cumlogsumexp(share)
-    return jnp.concatenate([rising, jax.lax.cumlogsumexp(share, reverse=True)[1:]])
+    Up to the end of the block (`early`) they are a prefix of it, then a suffix: nothing cancels.
+    """
+    prefix, suffix = jnp.cumsum(share), jnp.cumsum(share[::-1])[::-1]
+    return jnp.where(early, shifted(prefix, -near, 0.0), shifted(suffix, -far, 0.0))

@@ -8,7 +8,7 @@ from jaxtyping import Array
 from aide._core.numerics import as_parameter
 from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_positive, check_size
-from aide.kernels.doubling import CRITERIA
+from aide.kernels.doubling import CRITERIA, TreeRules
 from aide.kernels.leapfrog import DIVERGED, climb_of, leap
 from aide.kernels.metric import Metric, as_metric
 from aide.kernels.metropolis import log_standard_normal, ravel_reals, standard_normal_like
@@ -65,6 +65,11 @@ class Nuts(AbstractOrbitKernel):
                 f"criterion must be one of {', '.join(CRITERIA)}, got {self.criterion!r}."
             )
 
+    @property
+    def rules(self) -> TreeRules:
+        """Those stated."""
+        return TreeRules(self.max_depth, self.criterion, self.divergence)
+
     def noise(self, key: Key, x: Value) -> Value:
         r"""A momentum $v \sim N(0, I)$."""
         return standard_normal_like(key, x)
@@ -77,12 +82,16 @@ class Nuts(AbstractOrbitKernel):
         r"""$\log N(v; 0, I)$."""
         return log_standard_normal(v)
 
+    def momentum(self, x: Value, v: Value) -> Array:
+        """The momentum itself, flat."""
+        return ravel_pytree(v)[0]
+
     def begin(self, log_density: LogDensity, x: Value, v: Value) -> Point:
         """The first point, with the slope of the density there."""
         position, unravel = ravel_reals(x)
         value, slope = climb_of(log_density, unravel, self.metric)(position)
         momentum = ravel_pytree(v)[0].astype(position.dtype)
-        return Point(x, unravel(momentum), value, momentum, slope, jnp.asarray(False))
+        return Point(unravel(position), unravel(momentum), value, slope, jnp.asarray(False))
 
     def advance(self, log_density: LogDensity, point: Point, sign: Array) -> Point:
         """One leapfrog step.
@@ -92,10 +101,10 @@ class Nuts(AbstractOrbitKernel):
         """
         position, unravel = ravel_reals(point.value)
         climb, size = climb_of(log_density, unravel, self.metric), sign * self.step_size
-        start = (position, point.momentum, point.slope)
+        start = (position, ravel_pytree(point.noise)[0], point.slope)
         ahead, middle, value, slope = leap(climb, size, self.metric, *start)
         momentum = middle + 0.5 * size * slope
-        rise = 0.5 * jnp.sum(middle**2) - 0.5 * jnp.sum(point.momentum**2)
+        rise = 0.5 * (jnp.sum(middle**2) - jnp.sum(start[1] ** 2))
         ahead, momentum = (a.astype(position.dtype) for a in (ahead, momentum))
         diverging = ~(rise <= self.divergence)
-        return Point(unravel(ahead), unravel(momentum), value, momentum, slope, diverging)
+        return Point(unravel(ahead), unravel(momentum), value, slope, diverging)

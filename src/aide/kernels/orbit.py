@@ -16,16 +16,16 @@ All $b$ are at hand, so that the record of a step is its noise alone, and $b$ is
 from abc import abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Float
 
 from aide._core.numerics import as_log
 from aide._core.random import derive_keys
 from aide._core.search import draw_index
-from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
-from aide.kernels.doubling import Trees, log_chances, trees_around
+from aide._core.types import Key, LogDensity, LogProb, Value
+from aide.kernels.doubling import TreeRules, Trees, log_chances, trees_of
 from aide.kernels.kernel import AbstractInvariantKernel
 from aide.kernels.retrace import Recorded, Retraced
 
@@ -37,7 +37,6 @@ class Point(NamedTuple):
         value: $x$.
         noise: $v$.
         log_density: $\log\gamma(x)$.
-        momentum: The vector that trees turn by.
         slope: Whatever the next step needs.
         diverging: Whether the step that led here went wrong before the density was asked.
     """
@@ -45,7 +44,6 @@ class Point(NamedTuple):
     value: Value
     noise: Value
     log_density: LogProb
-    momentum: Float[Array, " d"]
     slope: Any
     diverging: Bool[Array, ""]
 
@@ -54,12 +52,12 @@ class Orbit(NamedTuple):
     r"""The points $-(2^J - 1), \dots, 2^J - 1$ that trees of depth $J$ reach, and their chances.
 
     Attributes:
-        value: $x_i$; that of the last point that was reached, beyond it.
+        value: $x_i$; where a point was not reached, that of point 0.
         noise: $v_i$, likewise.
         log_density: $\log\gamma(x_i)$, likewise.
         log_chance: $\log P(0 \to i)$.
         broken: Points where the log density is NaN.
-        levels: The trees of depths 0 to $J$.
+        trees: Those of depths 0 to $J$, by the place where they begin.
     """
 
     value: Value
@@ -67,16 +65,39 @@ class Orbit(NamedTuple):
     log_density: Float[Array, " n"]
     log_chance: Float[Array, " n"]
     broken: Bool[Array, " n"]
-    levels: list[Trees]
+    trees: Trees
 
 
 class _Reached(NamedTuple):
-    """Points of one or both sides as they go into an orbit."""
+    """What an orbit keeps of a point."""
 
-    point: Point
+    value: Value
+    noise: Value
+    log_density: Array
     log_weight: Array
     broken: Array
+
+
+class _Growth(NamedTuple):
+    """An orbit on its way: points, trees, both ends, and whether somebody's tree may grow."""
+
+    depth: Array
+    grows: Array
+    points: _Reached
+    trees: Trees
+    ends: Point
     stopped: Array
+
+
+@custom_vmap
+def anyone(flag: Bool[Array, ""]) -> Bool[Array, ""]:
+    """Whether the flag is true for any member of a batch: so long a loop has to run for all."""
+    return flag
+
+
+@anyone.def_vmap
+def _anyone_of_batch(size: int, batched: list[bool], flag: Array) -> tuple[Array, bool]:
+    return anyone(jnp.any(flag, axis=0)), False
 
 
 class AbstractOrbitKernel(AbstractInvariantKernel):
@@ -85,9 +106,10 @@ class AbstractOrbitKernel(AbstractInvariantKernel):
     num_branches: ClassVar[int] = 1
     weighs_origins: ClassVar[bool] = True
 
-    max_depth: eqx.AbstractVar[int]
-    criterion: eqx.AbstractVar[str]
-    divergence: eqx.AbstractVar[Parameter]
+    @property
+    @abstractmethod
+    def rules(self) -> TreeRules:
+        """How trees grow."""
 
     @abstractmethod
     def noise(self, key: Key, x: Value) -> Value:
@@ -96,6 +118,10 @@ class AbstractOrbitKernel(AbstractInvariantKernel):
     @abstractmethod
     def log_noise(self, x: Value, v: Value) -> LogProb:
         r"""$\log g(v \mid x)$, normalised."""
+
+    @abstractmethod
+    def momentum(self, x: Value, v: Value) -> Float[Array, " d"]:
+        """The vector that trees turn by."""
 
     @abstractmethod
     def begin(self, log_density: LogDensity, x: Value, v: Value) -> Point:
@@ -148,80 +174,87 @@ class AbstractOrbitKernel(AbstractInvariantKernel):
 
         Both sides grow level by level, as far as some tree may still be doubled.
         """
-        first = self._reached(self.begin(log_density, x, v), jnp.asarray(False), None)
-        both = jax.tree.map(lambda a: jnp.stack([a, a]), first)
-        points = jax.tree.map(lambda a: a[None], first)
-        levels = [self._trees(points, 0)]
-        for depth in range(1, self.max_depth + 1):
-            both, points, trees = self._double(log_density, first, both, points, levels[-1], depth)
-            levels.append(trees)
-        chances = log_chances(levels, points.log_weight)
-        place = points.point
-        return Orbit(place.value, place.noise, place.log_density, chances, points.broken, levels)
+        depth = self.rules.max_depth
+        centre = 2**depth - 1
+        first = self.begin(log_density, x, v)
+        weight = self._log_weight(first)
+        spread = lambda a: jnp.broadcast_to(a, (2 * centre + 1, *jnp.shape(a)))
+        value, noise, log_first = jax.tree.map(spread, first[:3])
+        points = _Reached(
+            value,
+            noise,
+            log_first,
+            jnp.full(2 * centre + 1, -jnp.inf, weight.dtype).at[centre].set(weight),
+            jnp.zeros(2 * centre + 1, bool),
+        )
+        alone = self._trees(points, 0)
+        trees = Trees(*(jnp.zeros((depth + 1, *a.shape), a.dtype) for a in alone))
+        growth = _Growth(
+            jnp.asarray(0),
+            anyone(jnp.isfinite(weight)),
+            points,
+            _put(trees, alone, 0),
+            jax.tree.map(lambda a: jnp.stack([a, a]), first),
+            jnp.full(2, ~jnp.isfinite(weight)),
+        )
+        going = lambda growth: growth.grows & (growth.depth < depth)
+        double = lambda growth: self._double(log_density, weight, growth)
+        growth = jax.lax.while_loop(going, double, growth)
+        points = growth.points
+        chances = log_chances(growth.trees, points.log_weight)
+        known = (points.value, points.noise, points.log_density)
+        return Orbit(*known, chances, points.broken, growth.trees)
 
-    def _double(
-        self,
-        log_density: LogDensity,
-        first: _Reached,
-        both: _Reached,
-        points: _Reached,
-        trees: Trees,
-        depth: int,
-    ) -> tuple[_Reached, _Reached, Trees]:
-        """Grow both sides by $2^{depth - 1}$ points, if a tree may be doubled."""
-        num = 2 ** (depth - 1)
+    def _double(self, log_density: LogDensity, weight: Array, growth: _Growth) -> _Growth:
+        """Grow both sides by as many points as each has, and one; look at the trees."""
+        centre, num = 2**self.rules.max_depth - 1, jnp.left_shift(1, growth.depth)
         signs = jnp.asarray([-1.0, 1.0])
 
-        def advance(both: _Reached, _: None) -> tuple[_Reached, _Reached]:
-            moved = jax.vmap(lambda at, sign: self._next(log_density, first, at, sign))(both, signs)
-            return moved, moved
+        def advance(index: Array, state: Any) -> Any:
+            points, ends, stopped = state
+            step = lambda end, sign, stopped: self._next(log_density, weight, end, sign, stopped)
+            ends, found, stopped = jax.vmap(step)(ends, signs, stopped)
+            for side, sign in ((0, -1), (1, 1)):
+                at = centre + sign * (num + index)
+                points = _put(points, jax.tree.map(lambda a, side=side: a[side], found), at)
+            return points, ends, stopped
 
-        def grow(state: tuple[Any, ...]) -> tuple[Any, ...]:
-            both, sides = jax.lax.scan(advance, state[1], None, num)
-            around = _join(sides, points)
-            return jnp.asarray(False), both, around, self._trees(around, depth)
-
-        # A loop that runs once or not at all: a batch skips it where no member needs it.
-        idle = jax.tree.map(lambda a: jnp.broadcast_to(a, (num, *a.shape)), both)
-        around = _join(idle, points)._replace(
-            log_weight=jnp.pad(points.log_weight, num, constant_values=-jnp.inf),
-            broken=jnp.pad(points.broken, num),
-        )
-        none = Trees.none(depth, points.log_weight.dtype)
-        state = (trees.grow(), both, around, none)
-        return jax.lax.while_loop(lambda state: state[0], grow, state)[1:]
+        state = (growth.points, growth.ends, growth.stopped)
+        points, ends, stopped = jax.lax.fori_loop(0, num, advance, state)
+        trees = self._trees(points, growth.depth + 1)
+        place = jnp.arange(2 * centre + 1) - centre
+        around = (place <= 0) & (place > -2 * num)
+        grows = anyone(jnp.any(around & trees.admissible & ~trees.turning))
+        trees = _put(growth.trees, trees, growth.depth + 1)
+        return _Growth(growth.depth + 1, grows, points, trees, ends, stopped)
 
     def _next(
-        self, log_density: LogDensity, first: _Reached, at: _Reached, sign: Array
-    ) -> _Reached:
-        ahead = self.advance(log_density, at.point, sign)
-        found = self._reached(ahead, at.stopped, first)
-        keep = lambda old, new: jnp.where(found.stopped & ~found.broken, old, new)
-        return found._replace(point=jax.tree.map(keep, at.point, ahead))
+        self, log_density: LogDensity, first: Array, end: Point, sign: Array, stopped: Array
+    ) -> tuple[Point, _Reached, Array]:
+        """One point further; beyond one that diverged or broke nothing is reached."""
+        ahead = self.advance(log_density, end, sign)
+        weight = self._log_weight(ahead)
+        known = _all_finite((ahead.value, ahead.noise)) & ~ahead.diverging & ~stopped
+        broken = jnp.isnan(ahead.log_density) & known
+        good = known & (jnp.abs(weight - first) <= self.rules.limit)
+        ahead = jax.tree.map(lambda new, old: jnp.where(good | broken, new, old), ahead, end)
+        weight = jnp.where(good, weight, -jnp.inf)
+        found = _Reached(ahead.value, ahead.noise, ahead.log_density, weight, broken)
+        return ahead, found, ~good
 
-    def _reached(self, point: Point, stopped: Array, first: "_Reached | None") -> _Reached:
-        """A point with its weight; beyond one that diverged or broke nothing is reached."""
-        weight = as_log(point.log_density) + as_log(self.log_noise(point.value, point.noise))
-        known = _all_finite((point.value, point.noise)) & ~point.diverging
-        broken = jnp.isnan(point.log_density) & known & ~stopped
-        good = known & jnp.isfinite(weight) & ~stopped
-        if first is None:
-            return _Reached(point, weight, jnp.asarray(False), ~good)
-        good = good & (jnp.abs(weight - first.log_weight) <= self.divergence)
-        return _Reached(point, jnp.where(good, weight, -jnp.inf), broken, ~good)
+    def _log_weight(self, point: Point) -> Array:
+        return as_log(point.log_density) + as_log(self.log_noise(point.value, point.noise))
 
-    def _trees(self, points: _Reached, depth: int) -> Trees:
-        momentum = jnp.where((points.log_weight == -jnp.inf)[:, None], 0.0, points.point.momentum)
-        return trees_around(points.log_weight, momentum, depth, self.criterion, self.divergence)
+    def _trees(self, points: _Reached, depth: Array | int) -> Trees:
+        momentum = jax.vmap(self.momentum)(points.value, points.noise)
+        momentum = jnp.where((points.log_weight == -jnp.inf)[:, None], 0.0, momentum)
+        return trees_of(points.log_weight, momentum, depth, self.rules)
 
 
-def _join(sides: Any, points: Any) -> Any:
-    """Points in order: the left side outwards in reverse, those before, the right side."""
-
-    def join(side: Array, middle: Array) -> Array:
-        return jnp.concatenate([side[::-1, 0], middle, side[:, 1]])
-
-    return jax.tree.map(join, sides, points)
+def _put(rows: Any, row: Any, index: Array | int) -> Any:
+    """Arrays with one row replaced."""
+    put = lambda a, b: jax.lax.dynamic_update_index_in_dim(a, b.astype(a.dtype), index, 0)
+    return jax.tree.map(put, rows, row)
 
 
 def _all_finite(tree: Value) -> Array:

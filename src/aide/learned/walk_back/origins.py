@@ -32,8 +32,8 @@ class Chosen(NamedTuple):
         branch: The branch that models see.
         possible: Which branches they may propose.
         log_own: $\log g(v, b \mid y)$, summed over origins where these are weighed.
-        log_forward: $\log k(y, v, b \mid x)$, if a branch was guessed.
-        log_reach: $\log\sum_n \hat q_{t-1}(x_n)\,k(y, v, n \mid x_n)$, if origins were weighed.
+        log_forward: $\log k(y, v, b \mid x)$; 0 where origins are weighed.
+        log_reach: $\log\sum_n \hat q_{t-1}(x_n)\,k(y, v, n \mid x_n)$ where they are.
     """
 
     states: States
@@ -41,7 +41,7 @@ class Chosen(NamedTuple):
     branch: Int[Array, " P"]
     possible: Bool[Array, "B P"]
     log_own: Float[Array, " P"]
-    log_forward: Float[Array, " P"] | None
+    log_forward: Float[Array, " P"]
     log_reach: Float[Array, " P"] | None
 
 
@@ -73,7 +73,9 @@ def weigh_origins(uniform: Float[Array, " P"], undone: Undone, score_before: Sco
     x, density, _, _ = _take(undone, _draw(uniform, log_terms))
     branch = jnp.zeros(num_particles, jnp.int32)
     possible, log_own = jnp.ones((1, num_particles), bool), log_sum_exp(undone.log_own)
-    return Chosen(x, density, branch, possible, log_own, None, log_sum_exp(log_terms))
+    return Chosen(
+        x, density, branch, possible, log_own, jnp.zeros(num_particles), log_sum_exp(log_terms)
+    )
 
 
 def _take(undone: Undone, index: Int[Array, " P"]) -> tuple[Array, ...]:
