@@ -16,6 +16,7 @@ from support.clockwork import (
 )
 
 import aide
+from aide.problems.distributions import Normal
 from aide.running.programs import QUICK_OPTIONS
 
 NUM_PAIRS = NUM_STATES * NUM_NOISES
@@ -39,8 +40,8 @@ def retraced(kernel):
     """What the kernel says of every pair (y, v)."""
 
     def undo(pair):
-        y, v = (part.astype(jnp.int32) for part in jnp.divmod(pair, NUM_NOISES))
-        return kernel.retrace(log_gamma, y, log_gamma(y), v)
+        y, v = jnp.divmod(pair, NUM_NOISES)
+        return kernel.retrace(log_gamma, y.astype(jnp.int32), log_gamma(y), v.astype(float))
 
     with jax.enable_x64(True):
         run = jax.jit(jax.vmap(undo), compiler_options=QUICK_OPTIONS)
@@ -160,6 +161,26 @@ def test_edges_end_trees_and_nan_is_seen(stepping, x64):
     record, back, _ = stepping(key, beyond, beyond)
     np.testing.assert_array_equal(record.value, beyond)
     assert np.isnan(back.log_forward).all()
+
+
+class Unweighed(aide.kernels.Nuts):
+    """Wrong: all points of the trajectory are as good as any other."""
+
+    def orbit(self, log_density, x, v):
+        found = super().orbit(log_density, x, v)
+        return found._replace(log_chance=jnp.where(found.log_chance > -jnp.inf, 0.0, -jnp.inf))
+
+
+@pytest.mark.full
+def test_check_kernel():
+    """The kernels pass, also where trees diverge or end at their limit; a wrong one does not."""
+    bent = lambda x: -0.5 * x[0] ** 2 - 0.5 * (x[1] - 0.5 * x[0] ** 2) ** 2 / 0.3
+    start = Normal(np.array([0.0, 0.5]), np.array([1.3, 1.6]))
+    check = lambda kernel: aide.check_kernel(jax.random.key(3), kernel, bent, start)
+    for settings in ({}, {"criterion": "numpyro"}, {"divergence": 0.5}, {"metric": COVARIANCE}):
+        for depth in (2, 4):
+            assert check(aide.kernels.Nuts(0.6, depth, **settings)).p_value > 1e-4
+    assert check(Unweighed(0.6, 3)).p_value < 1e-8
 
 
 @pytest.mark.parametrize(

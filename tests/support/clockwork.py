@@ -59,22 +59,27 @@ class Clockwork(AbstractOrbitKernel):
         return TreeRules(self.max_depth, self.criterion, self.divergence)
 
     def noise(self, key, x):
-        return jax.random.categorical(key, jnp.log(jnp.asarray(NOISE))[x]).astype(jnp.int32)
+        return jax.random.categorical(key, jnp.log(jnp.asarray(NOISE))[x]).astype(float)
 
     def log_noise(self, x, v):
-        return jnp.log(jnp.asarray(NOISE))[x, v]
+        return jnp.log(jnp.asarray(NOISE))[x, v.astype(int)]
 
     def momentum(self, x, v):
-        return jnp.asarray(MOMENTUM)[NUM_NOISES * x + v]
+        return jnp.asarray(MOMENTUM)[_pair(x, v)]
 
     def begin(self, log_density, x, v):
-        return self._point(log_density, NUM_NOISES * x + v)
+        return self._point(log_density, _pair(x, v))
 
     def advance(self, log_density, point, sign):
-        pair = NUM_NOISES * point.value + point.noise
+        pair = _pair(point.value, point.noise)
         ahead = jnp.where(sign > 0, jnp.asarray(FORWARD)[pair], jnp.asarray(BACKWARD)[pair])
         return self._point(log_density, ahead)
 
     def _point(self, log_density, pair):
-        x, v = (part.astype(jnp.int32) for part in jnp.divmod(pair, NUM_NOISES))
+        x, v = jnp.divmod(pair, NUM_NOISES)
+        x, v = x.astype(jnp.int32), v.astype(float)
         return Point(x, v, log_density(x), (), jnp.asarray(False))
+
+
+def _pair(x, v):
+    return NUM_NOISES * x + v.astype(int)
