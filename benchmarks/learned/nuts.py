@@ -27,8 +27,8 @@ from benchmarks.chains import Problem
 from benchmarks.learned.schools import CENTRE, EightSchools, gold_standard
 from benchmarks.table import Row
 
-SIZE, SPREAD = 20, 3.0
-"""Dimension of the Gaussian, and the spread of its start in units of the posterior's."""
+SIZE, SPREAD, STEP_SIZE = 20, 3.0, 0.5
+"""Of the Gaussian: dimension, the spread of its start in units of the posterior's, step size."""
 CANONICAL = 100
 """Meta-runs of canonical rows, which have a tenth of the runs."""
 
@@ -78,13 +78,8 @@ def warm_up(key: int, log_density: Any, first: np.ndarray, max_depth: int) -> ai
     return aide.blackjax.nuts(parameters, max_depth=max_depth)
 
 
-def gaussian(
-    runs: int = 1000,
-    chains: int = 2_000_000,
-    steps: tuple[int, ...] = (4, 5, 6, 7),
-    particles: tuple[int, ...] = (100, 1000),
-) -> Iterator[Row]:
-    """20 dimensions, all correlations 0.8, from a start three times as wide; metric: covariance."""
+def gaussian_problem() -> tuple[Problem, np.ndarray, Any]:
+    """All correlations 0.8, start three times as wide; the whitening matrix, log p of rows."""
     covariance = 0.2 * np.eye(SIZE) + 0.8
     root = np.linalg.cholesky(covariance)
     white = np.linalg.inv(root)
@@ -93,10 +88,20 @@ def gaussian(
     sample = lambda key: jnp.asarray(root) @ jax.random.normal(key, (SIZE,), float)
     wide = lambda x: log_density(x / SPREAD) - SIZE * np.log(SPREAD)
     start = aide.Tractable(lambda key: SPREAD * sample(key), wide)
-    kernel = aide.kernels.Nuts(0.5, 4, covariance, "numpyro")
+    kernel = aide.kernels.Nuts(STEP_SIZE, 4, covariance, "numpyro")
     problem = Problem(start, aide.Tractable(sample, log_density), log_density, kernel)
-    log_p = lambda x: -0.5 * ((x @ white.T) ** 2).sum(axis=1) + constant
-    truths = radial_nuts_truth(jax.random.key(9), 0.5, white, log_p, SPREAD, steps, chains)
+    return problem, white, lambda x: -0.5 * ((x @ white.T) ** 2).sum(axis=1) + constant
+
+
+def gaussian(
+    runs: int = 1000,
+    chains: int = 2_000_000,
+    steps: tuple[int, ...] = (1, 2, 3, 4),
+    particles: tuple[int, ...] = (100, 1000),
+) -> Iterator[Row]:
+    """20 dimensions, all correlations 0.8, from a start three times as wide; metric: covariance."""
+    problem, white, log_p = gaussian_problem()
+    truths = radial_nuts_truth(jax.random.key(9), STEP_SIZE, white, log_p, SPREAD, steps, chains)
     yield from rows(problem, steps, particles, runs, truths)
 
 
@@ -144,6 +149,17 @@ class Centred(eqx.Module):
         return -8.0 * normals[1] + 8.0 * np.log(10.0)
 
 
+def schools_problem(gold: int, centred: bool) -> Problem:
+    """NUTS after warm-up, from log scale N(1, 0.5^2)."""
+    plain = gold_standard(gold)
+    posterior = Centred(plain) if centred else plain
+    log_joint: Any = CentredSchools() if centred else EightSchools()
+    spread = np.array([1.0, 0.5] + [1.0] * 8)
+    first = np.array([0.0, 1.0] + [0.0] * 8)
+    kernel = warm_up(3, log_joint, first, 6 if centred else 5)
+    return Problem(Normal(CENTRE, spread), posterior, log_joint, kernel)
+
+
 def schools(
     runs: int = 1000,
     steps: tuple[int, ...] = (1, 2, 5, 10, 20, 40),
@@ -152,13 +168,7 @@ def schools(
     centred: bool = False,
 ) -> Iterator[Row]:
     """Eight schools from log scale N(1, 0.5^2); `--centred` for the other form."""
-    plain = gold_standard(gold)
-    posterior = Centred(plain) if centred else plain
-    log_joint: Any = CentredSchools() if centred else EightSchools()
-    spread = np.array([1.0, 0.5] + [1.0] * 8)
-    first = np.array([0.0, 1.0] + [0.0] * 8)
-    kernel = warm_up(3, log_joint, first, 6 if centred else 5)
-    problem = Problem(Normal(CENTRE, spread), posterior, log_joint, kernel)
+    problem = schools_problem(gold, centred)
     for row in rows(problem, steps, particles, runs):
         yield {"form": "centred" if centred else "non-centred", **row}
 
@@ -185,14 +195,8 @@ class LogisticRegression(eqx.Module):
         return LogisticRegression(np.insert(x, 0, 1.0, axis=1), 2.0 * labels - 1.0)
 
 
-def regression(
-    runs: int = 500,
-    steps: tuple[int, ...] = (1, 2, 3, 5, 10, 20),
-    particles: tuple[int, ...] = (100, 1000),
-    gold: int = 1000,
-    data: str = "../shared/data/ionosphere.csv",
-) -> Iterator[Row]:
-    """Logistic regression in 35 dimensions from its prior."""
+def regression_problem(gold: int, data: str) -> Problem:
+    """NUTS after warm-up, from the prior."""
     model = LogisticRegression.of(data)
     size = model.features.shape[1]
     prior = Normal(np.zeros(size), 1.0)
@@ -205,7 +209,44 @@ def regression(
         temperatures=temperatures,
     )
     kernel = warm_up(4, model, np.zeros(size), 5)
-    yield from rows(Problem(prior, posterior, model, kernel), steps, particles, runs)
+    return Problem(prior, posterior, model, kernel)
 
 
-TABLES = {"gaussian": gaussian, "schools": schools, "regression": regression}
+def regression(
+    runs: int = 500,
+    steps: tuple[int, ...] = (1, 2, 3, 5, 10, 20),
+    particles: tuple[int, ...] = (100, 1000),
+    gold: int = 1000,
+    data: str = "../shared/data/ionosphere.csv",
+) -> Iterator[Row]:
+    """Logistic regression in 35 dimensions from its prior."""
+    yield from rows(regression_problem(gold, data), steps, particles, runs)
+
+
+def curve(
+    runs: int = 1000,
+    steps: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 40),
+    reverse: int = 1000,
+    gold: int = 500,
+    which: str = "gaussian",
+    data: str = "../shared/data/ionosphere.csv",
+) -> Iterator[Row]:
+    """`aide.measure_convergence` of `--which` gaussian, schools, centred or regression."""
+    problems = {
+        "gaussian": lambda: gaussian_problem()[0],
+        "schools": lambda: schools_problem(gold, False),
+        "centred": lambda: schools_problem(gold, True),
+        "regression": lambda: regression_problem(gold, data),
+    }
+    problem = problems[which]()
+    fit = problem.learn(max(steps))
+    chain = aide.mcmc(problem.start, problem.log_joint, kernel=problem.kernel, num_steps=max(steps))
+    refined = aide.refine(None, chain, fit=fit, num_reverse=reverse)
+    key, sizes = jax.random.key(6), {"num_gold": runs, "num_target": runs}
+    found = aide.measure_convergence(key, problem.posterior, refined, steps=steps, **sizes)
+    print(found, flush=True)
+    for record in found.records():
+        yield {"chain": which, **record}
+
+
+TABLES = {"gaussian": gaussian, "schools": schools, "regression": regression, "curve": curve}

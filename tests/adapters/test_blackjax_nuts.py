@@ -1,5 +1,7 @@
 r"""NUTS of this library and that of BlackJAX: the same density, step size, metric and limits."""
 
+from typing import Any
+
 import blackjax
 import jax
 import jax.numpy as jnp
@@ -53,7 +55,7 @@ def ours(kernel, seed, x):
 
 
 def theirs(seed, x):
-    algorithm = blackjax.nuts(log_density, **PARAMETERS, max_num_doublings=DEPTH)
+    algorithm: Any = blackjax.nuts(log_density, **PARAMETERS, max_num_doublings=DEPTH)
 
     def step(key):
         state, info = algorithm.step(key, algorithm.init(x))

@@ -16,7 +16,7 @@ from scipy import stats
 from reference.chain_truth import Truth
 
 BINS = 200
-BATCH = 2**16
+BATCH = 2**14
 
 
 def radii(
@@ -36,11 +36,10 @@ def radii(
 
             return jax.lax.scan(step, first, jax.random.split(key_steps, max(steps)))[1]
 
-        run = jax.jit(jax.vmap(chain))
-        batches = [min(BATCH, num - done) for done in range(0, num, BATCH)]
-        keys = jax.random.split(key, len(batches))
-        found = [run(jax.random.split(k, n)) for k, n in zip(keys, batches, strict=True)]
-        return np.concatenate([np.asarray(part) for part in found]).T[np.asarray(steps) - 1]
+        run = jax.jit(lambda key: jax.vmap(chain)(jax.random.split(key, BATCH)))
+        keys = jax.random.split(key, -(-num // BATCH))
+        found = np.concatenate([np.asarray(run(k)) for k in keys])[:num]
+        return found.T[np.asarray(steps) - 1]
 
 
 def radial_nuts_truth(
