@@ -177,14 +177,14 @@ def test_check_kernel():
     bent = lambda x: -0.5 * x[0] ** 2 - 0.5 * (x[1] - 0.5 * x[0] ** 2) ** 2 / 0.3
     start = Normal(np.array([0.0, 0.5]), np.array([1.3, 1.6]))
     check = lambda kernel: aide.check_kernel(jax.random.key(3), kernel, bent, start)
-    for settings in (
-        (0.6, 2),
-        (0.6, 4),
-        (0.6, 3, None, "numpyro"),
-        (0.6, 3, None, "stan", 0.5),
-        (0.6, 3, COVARIANCE),
+    for kernel in (
+        aide.kernels.Nuts(0.6, 2),
+        aide.kernels.Nuts(0.6, 4),
+        aide.kernels.Nuts(0.6, 3, criterion="numpyro"),
+        aide.kernels.Nuts(0.6, 3, divergence=0.5),
+        aide.kernels.Nuts(0.6, 3, COVARIANCE),
     ):
-        assert check(aide.kernels.Nuts(*settings)).p_value > 1e-4
+        assert check(kernel).p_value > 1e-4
     assert check(Unweighed(0.6, 3)).p_value < 1e-8
 
 
