@@ -13,7 +13,7 @@ import aide
 
 METRIC = np.array([[1.0, 0.5, 0.0], [0.5, 1.5, -0.3], [0.0, -0.3, 0.6]])
 PARAMETERS = {"step_size": 0.35, "inverse_mass_matrix": METRIC}
-DEPTH, NUM_STEPS = 5, 60_000
+DEPTH, NUM_STEPS = 5, 40_000
 STARTS = ([0.2, -0.1, 0.4], [2.5, 1.0, -1.5])
 
 
@@ -84,7 +84,9 @@ def test_a_step_has_the_law_of_blackjax(start, x64):
     assert np.ptp(expected[:, -1]) >= 2
     kernel = aide.blackjax.nuts(PARAMETERS, max_depth=DEPTH)
     assert largest_z(statistics(x, ours(kernel, 2, x)), expected).max() < Z_MAX
-    stan = aide.kernels.Nuts(0.35, DEPTH, METRIC, "stan")
-    longer = aide.blackjax.nuts(PARAMETERS | {"step_size": 0.38}, max_depth=DEPTH)
-    for wrong in (stan, longer):
-        assert largest_z(statistics(x, ours(wrong, 2, x)), expected).max() > 2 * Z_MAX
+    # Controls: longer steps, and trees that end earlier. (Stan's criterion is nearly the same law
+    # here: |z| was 4 with 60,000 steps, which `tests/kernels/test_nuts.py` tells apart exactly.)
+    wrong = aide.blackjax.nuts(PARAMETERS | {"step_size": 0.38}, max_depth=DEPTH)
+    if start is STARTS[0]:
+        wrong = aide.blackjax.nuts(PARAMETERS, max_depth=3)
+    assert largest_z(statistics(x, ours(wrong, 2, x)), expected).max() > 2 * Z_MAX

@@ -24,7 +24,6 @@ $w_0\,P(0 \to b) = w_b\,P(b \to 0)$, so NUTS satisfies detailed balance.
 """
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -50,47 +49,30 @@ class TreeRules(NamedTuple):
     limit: Parameter
 
 
-class Halves(NamedTuple):
-    """Trees of one depth: momenta at the ends of both halves, and their sums within the halves."""
+class Criterion(NamedTuple):
+    r"""When a tree turns back: $v\cdot\rho \le 0$ at one of its ends, $\rho$ the sum of momenta.
 
-    first: Vectors
-    before_middle: Vectors
-    after_middle: Vectors
-    last: Vectors
-    left_sum: Vectors
-    right_sum: Vectors
-
-
-def turns_with_extra_checks(halves: Halves) -> Bool[Array, " n"]:
-    r"""Stan's and PyMC's criterion: with $\rho$ the sum of momenta, $v\cdot\rho \le 0$ at an end.
-
-    Of the tree, and of each half together with the nearest point of the other.
+    Attributes:
+        ends: How much of the first and the last point counts in $\rho$.
+        extra: Whether each half, together with the nearest point of the other, is looked at too.
     """
-    first, before, after, last, left, right = halves
-    parts = ((first, last, left + right), (first, after, left + after))
-    parts += ((before, last, right + before),)
-    return jnp.any(jnp.stack([_turns(*part) for part in parts]), axis=0)
+
+    ends: float
+    extra: bool
+
+    def turns(self, first: Vectors, last: Vectors, total: Vectors) -> Bool[Array, " n"]:
+        """Whether trees turn as a whole, from momenta at their ends and the sum of all."""
+        total = total - (1.0 - self.ends) * (first + last) if self.ends < 1.0 else total
+        dots = [jnp.sum(end * total, axis=-1) for end in (first, last)]
+        return (dots[0] <= 0.0) | (dots[1] <= 0.0)
 
 
-def turns_by_trapezoid(halves: Halves) -> Bool[Array, " n"]:
-    r"""NumPyro's and BlackJAX's criterion: the ends count half in $\rho$, with no other checks."""
-    first, _, _, last, left, right = halves
-    return _turns(first, last, left + right - 0.5 * (first + last))
-
-
-def _turns(first: Vectors, last: Vectors, total: Vectors) -> Bool[Array, " n"]:
-    dots = [jnp.sum(end * total, axis=-1) for end in (first, last)]
-    return (dots[0] <= 0.0) | (dots[1] <= 0.0)
-
-
-CRITERIA: dict[str, Callable[[Halves], Bool[Array, " n"]]] = {
-    "stan": turns_with_extra_checks,
-    "numpyro": turns_by_trapezoid,
-}
+CRITERIA = {"stan": Criterion(1.0, True), "numpyro": Criterion(0.5, False)}
+"""That of Stan and PyMC, and that of NumPyro and BlackJAX."""
 
 
 class Trees(NamedTuple):
-    r"""Trees of one depth by the place where they begin; of all depths, stacked, in an orbit.
+    r"""Trees of depths 0 to $J$, by the point of an orbit where they begin.
 
     Attributes:
         admissible: See above.
@@ -99,10 +81,62 @@ class Trees(NamedTuple):
         log_right: Log weight of the right half.
     """
 
-    admissible: Bool[Array, " n"]
-    turning: Bool[Array, " n"]
-    log_left: Float[Array, " n"]
-    log_right: Float[Array, " n"]
+    admissible: Bool[Array, "J n"]
+    turning: Bool[Array, "J n"]
+    log_left: Float[Array, "J n"]
+    log_right: Float[Array, "J n"]
+
+
+def trees_of(log_weight: Float[Array, " n"], momentum: Vectors, rules: TreeRules) -> Trees:
+    r"""All trees in an orbit.
+
+    A point that was not reached has the log weight $-\infty$ and no momentum: no tree with it is
+    admissible.
+    """
+    num, criterion = log_weight.shape[0], CRITERIA[rules.criterion]
+    admissible, turning = jnp.isfinite(log_weight), jnp.zeros(num, bool)
+    levels = [Trees(admissible, turning, log_weight, log_weight)]
+    total, weight, low, high = momentum, log_weight, log_weight, log_weight
+    for depth in range(1, rules.max_depth + 1):
+        half, count = 2 ** (depth - 1), num - 2**depth + 1
+        at = lambda array, place, count=count: array[place : place + count]
+        parts = lambda array, half=half, at=at: (at(array, 0), at(array, half))
+        able = parts(admissible & ~turning)
+        low, high = jnp.minimum(*parts(low)), jnp.maximum(*parts(high))
+        admissible = able[0] & able[1] & (high - low <= rules.limit)
+        places = (0, half - 1, half, 2 * half - 1)
+        first, before, after, last = (at(momentum, place) for place in places)
+        left, right = parts(total)
+        total = left + right
+        turning = criterion.turns(first, last, total)
+        if criterion.extra and half > 1:
+            turning = turning | criterion.turns(first, after, left + after)
+            turning = turning | criterion.turns(before, last, right + before)
+        halves = parts(weight)
+        weight = jnp.logaddexp(*halves)
+        padded = lambda array, fill, count=count: jnp.pad(
+            array, (0, num - count), constant_values=fill
+        )
+        level = (padded(admissible, False), padded(turning, False))
+        levels.append(Trees(*level, *(padded(part, -jnp.inf) for part in halves)))
+    return jax.tree.map(lambda *rows: jnp.stack(rows), *levels)
+
+
+def may_grow(
+    log_weight: Float[Array, " n"], momentum: Vectors, depth: Int[Array, ""], rules: TreeRules
+) -> Bool[Array, ""]:
+    """Whether a tree of this depth around point 0 may have to be doubled.
+
+    It looks at trees as a whole only, and at their ends: a yes may be wrong, a no never is.
+    """
+    num = log_weight.shape[0] // 2 + 1  # a tree with point 0 in it begins at one of so many
+    size = jnp.left_shift(1, depth)
+    sums = jnp.concatenate([jnp.zeros_like(momentum[:1]), jnp.cumsum(momentum, axis=0)])
+    at = lambda array, place: jax.lax.dynamic_slice_in_dim(array, place, num)
+    ends = (momentum[:num], at(momentum, size - 1))
+    turning = CRITERIA[rules.criterion].turns(*ends, at(sums, size) - sums[:num])
+    reached = jnp.isfinite(log_weight[:num]) & jnp.isfinite(at(log_weight, size - 1))
+    return jnp.any(reached & ~turning & (jnp.arange(num) >= num - size))
 
 
 def shifted(array: Float[Array, "n ..."], places: Int[Array, ""] | int, fill: Any) -> Array:
@@ -111,49 +145,6 @@ def shifted(array: Float[Array, "n ..."], places: Int[Array, ""] | int, fill: An
     beyond = jnp.full_like(array, fill)
     wide = jnp.concatenate([beyond, array, beyond])
     return jax.lax.dynamic_slice_in_dim(wide, num + places, num)
-
-
-def trees_of(
-    log_weight: Float[Array, " n"],
-    momentum: Float[Array, "n d"],
-    depth: Int[Array, ""] | int,
-    rules: TreeRules,
-) -> Trees:
-    r"""The trees of one depth that begin at each of n points of an orbit.
-
-    A point that was not reached has the log weight $-\infty$ and no momentum: no tree with it is
-    admissible.
-    """
-
-    class _Level(NamedTuple):
-        trees: Trees
-        total: Array
-        low: Array
-        high: Array
-
-    def double(level: Array, smaller: _Level) -> _Level:
-        half = jnp.left_shift(1, level)
-        trees, total, low, high = smaller
-        whole = jnp.where(level == 0, log_weight, jnp.logaddexp(trees.log_left, trees.log_right))
-        able = trees.admissible & ~trees.turning
-        low = jnp.minimum(low, shifted(low, half, -jnp.inf))
-        high = jnp.maximum(high, shifted(high, half, -jnp.inf))
-        at = lambda places: shifted(momentum, places, 0.0)
-        sums = total, shifted(total, half, 0.0)
-        halves = Halves(momentum, at(half - 1), at(half), at(2 * half - 1), *sums)
-        found = Trees(
-            able & shifted(able, half, False) & (high - low <= rules.limit),
-            CRITERIA[rules.criterion](halves),
-            whole,
-            shifted(whole, half, -jnp.inf),
-        )
-        return _Level(found, sums[0] + sums[1], low, high)
-
-    points = Trees(
-        jnp.isfinite(log_weight), jnp.zeros(log_weight.shape, bool), log_weight, log_weight
-    )
-    first = _Level(points, momentum, log_weight, log_weight)
-    return jax.lax.fori_loop(0, depth, double, first).trees
 
 
 def log_chances(trees: Trees, log_weight: Float[Array, " n"]) -> Float[Array, " n"]:

@@ -25,7 +25,7 @@ from aide._core.numerics import as_log
 from aide._core.random import derive_keys
 from aide._core.search import draw_index
 from aide._core.types import Key, LogDensity, LogProb, Value
-from aide.kernels.doubling import TreeRules, Trees, log_chances, trees_of
+from aide.kernels.doubling import TreeRules, Trees, log_chances, may_grow, trees_of
 from aide.kernels.kernel import AbstractInvariantKernel
 from aide.kernels.retrace import Recorded, Retraced
 
@@ -79,12 +79,11 @@ class _Reached(NamedTuple):
 
 
 class _Growth(NamedTuple):
-    """An orbit on its way: points, trees, both ends, and whether somebody's tree may grow."""
+    """An orbit on its way: points, both ends, and whether somebody's tree may grow."""
 
     depth: Array
     grows: Array
     points: _Reached
-    trees: Trees
     ends: Point
     stopped: Array
 
@@ -187,23 +186,20 @@ class AbstractOrbitKernel(AbstractInvariantKernel):
             jnp.full(2 * centre + 1, -jnp.inf, weight.dtype).at[centre].set(weight),
             jnp.zeros(2 * centre + 1, bool),
         )
-        alone = self._trees(points, 0)
-        trees = Trees(*(jnp.zeros((depth + 1, *a.shape), a.dtype) for a in alone))
         growth = _Growth(
             jnp.asarray(0),
             anyone(jnp.isfinite(weight)),
             points,
-            _put(trees, alone, 0),
             jax.tree.map(lambda a: jnp.stack([a, a]), first),
             jnp.full(2, ~jnp.isfinite(weight)),
         )
         going = lambda growth: growth.grows & (growth.depth < depth)
         double = lambda growth: self._double(log_density, weight, growth)
-        growth = jax.lax.while_loop(going, double, growth)
-        points = growth.points
-        chances = log_chances(growth.trees, points.log_weight)
+        points = jax.lax.while_loop(going, double, growth).points
+        trees = trees_of(points.log_weight, self._momenta(points), self.rules)
+        chances = log_chances(trees, points.log_weight)
         known = (points.value, points.noise, points.log_density)
-        return Orbit(*known, chances, points.broken, growth.trees)
+        return Orbit(*known, chances, points.broken, trees)
 
     def _double(self, log_density: LogDensity, weight: Array, growth: _Growth) -> _Growth:
         """Grow both sides by as many points as each has, and one; look at the trees."""
@@ -221,12 +217,9 @@ class AbstractOrbitKernel(AbstractInvariantKernel):
 
         state = (growth.points, growth.ends, growth.stopped)
         points, ends, stopped = jax.lax.fori_loop(0, num, advance, state)
-        trees = self._trees(points, growth.depth + 1)
-        place = jnp.arange(2 * centre + 1) - centre
-        around = (place <= 0) & (place > -2 * num)
-        grows = anyone(jnp.any(around & trees.admissible & ~trees.turning))
-        trees = _put(growth.trees, trees, growth.depth + 1)
-        return _Growth(growth.depth + 1, grows, points, trees, ends, stopped)
+        seen = (points.log_weight, self._momenta(points))
+        grows = anyone(may_grow(*seen, growth.depth + 1, self.rules))
+        return _Growth(growth.depth + 1, grows, points, ends, stopped)
 
     def _next(
         self, log_density: LogDensity, first: Array, end: Point, sign: Array, stopped: Array
@@ -245,10 +238,9 @@ class AbstractOrbitKernel(AbstractInvariantKernel):
     def _log_weight(self, point: Point) -> Array:
         return as_log(point.log_density) + as_log(self.log_noise(point.value, point.noise))
 
-    def _trees(self, points: _Reached, depth: Array | int) -> Trees:
+    def _momenta(self, points: _Reached) -> Array:
         momentum = jax.vmap(self.momentum)(points.value, points.noise)
-        momentum = jnp.where((points.log_weight == -jnp.inf)[:, None], 0.0, momentum)
-        return trees_of(points.log_weight, momentum, depth, self.rules)
+        return jnp.where((points.log_weight == -jnp.inf)[:, None], 0.0, momentum)
 
 
 def _put(rows: Any, row: Any, index: Array | int) -> Any:
