@@ -139,27 +139,15 @@ def may_grow(
     return jnp.any(reached & ~turning & (jnp.arange(num) >= num - size))
 
 
-def shifted(array: Float[Array, "n ..."], places: Int[Array, ""] | int, fill: Any) -> Array:
-    """`array[i + places]` at every i, and `fill` outside; places may be negative."""
-    num = array.shape[0]
-    beyond = jnp.full_like(array, fill)
-    wide = jnp.concatenate([beyond, array, beyond])
-    return jax.lax.dynamic_slice_in_dim(wide, num + places, num)
-
-
 def log_chances(trees: Trees, log_weight: Float[Array, " n"]) -> Float[Array, " n"]:
     r"""$\log P(0 \to b)$ for $b = -(2^J - 1), \dots, 2^J - 1$, from the trees of depths 0 to $J$.
 
-    From a point without a finite weight it goes nowhere.
+    From a point without a finite weight it goes nowhere. The recursion for $G$ runs from the
+    largest trees down; arrays are indexed by the place where a tree begins.
     """
     num, depth = log_weight.shape[0], trees.admissible.shape[0] - 1
-    place = jnp.arange(num) - num // 2
-    reached = jnp.isfinite(log_weight)
-    ends = [
-        f(jnp.where(reached, log_weight, v)) for f, v in ((jnp.min, jnp.inf), (jnp.max, -jnp.inf))
-    ]
-    # Chances are sums of products of weights and inverse weights: neither may overflow.
-    middle = jnp.where(jnp.any(reached), 0.5 * (ends[0] + ends[1]), 0.0)
+    place, reached = jnp.arange(num) - num // 2, jnp.isfinite(log_weight)
+    middle = _middle(log_weight, reached)
     most = 0.9 * math.log(float(jnp.finfo(log_weight.dtype).max))
 
     def halve(carry: tuple[Array, Array], inputs: Any) -> tuple[tuple[Array, Array], None]:
@@ -168,33 +156,37 @@ def log_chances(trees: Trees, log_weight: Float[Array, " n"]) -> Float[Array, " 
         half = jnp.left_shift(1, level - 1)
         heavier = jnp.maximum(larger.log_left, larger.log_right)
         share = goal * jnp.exp(jnp.clip(middle - heavier, -most, most))
-        on_right, on_left = (place > -half) & (place <= 0), (place > -2 * half) & (place <= -half)
-        # Trees that begin there have 0 in their left half, and reach half points on the right.
-        share_right, share_left = jnp.where(on_right, share, 0.0), jnp.where(on_left, share, 0.0)
-        from_right = _at_intervals(share_right, place <= half, half, 2 * half - 1)
-        sums = sums + from_right + _at_intervals(share_left, place <= -half, 0, half - 1)
+        # Trees that begin in the first block have 0 in their left half, and b is on the right.
+        first, second = (place > -half) & (place <= 0), (place > -2 * half) & (place <= -half)
+        on_right = _at_intervals(jnp.where(first, share, 0.0), place <= half, half, 2 * half - 1)
+        on_left = _at_intervals(jnp.where(second, share, 0.0), place <= -half, 0, half - 1)
         ratio = larger.log_right - larger.log_left
-        stay = [-jnp.expm1(jnp.minimum(r, 0.0)) for r in (ratio, -ratio)]
-        stay_right, stay_left = (jnp.where(goal > 0.0, s * goal, 0.0) for s in stay)
+        stay = (-jnp.expm1(jnp.minimum(r, 0.0)) for r in (ratio, -ratio))
+        stay_left, stay_right = (jnp.where(goal > 0.0, s * goal, 0.0) for s in stay)
         failing = jnp.where(larger.admissible, 0.0, 1.0)
-        last = 0.5 * (failing + shifted(failing, -half, 1.0)) * 0.5 ** (level - 1)
-        goal = last + stay_right + shifted(stay_left, -half, 0.0)
-        return (
-            jnp.where(smaller.admissible & (place > -half) & (place <= 0), goal, 0.0),
-            sums,
-        ), None
+        last = 0.5**level * (failing + _shifted(failing, -half, 1.0))
+        goal = last + stay_left + _shifted(stay_right, -half, 0.0)
+        goal = jnp.where(smaller.admissible & first, goal, 0.0)
+        return (goal, sums + on_right + on_left), None
 
-    top = jax.tree.map(lambda a: a[-1], trees)
-    inside = (place > -(2**depth)) & (place <= 0)
-    first = jnp.where(top.admissible & inside, 0.5**depth, 0.0).astype(log_weight.dtype)
-    levels = (
-        jnp.arange(depth, 0, -1),
-        *(jax.tree.map(lambda a, s=s: a[s][::-1], trees) for s in (slice(1, None), slice(-1))),
+    around = (place <= 0) & trees.admissible[-1]
+    goal = jnp.where(around, 0.5**depth, 0.0).astype(log_weight.dtype)
+    upper, lower = (
+        jax.tree.map(lambda rows, part=part: rows[part][::-1], trees)
+        for part in (slice(1, None), slice(-1))
     )
-    (goal, sums), _ = jax.lax.scan(halve, (first, jnp.zeros_like(log_weight)), levels)
+    levels = (jnp.arange(depth, 0, -1), upper, lower)
+    (goal, sums), _ = jax.lax.scan(halve, (goal, jnp.zeros_like(goal)), levels)
     chances = jnp.where(sums > 0.0, jnp.log(sums) + log_weight - middle, -jnp.inf)
     stays = jnp.where(reached[num // 2], jnp.log(goal[num // 2]), 0.0)
     return jnp.where(place == 0, stays, chances)
+
+
+def _middle(log_weight: Float[Array, " n"], reached: Bool[Array, " n"]) -> Float[Array, ""]:
+    """The middle of all log weights: relative to it neither weights nor their inverses overflow."""
+    low = jnp.min(jnp.where(reached, log_weight, jnp.inf))
+    high = jnp.max(jnp.where(reached, log_weight, -jnp.inf))
+    return jnp.where(jnp.any(reached), 0.5 * (low + high), 0.0)
 
 
 def _at_intervals(
@@ -205,4 +197,10 @@ def _at_intervals(
     Up to the end of the block (`early`) they are a prefix of it, then a suffix: nothing cancels.
     """
     prefix, suffix = jnp.cumsum(share), jnp.cumsum(share[::-1])[::-1]
-    return jnp.where(early, shifted(prefix, -near, 0.0), shifted(suffix, -far, 0.0))
+    return jnp.where(early, _shifted(prefix, -near, 0.0), _shifted(suffix, -far, 0.0))
+
+
+def _shifted(array: Float[Array, " n"], places: Array | int, fill: float) -> Float[Array, " n"]:
+    """`array[i + places]` at every i, for places from -n to 0, and `fill` outside."""
+    wide = jnp.concatenate([jnp.full_like(array, fill), array])
+    return jax.lax.dynamic_slice_in_dim(wide, array.size + places, array.size)
