@@ -96,8 +96,8 @@ class Nuts(AbstractOrbitKernel):
     def advance(self, log_density: LogDensity, point: Point, sign: Array) -> Point:
         """One leapfrog step.
 
-        It is diverging if the momentum halfway raises the energy by more than `divergence`: a log
-        density that is NaN there is put down to it.
+        Where the momentum halfway raises the energy by more than 1,000 nats, a log density that is
+        NaN is put down to the divergence.
         """
         position, unravel = ravel_reals(point.value)
         climb, size = climb_of(log_density, unravel, self.metric), sign * self.step_size
@@ -106,5 +106,5 @@ class Nuts(AbstractOrbitKernel):
         momentum = middle + 0.5 * size * slope
         rise = 0.5 * (jnp.sum(middle**2) - jnp.sum(start[1] ** 2))
         ahead, momentum = (a.astype(position.dtype) for a in (ahead, momentum))
-        diverging = ~(rise <= self.divergence)
+        diverging = ~(rise <= DIVERGED)
         return Point(unravel(ahead), unravel(momentum), value, slope, diverging)

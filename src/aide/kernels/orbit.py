@@ -38,7 +38,8 @@ class Point(NamedTuple):
         noise: $v$.
         log_density: $\log\gamma(x)$.
         slope: Whatever the next step needs.
-        diverging: Whether the step that led here went wrong before the density was asked.
+        diverging: Whether a log density that is NaN here is put down to a step that went wrong. It
+            must decide nothing else: it may depend on the side from which the point is reached.
     """
 
     value: Value
@@ -227,8 +228,8 @@ class AbstractOrbitKernel(AbstractInvariantKernel):
         """One point further; beyond one that diverged or broke nothing is reached."""
         ahead = self.advance(log_density, end, sign)
         weight = self._log_weight(ahead)
-        known = _all_finite((ahead.value, ahead.noise)) & ~ahead.diverging & ~stopped
-        broken = jnp.isnan(ahead.log_density) & known
+        known = _all_finite((ahead.value, ahead.noise)) & ~stopped
+        broken = jnp.isnan(ahead.log_density) & known & ~ahead.diverging
         good = known & (jnp.abs(weight - first) <= self.rules.limit)
         ahead = jax.tree.map(lambda new, old: jnp.where(good | broken, new, old), ahead, end)
         weight = jnp.where(good, weight, -jnp.inf)
