@@ -17,6 +17,7 @@ LONG = {
     "gold_standards.md",
     "guide.md",
     "mcmc.md",
+    "nuts.md",
     "pymc_stan_blackjax.md",
     "studies.md",
     "trust.md",

@@ -62,3 +62,27 @@ def test_a_wrong_reverse_density_is_rejected():
 def test_an_unnormalised_noise_density_is_rejected():
     where = lambda algorithm: algorithm.chain.kernel
     assert_rejected(eqx.tree_at(where, learned_chain("walk", 1), WrongWalk(0.8)))
+
+
+class WrongNuts(aide.kernels.Nuts):
+    """Takes the chance of the step back for that of the step."""
+
+    def retrace(self, log_density, y, log_density_y, noise):
+        found = super().retrace(log_density, y, log_density_y, noise)
+        return found._replace(log_forward=found.log_own)
+
+
+class ShortNuts(aide.kernels.Nuts):
+    """Undoes steps as if trees ended earlier: the laws of another chain."""
+
+    def retrace(self, log_density, y, log_density_y, noise):
+        short = aide.kernels.Nuts(self.step_size, 1)
+        return short.retrace(log_density, y, log_density_y, noise)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("wrong", [WrongNuts, ShortNuts])
+def test_a_wrong_way_back_of_nuts_is_rejected(wrong):
+    where = lambda algorithm: algorithm.chain.kernel
+    algorithm = eqx.tree_at(where, learned_chain("nuts", 1), wrong(0.6, 2))
+    assert max(abs(z) for z in scores(algorithm).values()) > 2 * Z_MAX

@@ -23,6 +23,7 @@ CHAIN_KERNELS = {
     "independence": aide.kernels.Independence(Normal(0.5, 1.5)),
     "mala": aide.kernels.Mala(0.7),
     "hmc": aide.kernels.Hmc(0.4, 3),
+    "nuts": aide.kernels.Nuts(0.6, 2),
     "ula": aide.kernels.Ula(0.7),
     "sgld": aide.kernels.Sgld(0.7, lambda i, x: jax.grad(toys.log_joint)(x) + 0.9 * (2 * i - 1), 2),
     "cycle": aide.kernels.Cycle(aide.kernels.RandomWalk(0.8), aide.kernels.Ula(0.5)),

@@ -131,6 +131,9 @@ def add_annealed():
     for num in (0, 1, 3):
         algorithm = aide.mcmc(toys.PRIOR, toys.log_joint, kernel=walk, num_steps=num)
         add(f"mcmc-{num}", algorithm, LINE, determined=num == 0, full=num != 1)
+    nuts = aide.kernels.Nuts(0.6, 2)
+    algorithm = aide.mcmc(toys.PRIOR, toys.log_joint, kernel=nuts, num_steps=2)
+    add("mcmc-nuts", algorithm, LINE, full=True)
 
 
 def add_schedules():

@@ -5,7 +5,7 @@ with, where the accept step of the algorithm makes it so and nothing but the pos
 step to the next. Which algorithms these are is a list, not a guess.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import blackjax
@@ -26,6 +26,7 @@ from aide.adapters.gaussian import Gaussian, GaussianMixture
 from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.tractable import Tractable
 from aide.kernels.kernel import AbstractInvariantKernel
+from aide.kernels.nuts import Nuts
 
 Approximation = MFVIState | FRVIState | PathfinderState | MultipathfinderState
 """What BlackJAX's variational algorithms and Pathfinder return."""
@@ -135,6 +136,20 @@ def kernel(algorithm: Callable[..., Any], **settings: Any) -> BlackjaxKernel:
     except TypeError as error:
         raise TypeError(f"blackjax.{name}: {error}.") from None
     return BlackjaxKernel(name, settings)
+
+
+def nuts(parameters: Mapping[str, Any], max_depth: int) -> Nuts:
+    """NUTS with step size and metric of a finished warm-up, as learned meta-inference takes it.
+
+    The law is that of `blackjax.nuts` with `max_num_doublings=max_depth`.
+
+    Args:
+        parameters: What `blackjax.window_adaptation(blackjax.nuts, ...).run(...)` found:
+            `step_size` and `inverse_mass_matrix`.
+        max_depth: As in `aide.kernels.Nuts`.
+    """
+    step_size, metric = float(parameters["step_size"]), parameters["inverse_mass_matrix"]
+    return Nuts(step_size, max_depth, np.asarray(metric, np.float64), "numpyro")
 
 
 def approximation(state: Approximation, label: str = "") -> Tractable:

@@ -16,6 +16,7 @@ from aide.kernels.kernel import (
 from aide.kernels.langevin import Sgld, Ula
 from aide.kernels.metric import Metric
 from aide.kernels.metropolis import AbstractMetropolis, Independence, RandomWalk
+from aide.kernels.nuts import Nuts
 from aide.kernels.schedule import KernelSchedule, stack_kernels
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "KernelSchedule",
     "Mala",
     "Metric",
+    "Nuts",
     "OnEntry",
     "RandomWalk",
     "Repeat",

@@ -17,7 +17,7 @@ from aide.kernels.kernel import (
     check_instance,
     reversal_of,
 )
-from aide.kernels.retrace import Recorded, Retraceable, Retraced, parts_of
+from aide.kernels.retrace import Recorded, Retraceable, Retraced, parts_of, weighs_origins
 
 
 def entry_of(state: Value, name: Any) -> Value:
@@ -102,6 +102,11 @@ class EntryRecords(eqx.Module):
     def num_branches(self) -> Any:
         """Those of the entry's kernel."""
         return self.kernel.num_branches
+
+    @property
+    def weighs_origins(self) -> bool:
+        """Whether the entry's kernel does."""
+        return weighs_origins(self.kernel)
 
     @property
     def reverse_noise_from(self) -> Callable[[Value, LogDensity, Value], Value] | None:

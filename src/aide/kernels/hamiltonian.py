@@ -12,17 +12,15 @@ from jaxtyping import Array, Int
 
 from aide._core.numerics import as_parameter
 from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
-from aide._core.validate import check_positive, check_scalar, check_size
-from aide.kernels.metric import Metric, as_metric, pulled, stretched
+from aide._core.validate import check_positive, check_size
+from aide.kernels.leapfrog import DIVERGED, climb_of, leap
+from aide.kernels.metric import Metric, as_metric
 from aide.kernels.metropolis import (
     AbstractMetropolis,
     log_standard_normal,
     ravel_reals,
     standard_normal_like,
 )
-
-DIVERGED = 1000.0
-"""Nats by which a trajectory's energy must grow before NaN on it is put down to its divergence."""
 
 
 def _as_count(count: Any) -> Any:
@@ -42,10 +40,8 @@ class _Carry(NamedTuple):
 class AbstractHamiltonian(AbstractMetropolis):
     r"""Leapfrog steps: $v$ is the momentum, $\varphi$ follows the dynamics and flips it.
 
-    With $L L^\top$ the metric (the inverse mass matrix), a leapfrog step of size $\epsilon$ is
-    $v \leftarrow v + \frac\epsilon2 L^\top\nabla\log\gamma(x)$,
-    $x \leftarrow x + \epsilon L v$, and the first line again: that of $v \sim N(0, I)$ in the
-    coordinates $L^{-1}x$.
+    With $L L^\top$ the metric (the inverse mass matrix), steps (`aide.kernels.leapfrog`) are those
+    of $v \sim N(0, I)$ in the coordinates $L^{-1}x$.
 
     A log density that is NaN is an error, except where the trajectory has diverged (its energy grew
     by more than 1,000 nats, a proposal never accepted): there the step is rejected.
@@ -80,21 +76,15 @@ class AbstractHamiltonian(AbstractMetropolis):
         position, unravel = ravel_reals(x)
         momentum, _ = ravel_pytree(v)
 
-        def evaluate(flat: Array) -> Array:
-            value = check_scalar("log_density", log_density(unravel(flat)))
-            return jnp.asarray(value, flat.dtype)
-
-        def climb(flat: Array) -> tuple[Array, Array]:
-            value, gradient = jax.value_and_grad(evaluate)(flat)
-            return value, pulled(self.preconditioner, gradient)
+        metric = self.preconditioner
+        climb = climb_of(log_density, unravel, metric)
 
         def leapfrog(_: Any, carry: _Carry) -> _Carry:
-            middle = carry.momentum + 0.5 * self.step_size * carry.slope
-            ahead = carry.position + self.step_size * stretched(self.preconditioner, middle)
+            start = (carry.position, carry.momentum, carry.slope)
+            ahead, middle, value, slope = leap(climb, self.step_size, metric, *start)
             # What a step too long does before it overflows; energies here are known numbers.
             energy = 0.5 * jnp.sum(middle**2) - carry.value
             diverged = carry.diverged | ~(energy - first < DIVERGED)
-            value, slope = climb(ahead)
             # Stop where the density is NaN: `step` then accepts the point and the NaN is seen.
             # An overflow, or a density of 0 without a gradient, is a rejection instead, and so is
             # NaN (inf - inf, say) where a diverging trajectory has gone.

@@ -4,6 +4,10 @@ A step $x \to y$ leaves a *reverse record* $(v, b)$: continuous noise $v$ and a 
 $b \in \{0, \dots, B-1\}$ (rejected or accepted, say), such that $(y, v, b)$ determines $x$ and the
 map from $x$ and the step's own noise to $(y, v)$ has Jacobian 1 on every branch. Meta-inference
 guesses records backwards in time; any guess is weighed exactly by what `retrace` returns.
+
+A kernel that *weighs origins* keeps a record $(v, 0)$ that leaves open which of several states
+$x_1, \dots, x_n$ the step came from (NUTS: any point of the trajectory). `retrace` returns all of
+them, and meta-inference draws one in proportion to its chance: there is nothing to guess.
 """
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -26,7 +30,7 @@ class Recorded(NamedTuple):
 
 
 class Retraced(NamedTuple):
-    r"""The step back from $y$ with noise $v$, for every branch $b$ (leading axis $B$).
+    r"""The step back from $y$ with noise $v$, for every branch or origin $b$ (leading axis $B$).
 
     Attributes:
         value: $x_b$, the state before; any state where the branch is impossible.
@@ -44,10 +48,11 @@ class Retraced(NamedTuple):
 
 @runtime_checkable
 class Retraceable(Protocol):
-    r"""A kernel with records. Every Metropolis kernel of the library is one, and so is `Ula`.
+    r"""A kernel with records: every Metropolis kernel of the library, `Nuts` and `Ula`.
 
     A kernel whose `reverse_noise` comes from standard normals may also have a method
     `reverse_noise_from(z, log_density, y)`, which is handed them: draws in batches are faster.
+    One that weighs origins says so by `weighs_origins = True`.
     """
 
     num_branches: Any  # a property or a class variable
@@ -67,6 +72,11 @@ class Retraceable(Protocol):
         ...
 
 
+def weighs_origins(kernel: Any) -> bool:
+    """Whether the record of a step leaves open which of several states it came from."""
+    return bool(getattr(kernel, "weighs_origins", False))
+
+
 def parts_of(kernel: Any) -> tuple[Any, ...]:
     """The kernels that one transition runs, in order; each must be `Retraceable`.
 
@@ -80,8 +90,8 @@ def parts_of(kernel: Any) -> tuple[Any, ...]:
         raise TypeError(
             f"{type(kernel).__name__} keeps no record of its steps, which learned meta-inference "
             "needs. Use a Metropolis kernel (RandomWalk, Independence, Mala, Hmc, or a subclass of "
-            "AbstractMetropolis that states its noise and involution), Ula, for discrete states "
-            "GibbsSites or FiniteNoise, or a Cycle, Repeat or OnEntry of them (all of "
+            "AbstractMetropolis that states its noise and involution), Nuts, Ula, for discrete "
+            "states GibbsSites or FiniteNoise, or a Cycle, Repeat or OnEntry of them (all of "
             "aide.kernels); or use canonical meta-inference."
         )
     return (kernel,)

@@ -11,6 +11,7 @@ from aide._core.numerics import as_log
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_scalar
+from aide.kernels.retrace import weighs_origins
 
 
 class FlatLayout:
@@ -61,6 +62,7 @@ class FlatKernel:
 
     def __init__(self, kernel: Any, log_density: LogDensity, layout: FlatLayout):
         self.kernel, self._log_density = kernel, log_density
+        self.weighs_origins = weighs_origins(kernel)
         self.unravel, self.dtype = layout.unravel, layout.flat.dtype
         noise = jax.eval_shape(
             lambda: kernel.reverse_noise(

@@ -99,8 +99,9 @@ def _pilot(recorder: Recorder, stream: Key, run: Any, times: Int[Array, " G"]) -
             y = (trace[number + 1].before if number + 1 < len(trace) else after)[time]
             noise, branch = trace[number].noise[time], trace[number].branch[time]
             log_density = kernel.log_density(y)
-            log_own = kernel.retrace(y[:, None], log_density[None], noise[:, None])[3]
-            parts.append(PartRecords(y, noise, branch, log_density, log_own[branch, 0]))
+            log_own = kernel.retrace(y[:, None], log_density[None], noise[:, None])[3][:, 0]
+            own = jax.nn.logsumexp(log_own) if kernel.weighs_origins else log_own[branch]
+            parts.append(PartRecords(y, noise, branch, log_density, own))
         return tuple(parts)
 
     end = transitions.kernels(transitions.last_inputs(), layout)[-1].log_density(last)

@@ -5,12 +5,15 @@ undoes the kernel's step and weighs the particle by
 
 $$W_t = \frac{\hat q_{t-1}(x_{t-1})\,k(x_t, v, b \mid x_{t-1})}{J_t(x_t, v, b)},$$
 
-$\hat q_0$ being the start density itself. $\hat q_T(x)\prod_t \frac1P\sum_i W_t^i$ is an unbiased
-estimate of the chain's output density $q(x)$ (Del Moral 2004), whatever the models $J_t$ are. Where
-$J_t$ is the kernel in equilibrium alone, detailed balance makes $W_t = 1$.
+$\hat q_0$ being the start density itself. A kernel that weighs origins (`aide.kernels.retrace`) has
+$v$ proposed, one origin drawn in proportion to $\hat q_{t-1}(x_n)\,k(x_t, v, n \mid x_n)$, and the
+sum of these over $n$ as the numerator of $W_t$.
+
+$\hat q_T(x)\prod_t \frac1P\sum_i W_t^i$ is an unbiased estimate of the output density $q(x)$
+(Del Moral 2004), whatever the models $J_t$ are. Where $J_t$ is the kernel in equilibrium alone,
+detailed balance makes $W_t = 1$.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -21,9 +24,9 @@ from aide._core.normal import normal_quantile
 from aide._core.numerics import log_mean_exp, log_ratio
 from aide._core.random import derive_keys
 from aide._core.types import Key
-from aide.kernels.retrace import NO_RECORD
-from aide.learned.models.joint import Scores, States, redirect
+from aide.learned.models.joint import Scores, States
 from aide.learned.records.transitions import StepRecord
+from aide.learned.walk_back.origins import ScoreBefore, Undone, guess_branch, weigh_origins
 from aide.smc.policy import AbstractResampler
 
 
@@ -63,15 +66,14 @@ def step_back(
     key: Key,
     kernel: Any,
     model: Any,
-    score_before: Callable[[States, Array], tuple[Scores, Array, Array]],
+    score_before: ScoreBefore,
     resampler: AbstractResampler,
     particles: ReverseParticles,
     record: StepRecord | None,
 ) -> tuple[ReverseParticles, Int[Array, " P"] | None]:
     r"""Resample, propose records, undo the step, weigh. Also returns ancestors.
 
-    `score_before(states, log_density)` returns the scores of the model of the step before,
-    $\log\hat q_{t-1}$, and the log density that held there. With `record`, the retained particle
+    `score_before` is as in `aide.learned.walk_back.origins`. With `record`, the retained particle
     follows the true run.
     """
     key_resample, key_block, key_own = derive_keys(key, 3)
@@ -85,39 +87,29 @@ def step_back(
     noise = jnp.where(guess.own, own, guess.noise)
     if record is not None:
         noise = _place(noise, particles.retained, record.noise)
-    states, density, log_forward, log_own = kernel.retrace(y, here, noise)
-    possible = log_forward != -jnp.inf
-    branch = redirect(guess.branch, possible)
-    branch = jnp.where(guess.own, _own_branch(block[1], log_own), branch)
-    if record is not None:
-        branch = _place(branch, particles.retained, record.branch)
-    taken = jnp.arange(log_own.shape[0])[:, None] == branch
-    x = jnp.sum(jnp.where(taken[:, None], states, 0.0), axis=0)
-    density, log_forward, log_own = (
-        jnp.sum(jnp.where(taken, part, 0.0), axis=0) for part in (density, log_forward, log_own)
-    )
-    log_forward = jnp.where(branch == NO_RECORD, jnp.nan, log_forward)
+    undone = Undone(*kernel.retrace(y, here, noise))
+    if kernel.weighs_origins:
+        chosen = weigh_origins(block[1], undone, score_before)
+    else:
+        keep = lambda branch: branch
+        if record is not None:
+            keep = lambda branch: _place(branch, particles.retained, record.branch)
+        chosen = guess_branch(block[1], guess, undone, keep)
+    x, density = chosen.states, chosen.log_density
     if record is not None:
         x = _place(x, particles.retained, record.before)
         density = _place(density, particles.retained, record.log_density)
-    log_joint = model.log_joint(scores, y, noise, branch, possible, log_own)
+    law = (chosen.branch, chosen.possible, chosen.log_own)
+    log_joint = model.log_joint(scores, y, noise, *law)
     scores, log_before, density = score_before(x, density)
+    log_reach = chosen.log_reach
+    if log_reach is None:
+        log_reach = log_before + chosen.log_forward
     # A record of density 0 under the chain has weight 0, even where its proposal underflowed too.
-    log_w = log_ratio(log_before + log_forward, log_joint)
+    log_w = log_ratio(log_reach, log_joint)
     log_weights = particles.log_weights + log_w
     evidence, retained = particles.log_evidence, particles.retained
     return ReverseParticles(x, density, scores, log_weights, evidence, retained), ancestors
-
-
-def _own_branch(uniform: Float[Array, " P"], log_own: Float[Array, "B P"]) -> Int[Array, " P"]:
-    r"""Draw a branch given the noise, $P(b) \propto g(v, b \mid y)$."""
-    num_branches = log_own.shape[0]
-    if num_branches == 1:
-        return jnp.zeros(uniform.shape, jnp.int32)
-    chances = jnp.exp(log_own - jnp.max(log_own, axis=0))
-    ends = jnp.cumsum(chances, axis=0)
-    branch = jnp.sum(ends <= uniform * ends[-1], axis=0).astype(jnp.int32)
-    return jnp.minimum(branch, num_branches - 1)
 
 
 def _resample(

@@ -1,0 +1,252 @@
+"""NUTS with fixed step size and metric: learned and canonical meta-inference, and the truth.
+
+    python benchmarks/run.py learned/nuts --only gaussian --runs 1000        (a GPU)
+    python benchmarks/run.py learned/nuts --only regression --data ../shared/data/ionosphere.csv
+
+Step sizes and metrics are those of BlackJAX's warm-up. The Gaussian's truth is a histogram of
+BlackJAX's chains (`reference.nuts_truth`); for the others more and more reverse particles on the
+same runs, and the sandwich, whose lower end uses samples alone, must agree.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import blackjax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from reference.chain_truth import Truth
+from reference.nuts_truth import radial_nuts_truth
+
+import aide
+from aide._core.algorithm import Draw
+from aide.problems.distributions import Normal
+from benchmarks.chains import Problem
+from benchmarks.learned.schools import CENTRE, EightSchools, gold_standard
+from benchmarks.table import Row
+
+SIZE, SPREAD, STEP_SIZE = 20, 3.0, 0.5
+"""Of the Gaussian: dimension, the spread of its start in units of the posterior's, step size."""
+CANONICAL = 100
+"""Meta-runs of canonical rows, which have a tenth of the runs."""
+
+
+def rows(
+    problem: Problem,
+    steps: Sequence[int],
+    particles: Sequence[int],
+    runs: int,
+    truths: dict[int, Truth] | None = None,
+) -> Iterator[Row]:
+    """Refined and canonical, at every number of steps; what is learned serves all of them."""
+    begun = time.perf_counter()
+    fit = problem.learn(max(steps))
+    learning = time.perf_counter() - begun
+    print("pilots:", *fit.notes, flush=True)
+    for number in steps:
+        trials: list[tuple[int, dict[str, Any]]] = [
+            (runs, {"fit": fit, "num_reverse": num, "num_meta_target": 2}) for num in particles
+        ]
+        trials.append((max(runs // 10, 20), {"num_meta_target": CANONICAL}))
+        for num, meta in trials:
+            truth = {} if truths is None else {"truth": truths[number]}
+            row = _measure(problem, number, num, meta, **truth)
+            refined = "fit" in meta
+            yield {"meta": "refined" if refined else "canonical", **row, "learning": learning}
+
+
+def _measure(
+    problem: Problem, steps: int, runs: int, meta: dict[str, Any], truth: Truth | None = None
+) -> Row:
+    if truth is not None:
+        return problem.measure(steps, runs, truth, **meta)
+    row, result = problem.run(steps, runs, **meta)
+    lower = result.sandwich(level=0.95).lower if runs >= 50 else None
+    return {**row, "at least": lower}
+
+
+def warm_up(key: int, log_density: Any, first: np.ndarray, max_depth: int) -> aide.kernels.Nuts:
+    """NUTS as BlackJAX's warm-up leaves it, after 1,000 steps."""
+    with jax.enable_x64(True):
+        adapt: Any = blackjax.window_adaptation(blackjax.nuts, log_density)
+        (_, parameters), info = adapt.run(jax.random.key(key), jnp.asarray(first), 1000)
+    deepest = int(np.max(np.asarray(info.info.num_trajectory_expansions)[200:]))
+    size = float(parameters["step_size"])
+    print(f"warm-up: step size {size:.3g}, deepest tree {deepest}", flush=True)
+    return aide.blackjax.nuts(parameters, max_depth=max_depth)
+
+
+def gaussian_problem() -> tuple[Problem, np.ndarray, Any]:
+    """All correlations 0.8, start three times as wide; the whitening matrix, log p of rows."""
+    covariance = 0.2 * np.eye(SIZE) + 0.8
+    root = np.linalg.cholesky(covariance)
+    white = np.linalg.inv(root)
+    constant = float(np.log(np.diag(white)).sum() - 0.5 * SIZE * np.log(2 * np.pi))
+    log_density = lambda x: -0.5 * jnp.sum((jnp.asarray(white) @ x) ** 2) + constant
+    sample = lambda key: jnp.asarray(root) @ jax.random.normal(key, (SIZE,), float)
+    wide = lambda x: log_density(x / SPREAD) - SIZE * np.log(SPREAD)
+    start = aide.Tractable(lambda key: SPREAD * sample(key), wide)
+    kernel = aide.kernels.Nuts(STEP_SIZE, 4, covariance, "numpyro")
+    problem = Problem(start, aide.Tractable(sample, log_density), log_density, kernel)
+    return problem, white, lambda x: -0.5 * ((x @ white.T) ** 2).sum(axis=1) + constant
+
+
+def gaussian(
+    runs: int = 1000,
+    chains: int = 2_000_000,
+    steps: tuple[int, ...] = (1, 2, 3, 4),
+    particles: tuple[int, ...] = (100, 1000),
+) -> Iterator[Row]:
+    """20 dimensions, all correlations 0.8, from a start three times as wide; metric: covariance."""
+    problem, white, log_p = gaussian_problem()
+    truths = radial_nuts_truth(jax.random.key(9), STEP_SIZE, white, log_p, SPREAD, steps, chains)
+    yield from rows(problem, steps, particles, runs, truths)
+
+
+class CentredSchools(eqx.Module):
+    """Eight schools with the effects themselves as variables: mean / 5, log scale, effects / 10."""
+
+    plain: EightSchools = EightSchools()
+
+    def __call__(self, x: Any) -> Any:
+        """The log joint density."""
+        return self.plain(to_normals(x)) - 8.0 * x[1] + 8.0 * np.log(10.0)
+
+
+def to_normals(x: Any) -> Any:
+    """Centred variables as those of `EightSchools`."""
+    return jnp.concatenate([x[:2], (10.0 * x[2:] - 5.0 * x[0]) * jnp.exp(-x[1])])
+
+
+def to_effects(x: Any) -> Any:
+    """The other way."""
+    return jnp.concatenate([x[:2], 0.1 * (5.0 * x[0] + jnp.exp(x[1]) * x[2:])])
+
+
+class Centred(eqx.Module):
+    """An algorithm for `EightSchools`, its outputs in centred variables."""
+
+    plain: Any
+
+    @property
+    def log_z(self) -> float:
+        """As that of the algorithm."""
+        return self.plain.log_z
+
+    def simulate(self, key: Any) -> Any:
+        """Run it and change variables, in the output and in its density."""
+        x, log_xi = self.plain.simulate(key)
+        return Draw(to_effects(x), log_xi + self._jacobian(x))
+
+    def regenerate(self, key: Any, value: Any) -> Any:
+        """The same from a given output."""
+        normals = to_normals(value)
+        return self.plain.regenerate(key, normals) + self._jacobian(normals)
+
+    def _jacobian(self, normals: Any) -> Any:
+        return -8.0 * normals[1] + 8.0 * np.log(10.0)
+
+
+def schools_problem(gold: int, centred: bool) -> Problem:
+    """NUTS after warm-up, from log scale N(1, 0.5^2)."""
+    plain = gold_standard(gold)
+    posterior = Centred(plain) if centred else plain
+    log_joint: Any = CentredSchools() if centred else EightSchools()
+    spread = np.array([1.0, 0.5] + [1.0] * 8)
+    first = np.array([0.0, 1.0] + [0.0] * 8)
+    kernel = warm_up(3, log_joint, first, 6 if centred else 5)
+    return Problem(Normal(CENTRE, spread), posterior, log_joint, kernel)
+
+
+def schools(
+    runs: int = 1000,
+    steps: tuple[int, ...] = (1, 2, 5, 10, 20, 40),
+    particles: tuple[int, ...] = (200, 2000),
+    gold: int = 500,
+    centred: bool = False,
+) -> Iterator[Row]:
+    """Eight schools from log scale N(1, 0.5^2); `--centred` for the other form."""
+    problem = schools_problem(gold, centred)
+    for row in rows(problem, steps, particles, runs):
+        yield {"form": "centred" if centred else "non-centred", **row}
+
+
+class LogisticRegression(eqx.Module):
+    """Weights ~ N(0, I), y ~ Bernoulli(logit(X w))."""
+
+    features: np.ndarray
+    signs: np.ndarray
+
+    def __call__(self, w: Any) -> Any:
+        """The log joint density, normalised in w and y."""
+        margins = jnp.asarray(self.signs) * (jnp.asarray(self.features) @ w)
+        prior = -0.5 * jnp.sum(w**2) - 0.5 * w.size * np.log(2 * np.pi)
+        return prior - jnp.sum(jax.nn.softplus(-margins))
+
+    @staticmethod
+    def of(path: str) -> "LogisticRegression":
+        """From a file: features, which get mean 0, scale 1 and an intercept, and a label 0 or 1."""
+        table = np.loadtxt(path, delimiter=",", skiprows=1)
+        x, labels = table[:, :-1], table[:, -1]
+        scale = x.std(axis=0)
+        x = (x - x.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
+        return LogisticRegression(np.insert(x, 0, 1.0, axis=1), 2.0 * labels - 1.0)
+
+
+def regression_problem(gold: int, data: str) -> Problem:
+    """NUTS after warm-up, from the prior."""
+    model = LogisticRegression.of(data)
+    size = model.features.shape[1]
+    prior = Normal(np.zeros(size), 1.0)
+    temperatures = (np.arange(1, 61) / 60) ** 3
+    posterior = aide.tempered_smc(
+        prior,
+        model,
+        kernel=aide.kernels.Hmc(0.08, 30),
+        num_particles=gold,
+        temperatures=temperatures,
+    )
+    kernel = warm_up(4, model, np.zeros(size), 5)
+    return Problem(prior, posterior, model, kernel)
+
+
+def regression(
+    runs: int = 500,
+    steps: tuple[int, ...] = (1, 2, 3, 5, 10, 20),
+    particles: tuple[int, ...] = (100, 1000),
+    gold: int = 1000,
+    data: str = "../shared/data/ionosphere.csv",
+) -> Iterator[Row]:
+    """Logistic regression in 35 dimensions from its prior."""
+    yield from rows(regression_problem(gold, data), steps, particles, runs)
+
+
+def curve(
+    runs: int = 1000,
+    steps: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 40),
+    reverse: int = 1000,
+    gold: int = 500,
+    which: str = "gaussian",
+    data: str = "../shared/data/ionosphere.csv",
+) -> Iterator[Row]:
+    """`aide.measure_convergence` of `--which` gaussian, schools, centred or regression."""
+    problems = {
+        "gaussian": lambda: gaussian_problem()[0],
+        "schools": lambda: schools_problem(gold, False),
+        "centred": lambda: schools_problem(gold, True),
+        "regression": lambda: regression_problem(gold, data),
+    }
+    problem = problems[which]()
+    fit = problem.learn(max(steps))
+    chain = aide.mcmc(problem.start, problem.log_joint, kernel=problem.kernel, num_steps=max(steps))
+    refined = aide.refine(None, chain, fit=fit, num_reverse=reverse)
+    key, sizes = jax.random.key(6), {"num_gold": runs, "num_target": runs}
+    found = aide.measure_convergence(key, problem.posterior, refined, steps=steps, **sizes)
+    print(found, flush=True)
+    for record in found.records():
+        yield {"chain": which, **record}
+
+
+TABLES = {"gaussian": gaussian, "schools": schools, "regression": regression, "curve": curve}

@@ -1,0 +1,255 @@
+r"""Kernels that choose a point of an orbit by a doubling tree; NUTS is the one in use.
+
+Draw noise $v \sim g(\cdot \mid x)$. A one-to-one map of Jacobian 1 makes $z_0 = (x, v)$ a point of
+an orbit $z_i = \Phi^i(z_0)$ with weights $w_i = \gamma(x_i)\,g(v_i \mid x_i)$. Go to $z_b$ with the
+chance $P(0 \to b)$ of a doubling tree (`aide.kernels.doubling`), which satisfies detailed balance.
+
+Going back from $y$ with the noise $v$ that belongs to it, the state before is $x_b$ for some $b$ of
+the orbit of $(y, v)$, and the step that was made has the density
+
+$$k(y, v, b \mid x_b) = g(v_b \mid x_b)\,P(b \to 0)
+  = \gamma(y)\,g(v \mid y)\,P(0 \to b)/\gamma(x_b).$$
+
+All $b$ are at hand, so that the record of a step is its noise alone, and $b$ is weighed.
+"""
+
+from abc import abstractmethod
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
+from jaxtyping import Array, Bool, Float
+
+from aide._core.numerics import as_log
+from aide._core.random import derive_keys
+from aide._core.search import draw_index
+from aide._core.types import Key, LogDensity, LogProb, Value
+from aide.kernels.doubling import TreeRules, Trees, log_chances, may_grow, trees_of
+from aide.kernels.kernel import AbstractInvariantKernel
+from aide.kernels.retrace import Recorded, Retraced
+
+
+class Point(NamedTuple):
+    r"""A point of an orbit.
+
+    Attributes:
+        value: $x$.
+        noise: $v$.
+        log_density: $\log\gamma(x)$.
+        slope: Whatever the next step needs.
+        diverging: Whether a log density that is NaN here is put down to a step that went wrong. It
+            must decide nothing else: it may depend on the side from which the point is reached.
+    """
+
+    value: Value
+    noise: Value
+    log_density: LogProb
+    slope: Any
+    diverging: Bool[Array, ""]
+
+
+class Orbit(NamedTuple):
+    r"""The points $-(2^J - 1), \dots, 2^J - 1$ that trees of depth $J$ reach, and their chances.
+
+    Attributes:
+        value: $x_i$; where a point was not reached, that of point 0.
+        noise: $v_i$, likewise.
+        log_density: $\log\gamma(x_i)$, likewise.
+        log_chance: $\log P(0 \to i)$.
+        broken: Points where the log density is NaN.
+        trees: Those of depths 0 to $J$, by the place where they begin.
+    """
+
+    value: Value
+    noise: Value
+    log_density: Float[Array, " n"]
+    log_chance: Float[Array, " n"]
+    broken: Bool[Array, " n"]
+    trees: Trees
+
+
+class _Reached(NamedTuple):
+    """What an orbit keeps of a point."""
+
+    value: Value
+    noise: Value
+    log_density: Array
+    log_weight: Array
+    broken: Array
+
+
+class _Growth(NamedTuple):
+    """An orbit on its way: points, both ends, and whether somebody's tree may grow."""
+
+    depth: Array
+    grows: Array
+    points: _Reached
+    ends: Point
+    stopped: Array
+
+
+@custom_vmap
+def anyone(flag: Bool[Array, ""]) -> Bool[Array, ""]:
+    """Whether the flag is true for any member of a batch: so long a loop has to run for all."""
+    return flag
+
+
+@anyone.def_vmap
+def _anyone_of_batch(size: int, batched: list[bool], flag: Array) -> tuple[Array, bool]:
+    return anyone(jnp.any(flag, axis=0)), False
+
+
+class AbstractOrbitKernel(AbstractInvariantKernel):
+    """A kernel given by noise, a map and a criterion for its trees."""
+
+    num_branches: ClassVar[int] = 1
+    weighs_origins: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def rules(self) -> TreeRules:
+        """How trees grow."""
+
+    @abstractmethod
+    def noise(self, key: Key, x: Value) -> Value:
+        r"""Sample $v \sim g(\cdot \mid x)$."""
+
+    @abstractmethod
+    def log_noise(self, x: Value, v: Value) -> LogProb:
+        r"""$\log g(v \mid x)$, normalised."""
+
+    @abstractmethod
+    def momentum(self, x: Value, v: Value) -> Float[Array, " d"]:
+        """The vector that trees turn by."""
+
+    @abstractmethod
+    def begin(self, log_density: LogDensity, x: Value, v: Value) -> Point:
+        """The first point."""
+
+    @abstractmethod
+    def advance(self, log_density: LogDensity, point: Point, sign: Array) -> Point:
+        r"""$\Phi(z)$ for the sign 1, $\Phi^{-1}(z)$ for -1."""
+
+    def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
+        r"""Draw $v$, grow the orbit, draw one of its points.
+
+        As in Metropolis kernels, a point where `log_density` is NaN is entered and never left.
+        """
+        return self.record(key, log_density, x).value
+
+    def record(self, key: Key, log_density: LogDensity, x: Value) -> Recorded:
+        """Make a step; the record is the noise at its end."""
+        key_noise, key_point = derive_keys(key, 2)
+        orbit = self.orbit(log_density, x, self.noise(key_noise, x))
+        chosen = draw_index(key_point, jnp.exp(orbit.log_chance))
+        chosen = jnp.where(jnp.any(orbit.broken), jnp.argmax(orbit.broken), chosen)
+        value, noise = jax.tree.map(lambda a: a[chosen], (orbit.value, orbit.noise))
+        return Recorded(value, noise, jnp.zeros((), jnp.int32))
+
+    def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
+        r"""Draw $v \sim g(\cdot \mid y)$: by detailed balance the step back is a step."""
+        return self.noise(key, y)
+
+    def retrace(
+        self, log_density: LogDensity, y: Value, log_density_y: LogProb, noise: Value
+    ) -> Retraced:
+        """Undo a step for every point of the orbit that it may have come from."""
+        orbit = self.orbit(log_density, y, noise)
+        log_own = as_log(self.log_noise(y, noise)) + orbit.log_chance
+        log_own = jnp.where(jnp.any(orbit.broken), jnp.nan, log_own)
+        log_forward = as_log(log_density_y) + log_own - orbit.log_density
+        # Where the density is 0 nothing moves: the step back is to stay.
+        still = jnp.arange(log_own.size) == log_own.size // 2
+        log_forward = jnp.where(still | (log_own == -jnp.inf), log_own, log_forward)
+        log_forward = jnp.where(jnp.isnan(log_density_y), jnp.nan, log_forward)
+        return Retraced(orbit.value, orbit.log_density, log_forward, log_own)
+
+    def reversal(self) -> "AbstractOrbitKernel":
+        """The kernel itself: detailed balance holds."""
+        return self
+
+    def orbit(self, log_density: LogDensity, x: Value, v: Value) -> Orbit:
+        """All points that a step from here can go to, with their chances.
+
+        Both sides grow level by level, as far as some tree may still be doubled.
+        """
+        depth = self.rules.max_depth
+        centre = 2**depth - 1
+        first = self.begin(log_density, x, v)
+        weight = self._log_weight(first)
+        spread = lambda a: jnp.broadcast_to(a, (2 * centre + 1, *jnp.shape(a)))
+        value, noise, log_first = jax.tree.map(spread, first[:3])
+        points = _Reached(
+            value,
+            noise,
+            log_first,
+            jnp.full(2 * centre + 1, -jnp.inf, weight.dtype).at[centre].set(weight),
+            jnp.zeros(2 * centre + 1, bool),
+        )
+        growth = _Growth(
+            jnp.asarray(0),
+            anyone(jnp.isfinite(weight)),
+            points,
+            jax.tree.map(lambda a: jnp.stack([a, a]), first),
+            jnp.full(2, ~jnp.isfinite(weight)),
+        )
+        going = lambda growth: growth.grows & (growth.depth < depth)
+        double = lambda growth: self._double(log_density, weight, growth)
+        points = jax.lax.while_loop(going, double, growth).points
+        trees = trees_of(points.log_weight, self._momenta(points), self.rules)
+        chances = log_chances(trees, points.log_weight)
+        known = (points.value, points.noise, points.log_density)
+        return Orbit(*known, chances, points.broken, trees)
+
+    def _double(self, log_density: LogDensity, weight: Array, growth: _Growth) -> _Growth:
+        """Grow both sides by as many points as each has, and one; look at the trees."""
+        centre, num = 2**self.rules.max_depth - 1, jnp.left_shift(1, growth.depth)
+        signs = jnp.asarray([-1.0, 1.0])
+
+        def advance(index: Array, state: Any) -> Any:
+            points, ends, stopped = state
+            step = lambda end, sign, stopped: self._next(log_density, weight, end, sign, stopped)
+            ends, found, stopped = jax.vmap(step)(ends, signs, stopped)
+            for side, sign in ((0, -1), (1, 1)):
+                at = centre + sign * (num + index)
+                points = _put(points, jax.tree.map(lambda a, side=side: a[side], found), at)
+            return points, ends, stopped
+
+        state = (growth.points, growth.ends, growth.stopped)
+        points, ends, stopped = jax.lax.fori_loop(0, num, advance, state)
+        seen = (points.log_weight, self._momenta(points))
+        grows = anyone(may_grow(*seen, growth.depth + 1, self.rules))
+        return _Growth(growth.depth + 1, grows, points, ends, stopped)
+
+    def _next(
+        self, log_density: LogDensity, first: Array, end: Point, sign: Array, stopped: Array
+    ) -> tuple[Point, _Reached, Array]:
+        """One point further; beyond one that diverged or broke nothing is reached."""
+        ahead = self.advance(log_density, end, sign)
+        weight = self._log_weight(ahead)
+        known = _all_finite((ahead.value, ahead.noise)) & ~stopped
+        broken = jnp.isnan(ahead.log_density) & known & ~ahead.diverging
+        good = known & (jnp.abs(weight - first) <= self.rules.limit)
+        ahead = jax.tree.map(lambda new, old: jnp.where(good | broken, new, old), ahead, end)
+        weight = jnp.where(good, weight, -jnp.inf)
+        found = _Reached(ahead.value, ahead.noise, ahead.log_density, weight, broken)
+        return ahead, found, ~good
+
+    def _log_weight(self, point: Point) -> Array:
+        return as_log(point.log_density) + as_log(self.log_noise(point.value, point.noise))
+
+    def _momenta(self, points: _Reached) -> Array:
+        momentum = jax.vmap(self.momentum)(points.value, points.noise)
+        return jnp.where((points.log_weight == -jnp.inf)[:, None], 0.0, momentum)
+
+
+def _put(rows: Any, row: Any, index: Array | int) -> Any:
+    """Arrays with one row replaced."""
+    put = lambda a, b: jax.lax.dynamic_update_index_in_dim(a, b.astype(a.dtype), index, 0)
+    return jax.tree.map(put, rows, row)
+
+
+def _all_finite(tree: Value) -> Array:
+    leaves = [jnp.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in leaves]))
