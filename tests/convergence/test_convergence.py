@@ -32,7 +32,8 @@ def refined():
         return aide.refine(jax.random.key(1), CHAIN, **options)
 
 
-@pytest.mark.parametrize("nats", [1.0, pytest.param(0.1, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("nats", [1.0, 0.1])
 def test_tighten_reaches_the_request_or_says_why_not(refined, nats):
     with compile_quickly():
         found = aide.tighten(jax.random.key(2), refined, nats, num_runs=60)

@@ -127,6 +127,7 @@ def test_a_jump_is_relative_to_the_spread():
     assert jumps[1] == pytest.approx(0.5e-4, rel=0.1)
 
 
+@pytest.mark.full
 def test_a_kernel_too_bold_for_the_cold_end_is_flagged_and_a_good_one_is_not():
     problem = logistic_regression(60, 11, 0.8, 3)
     bold, good = (

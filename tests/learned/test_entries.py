@@ -27,7 +27,8 @@ class Named(eqx.Module):
         return self.inner.log_density(state["x"])
 
 
-@pytest.mark.parametrize("name", ["mala", pytest.param("cycle", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["mala", "cycle"])
 def test_an_entry_is_retraced_as_if_it_were_the_state(x64, name):
     """Same fit, same keys: outputs and log xi to the bit, of the run and of both walks back."""
     bare = learned_chain(name, 3)
