@@ -207,6 +207,7 @@ def test_widened_starts_are_distributions():
         widen(KEY, aide.problems.IsingModel(0.1).uniform(), 2.0)
 
 
+@pytest.mark.full
 def test_runs_of_the_gold_standard_are_shared_and_few_are_undecided():
     """A lower limit takes 50 runs; without one the words say so instead of an error."""
     gold = aide.sir(Normal(0.0, 1.0), Normal(1.5, 0.3).log_prob, num_particles=2)

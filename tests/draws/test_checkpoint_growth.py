@@ -84,6 +84,7 @@ def test_a_full_disk_is_an_error_and_the_old_file_stays(tmp_path, name):
     assert_same(kill_me.draw(path), kill_me.draw())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("number", "code"),
     [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, -2, marks=pytest.mark.full)],

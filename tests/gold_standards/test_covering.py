@@ -17,7 +17,7 @@ BENT = ScaledCoordinates(
 FACTOR = np.array([[0.8, 0.0], [0.2, 0.5]])
 
 
-@pytest.mark.parametrize("coordinates", [None, BENT])
+@pytest.mark.parametrize("coordinates", [pytest.param(None, marks=pytest.mark.full), BENT])
 def test_draws_follow_the_density(coordinates):
     r"""$E_q[f/q] = 1$ for a density $f$ inside of it, and not for one that is $1.1 f$."""
     start = Covering(Normal(np.array([3.0, 1.0]), 0.7), [0.5, -0.2], FACTOR, coordinates)

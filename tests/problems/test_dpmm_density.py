@@ -96,7 +96,8 @@ def test_labels_are_a_partition_and_nothing_else(x64):
         assert tuple(canonical_labels(table, 3)[:, 0].tolist()) == (*labels[:3], -1)
 
 
-@pytest.mark.parametrize("num_sweeps", [pytest.param(0, marks=pytest.mark.full), 1])
+@pytest.mark.full
+@pytest.mark.parametrize("num_sweeps", [0, 1])
 def test_as_many_clusters_as_data(x64, num_sweeps):
     """Far apart and sure of it: every datum sits alone."""
     num = 10

@@ -49,6 +49,7 @@ def annealed(kernel):
     return aide.ais(Table(PRIOR), Table(GAMMA), kernel=kernel, temperatures=TEMPERATURES)
 
 
+@pytest.mark.full
 def test_ais_is_unbiased_and_an_unreversed_sweep_is_rejected(x64):
     laws = enumerate_ais(FORWARD, BACKWARD)
     q = np.bincount(laws.traces[:, 2], laws.q)

@@ -109,6 +109,7 @@ def test_a_pinned_slot_is_wrong(x64, scheme, num):
     assert abs(average.sum() - 1) > VIOLATION
 
 
+@pytest.mark.full
 def test_unconditional_ancestors_beside_the_retained_one_are_wrong(x64):
     """With two particles the mistake has no effect: three are the fewest that show it."""
     found = enumerate_filter(bootstrap(), 3, np.inf, LAWS["systematic"], wrong_unconditional)

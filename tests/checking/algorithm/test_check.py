@@ -291,6 +291,7 @@ def test_evidence_is_complete_for_an_algorithm_with_unknown_constant():
     assert not aide.check(KEY, other, num_runs=4000).passed
 
 
+@pytest.mark.full
 def test_region_is_a_distribution(x64):
     """Its samples lie inside, and its density integrates to one against a box."""
     rng = np.random.default_rng(0)

@@ -35,6 +35,7 @@ def test_a_variance_in_place_of_a_scale_is_found(size, log_z):
     assert len(max(repr(report).split(), key=len)) < 20  # no number of a hundred digits
 
 
+@pytest.mark.full
 def test_a_gross_factor_is_found():
     wrong_one = normal_with(4, 1.0, lambda x: total_log_prob(x, 1.0) + 12.0 * x[0])
     assert aide.check(KEY, wrong_one).p_value < 1e-30

@@ -70,6 +70,7 @@ SCRIPTS = [
 ]
 
 
+@pytest.mark.full
 def test_every_noise(estimates, x64):
     """Two particles: their noises are independent draws from the conditional of the table."""
     ys, scripts = (np.array(part) for part in zip(*SCRIPTS, strict=True))
