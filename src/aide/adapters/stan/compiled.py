@@ -1,6 +1,7 @@
 """Stan programs compiled by the httpstan wheel, which carries Stan's compiler and headers."""
 
 import asyncio
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import current_thread
@@ -119,7 +120,9 @@ def compile_program(
         services = at_home(load)
     except KeyError:
         options = None if optimise else ["-O1", "-std=c++14", "-Wno-sign-compare"]
-        asyncio.run(models.build_services_extension_module(program_code, options))
+        with warnings.catch_warnings():  # it finds its own files in a way that Python deprecates
+            warnings.simplefilter("ignore", DeprecationWarning)
+            asyncio.run(models.build_services_extension_module(program_code, options))
         services = at_home(load)
     return HttpstanModel(services, data)
 
