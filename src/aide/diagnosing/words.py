@@ -19,11 +19,6 @@ def step_words(steps: Sequence[StepDiagnosis], num_runs: int) -> tuple[str, ...]
     return (*_rejections(steps), *_one_ancestor(steps, num_runs))
 
 
-def scatter_words(log_evidence: np.ndarray | None) -> tuple[str, ...]:
-    """A sentence about the evidence, if it scatters."""
-    return tuple(_scatter(log_evidence))
-
-
 def scatter_of(log_evidence: np.ndarray) -> float:
     """Standard deviation of the log evidence between runs; infinite if it is -inf in some."""
     finite = np.isfinite(log_evidence).all()
@@ -67,7 +62,8 @@ def _one_ancestor(steps: Sequence[StepDiagnosis], num_runs: int) -> list[str]:
     ]
 
 
-def _scatter(log_evidence: np.ndarray | None) -> list[str]:
+def scatter_words(log_evidence: np.ndarray | None) -> list[str]:
+    """A sentence about the evidence, if it scatters or is 0."""
     if log_evidence is None:
         return []
     dead = int(np.sum(log_evidence == -np.inf))

@@ -77,8 +77,6 @@ def run_pilots(
         wanted = PILOTS_PER_DIMENSION * dimension_of(shape_of(key, start))
         num = int(np.clip(wanted, FEWEST_PILOTS, MOST_PILOTS))
     budget = goal.budget.part(PILOT_SHARE * goal.budget.evaluations)
-    if isinstance(tuner, HmcTuner):
-        tuner = HmcTuner(tuner.dense, tuner.structure)
     pilot, tuner = run_passes(key, Path(start, log_joint), tuner, num, budget, report)
     found = Explored(start, pilot, tuner)
     done = len(pilot.stages) == 1 or budget.is_late(PILOT_TIME)
@@ -86,14 +84,14 @@ def run_pilots(
         return found
     near = cover(start, pilot)
     subkey = jax.random.fold_in(key, COVERED)
+    # One pass, with one step size if that did in the end: what is slow here are particles in far
+    # tails, which hardly count.
+    plain = tuner
     if isinstance(tuner, HmcTuner) and len(pilot.stages[-1].settings) == 1:
-        tuner = HmcTuner(tuner.dense, tuner.structure, may_split=False)
-    # One pass: what is slow here are particles in far tails, which hardly count.
-    again = run_pilot(subkey, Path(near, log_joint), tuner, num, partial(report, 1))
+        plain = HmcTuner(tuner.dense, tuner.structure, may_split=False)
+    again = run_pilot(subkey, Path(near, log_joint), plain, num, partial(report, 1))
     spent = pilot.num_evaluations + again.num_evaluations
-    better = found
-    if again.length < SHORTER * pilot.length:
-        better = Explored(near, again, tuner)
+    better = Explored(near, again, tuner) if again.length < SHORTER * pilot.length else found
     return better._replace(pilot=better.pilot._replace(num_evaluations=spent))
 
 

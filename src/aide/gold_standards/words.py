@@ -51,11 +51,10 @@ def remarks_of(one: Annealed, tested: Tested, goal: Goal) -> tuple[str, ...]:
     found = list[str]()
     value, error = tested.pairs.looseness, tested.pairs.std_error
     if value - 2 * error > goal.looseness:
-        rare = np.median(tested.pairs.terms) < 0.2 * value
         why = (
             "a few outputs cause it, which the path reaches rarely: a wider start, or one that "
             "knows them, would help more than particles"
-            if rare
+            if tested.pairs.is_rare
             else "more particles would help: raise max_evaluations"
         )
         found.append(

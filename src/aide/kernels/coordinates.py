@@ -14,13 +14,12 @@ from aide._core.numerics import as_parameter
 from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
 from aide._core.versions import ask
 from aide.kernels.kernel import (
-    AbstractCompound,
     AbstractKernel,
+    AbstractWrapper,
     AnyKernel,
-    check_instance,
     reversal_of,
 )
-from aide.kernels.metropolis import ravel_reals
+from aide.kernels.noise import ravel_reals
 
 
 class ScaledCoordinates(eqx.Module):
@@ -68,7 +67,7 @@ class ScaledCoordinates(eqx.Module):
         return jnp.asarray(self.slopes) @ (z - jnp.asarray(self.centre))
 
 
-class InCoordinates(AbstractCompound):
+class InCoordinates(AbstractWrapper):
     r"""A kernel on $z$, for the density $\gamma(x(z))\,|\partial x/\partial z|$.
 
     If the kernel leaves every density it is given invariant, this leaves $\gamma$ invariant.
@@ -80,13 +79,6 @@ class InCoordinates(AbstractCompound):
 
     coordinates: ScaledCoordinates
     kernel: AnyKernel
-
-    def __check_init__(self) -> None:
-        check_instance(self.kernel)
-
-    def components(self) -> tuple[AnyKernel, ...]:
-        """The kernel on $z$."""
-        return (self.kernel,)
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         """Change coordinates, make a step, change back."""

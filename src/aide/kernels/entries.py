@@ -11,10 +11,9 @@ from jaxtyping import Array
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.versions import ask
 from aide.kernels.kernel import (
-    AbstractCompound,
     AbstractKernel,
+    AbstractWrapper,
     AnyKernel,
-    check_instance,
     reversal_of,
 )
 from aide.kernels.retrace import Recorded, Retraceable, Retraced, parts_of, weighs_origins
@@ -45,7 +44,7 @@ def conditional(log_density: LogDensity, state: Value, name: Any) -> LogDensity:
     return lambda entry: log_density(with_entry(state, name, entry))
 
 
-class OnEntry(AbstractCompound):
+class OnEntry(AbstractWrapper):
     r"""A kernel on one entry of the state, at the entry's conditional density given the rest.
 
     If the kernel leaves every density it is given invariant, this leaves the joint one invariant.
@@ -60,13 +59,6 @@ class OnEntry(AbstractCompound):
 
     name: str | int = eqx.field(static=True)
     kernel: AnyKernel
-
-    def __check_init__(self) -> None:
-        check_instance(self.kernel)
-
-    def components(self) -> tuple[AnyKernel, ...]:
-        """The entry's kernel."""
-        return (self.kernel,)
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         """Make a step of the entry, for the density as a function of the entry alone."""

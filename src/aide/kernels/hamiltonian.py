@@ -11,16 +11,12 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Int
 
 from aide._core.numerics import as_parameter
-from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
+from aide._core.types import LogDensity, Parameter, Value
 from aide._core.validate import check_positive, check_size
 from aide.kernels.leapfrog import DIVERGED, climb_of, leap
 from aide.kernels.metric import Metric, as_metric
-from aide.kernels.metropolis import (
-    AbstractMetropolis,
-    log_standard_normal,
-    ravel_reals,
-    standard_normal_like,
-)
+from aide.kernels.metropolis import AbstractMetropolis
+from aide.kernels.noise import NormalNoise, ravel_reals
 
 
 def _as_count(count: Any) -> Any:
@@ -37,7 +33,7 @@ class _Carry(NamedTuple):
     diverged: Array
 
 
-class AbstractHamiltonian(AbstractMetropolis):
+class AbstractHamiltonian(NormalNoise, AbstractMetropolis):
     r"""Leapfrog steps: $v$ is the momentum, $\varphi$ follows the dynamics and flips it.
 
     With $L L^\top$ the metric (the inverse mass matrix), steps (`aide.kernels.leapfrog`) are those
@@ -58,18 +54,6 @@ class AbstractHamiltonian(AbstractMetropolis):
     @abstractmethod
     def length(self) -> int | Int[Array, ""]:
         """Leapfrog steps per transition."""
-
-    def noise(self, key: Key, x: Value) -> Value:
-        r"""A momentum $v \sim N(0, I)$."""
-        return standard_normal_like(key, x)
-
-    def reverse_noise_from(self, z: Value, log_density: LogDensity, y: Value) -> Value:
-        """The normals themselves: momentum does not depend on position."""
-        return z
-
-    def log_noise(self, x: Value, v: Value) -> LogProb:
-        r"""$\log N(v; 0, I)$."""
-        return log_standard_normal(v)
 
     def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
         """Follow the dynamics for `length` leapfrog steps, then flip the momentum."""

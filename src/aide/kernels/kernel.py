@@ -9,7 +9,7 @@ its own.
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import equinox as eqx
 import jax
@@ -77,6 +77,17 @@ class AbstractCompound(AbstractKernel):
     @abstractmethod
     def reversal(self) -> InvariantKernel:
         """The reversal, made of those of the components; an error if one of them has none."""
+
+
+class AbstractWrapper(AbstractCompound):
+    """A compound of one kernel, which is its field `kernel`."""
+
+    def __check_init__(self: Any) -> None:
+        check_instance(self.kernel)
+
+    def components(self: Any) -> tuple[AnyKernel, ...]:
+        """The one kernel."""
+        return (self.kernel,)
 
 
 class Kernel(AbstractInvariantKernel):
@@ -152,19 +163,14 @@ class Cycle(AbstractCompound):
         return self.parts
 
 
-class Repeat(AbstractCompound):
+class Repeat(AbstractWrapper):
     r"""The same kernel `num_times` in a row: $K^n$, with reversal $\tilde K^n$."""
 
     kernel: AnyKernel
     num_times: int = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        check_instance(self.kernel)
         check_size("num_times", self.num_times, 0)
-
-    def components(self) -> tuple[AnyKernel, ...]:
-        """The one kernel."""
-        return (self.kernel,)
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         """Make `num_times` steps, in a loop that is compiled once."""

@@ -15,7 +15,7 @@ from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_positive, check_scalar, check_size
 from aide.kernels.kernel import AbstractKernel
-from aide.kernels.metropolis import log_standard_normal, ravel_reals
+from aide.kernels.noise import log_standard_normal, ravel_reals
 from aide.kernels.retrace import Recorded, Retraced
 
 

@@ -7,9 +7,7 @@ Every kernel of this form is reversible. A new one states $g$ and $\varphi$. Its
 which $\varphi(y, v') = (x, v)$; a rejected one leaves $(v, 0)$.
 """
 
-import math
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import ClassVar
 
 import equinox as eqx
@@ -19,34 +17,22 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, ArrayLike
 
 from aide._core.distribution import Distribution, check_distribution, log_density_of, sample_from
-from aide._core.normal import standard_normal
 from aide._core.numerics import as_log, as_parameter
 from aide._core.random import derive_keys, standard_uniform
 from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_positive, check_scalar
-from aide.kernels.kernel import AbstractInvariantKernel
 from aide.kernels.metric import Metric, as_metric, stretched
+from aide.kernels.noise import AbstractNoiseKernel, NormalNoise, all_finite, ravel_reals
 from aide.kernels.retrace import Recorded, Retraced
 
 REJECTED, ACCEPTED = 0, 1
 """Branches of a Metropolis step."""
 
 
-class AbstractMetropolis(AbstractInvariantKernel):
+class AbstractMetropolis(AbstractNoiseKernel):
     r"""A kernel given by noise $g$ and an involution $\varphi$."""
 
     num_branches: ClassVar[int] = 2
-
-    @abstractmethod
-    def noise(self, key: Key, x: Value) -> Value:
-        r"""Sample $v \sim g(\cdot \mid x)$."""
-
-    @abstractmethod
-    def log_noise(self, x: Value, v: Value) -> LogProb:
-        r"""$\log g(v \mid x)$, normalised: learned meta-inference compares it with other densities.
-
-        A constant left out changes no transition, and makes learned meta-inference wrong.
-        """
 
     @abstractmethod
     def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
@@ -74,13 +60,9 @@ class AbstractMetropolis(AbstractInvariantKernel):
         there = check_scalar("log_density", log_density(y))
         log_accept = there + self.log_noise(y, w) - here - self.log_noise(x, v)
         accept = jnp.log(standard_uniform(key_accept)) < log_accept
-        accept = (accept | jnp.isnan(there)) & _all_finite((y, w)) & ~jnp.isnan(here)
+        accept = (accept | jnp.isnan(there)) & all_finite((y, w)) & ~jnp.isnan(here)
         value, noise = (_select(accept, new, old) for new, old in ((y, x), (w, v)))
         return Recorded(value, noise, jnp.where(accept, ACCEPTED, REJECTED))
-
-    def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
-        r"""Draw $v \sim g(\cdot \mid y)$: by detailed balance the step back is a step."""
-        return self.noise(key, y)
 
     def retrace(
         self, log_density: LogDensity, y: Value, log_density_y: LogProb, noise: Value
@@ -94,7 +76,7 @@ class AbstractMetropolis(AbstractInvariantKernel):
         x, w = self.involution(log_density, y, noise)
         there, here = as_log(log_density(x)), as_log(log_density_y)
         log_v, log_w = self.log_noise(y, noise), self.log_noise(x, w)
-        possible = _all_finite((x, w))
+        possible = all_finite((x, w))
         broken = jnp.isnan(here) | (jnp.isnan(there) & possible)
         ratio = there + log_w - here - log_v
         # 0/0 is a rejection, as in `step`; a density that is NaN is an error and stays NaN.
@@ -111,12 +93,8 @@ class AbstractMetropolis(AbstractInvariantKernel):
             jnp.stack([rejected, log_v + log_back]),
         )
 
-    def reversal(self) -> "AbstractMetropolis":
-        """The kernel itself: detailed balance holds."""
-        return self
 
-
-class RandomWalk(AbstractMetropolis):
+class RandomWalk(NormalNoise, AbstractMetropolis):
     r"""$y = x + s\,L v$ with standard normal $v$; $\varphi(x, v) = (x + s L v, -v)$.
 
     Args:
@@ -130,18 +108,6 @@ class RandomWalk(AbstractMetropolis):
 
     def __check_init__(self) -> None:
         check_positive("scale", self.scale)
-
-    def noise(self, key: Key, x: Value) -> Value:
-        r"""$v \sim N(0, I)$ in the structure of the state."""
-        return standard_normal_like(key, x)
-
-    def reverse_noise_from(self, z: Value, log_density: LogDensity, y: Value) -> Value:
-        """The normals themselves: the noise does not depend on the state."""
-        return z
-
-    def log_noise(self, x: Value, v: Value) -> LogProb:
-        r"""$\log N(v; 0, I)$."""
-        return log_standard_normal(v)
 
     def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
         r"""$(x + s L v, -v)$."""
@@ -176,24 +142,6 @@ class Independence(AbstractMetropolis):
         return jax.tree.map(like, v, x), x
 
 
-def ravel_reals(x: Value) -> tuple[Array, Callable[[Array], Value]]:
-    """A real-valued state as a vector, and the way back; an error if any part is not real.
-
-    `ravel_pytree` promotes integers to reals and truncates them on the way back: a kernel would
-    move them, and they would follow no density.
-    """
-    kinds = {str(jnp.result_type(leaf)) for leaf in jax.tree.leaves(x)}
-    if not all(jnp.issubdtype(kind, jnp.floating) for kind in kinds):
-        raise TypeError(
-            f"this kernel moves real-valued states, got {' and '.join(sorted(kinds))}. Use "
-            "GibbsSites, FiniteNoise or a kernel of your own for discrete states; where integers "
-            "and reals are entries of one state, give each entry its kernel: aide.kernels.Cycle("
-            "aide.kernels.OnEntry('z', aide.kernels.GibbsSites(...)), "
-            "aide.kernels.OnEntry('x', kernel))."
-        )
-    return ravel_pytree(x)
-
-
 def like(new: ArrayLike, old: ArrayLike) -> Array:
     """A proposed value in the precision of the one it replaces; of another kind is an error."""
     new, dtype = jnp.asarray(new), jnp.result_type(old)
@@ -206,22 +154,5 @@ def like(new: ArrayLike, old: ArrayLike) -> Array:
     return new.astype(dtype)
 
 
-def standard_normal_like(key: Key, x: Value) -> Value:
-    """Independent standard normals in the structure of `x`; the state must be real-valued."""
-    flat, unravel = ravel_reals(x)
-    return unravel(standard_normal(key, flat.shape, flat.dtype))
-
-
-def log_standard_normal(v: Value) -> LogProb:
-    """Log density of independent standard normals."""
-    flat, _ = ravel_pytree(v)
-    return -0.5 * jnp.sum(flat**2) - 0.5 * flat.size * math.log(2 * math.pi)
-
-
 def _select(condition: Array, one: Value, other: Value) -> Value:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
-
-
-def _all_finite(tree: Value) -> Array:
-    leaves = [jnp.asarray(leaf) for leaf in jax.tree.leaves(tree)]
-    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in leaves]))

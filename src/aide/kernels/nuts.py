@@ -6,19 +6,19 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from aide._core.numerics import as_parameter
-from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
+from aide._core.types import LogDensity, Parameter, Value
 from aide._core.validate import check_positive, check_size
 from aide.kernels.doubling import CRITERIA, TreeRules
 from aide.kernels.leapfrog import DIVERGED, climb_of, leap
 from aide.kernels.metric import Metric, as_metric
-from aide.kernels.metropolis import log_standard_normal, ravel_reals, standard_normal_like
+from aide.kernels.noise import NormalNoise, ravel_reals
 from aide.kernels.orbit import AbstractOrbitKernel, Point
 
 DEEPEST = 12
 """Trees of 4,096 points; other libraries stop at 10 unless told."""
 
 
-class Nuts(AbstractOrbitKernel):
+class Nuts(NormalNoise, AbstractOrbitKernel):
     r"""The no-U-turn sampler, as Stan, PyMC, NumPyro and BlackJAX run it after warm-up.
 
     The multinomial version (Betancourt 2017): a momentum $v \sim N(0, I)$, leapfrog steps
@@ -69,18 +69,6 @@ class Nuts(AbstractOrbitKernel):
     def rules(self) -> TreeRules:
         """Those stated."""
         return TreeRules(self.max_depth, self.criterion, self.divergence)
-
-    def noise(self, key: Key, x: Value) -> Value:
-        r"""A momentum $v \sim N(0, I)$."""
-        return standard_normal_like(key, x)
-
-    def reverse_noise_from(self, z: Value, log_density: LogDensity, y: Value) -> Value:
-        """The normals themselves: momentum does not depend on position."""
-        return z
-
-    def log_noise(self, x: Value, v: Value) -> LogProb:
-        r"""$\log N(v; 0, I)$."""
-        return log_standard_normal(v)
 
     def momentum(self, x: Value, v: Value) -> Array:
         """The momentum itself, flat."""

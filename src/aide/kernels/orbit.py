@@ -26,7 +26,7 @@ from aide._core.random import derive_keys
 from aide._core.search import draw_index
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide.kernels.doubling import TreeRules, Trees, log_chances, may_grow, trees_of
-from aide.kernels.kernel import AbstractInvariantKernel
+from aide.kernels.noise import AbstractNoiseKernel, all_finite
 from aide.kernels.retrace import Recorded, Retraced
 
 
@@ -100,7 +100,7 @@ def _anyone_of_batch(size: int, batched: list[bool], flag: Array) -> tuple[Array
     return anyone(jnp.any(flag, axis=0)), False
 
 
-class AbstractOrbitKernel(AbstractInvariantKernel):
+class AbstractOrbitKernel(AbstractNoiseKernel):
     """A kernel given by noise, a map and a criterion for its trees."""
 
     num_branches: ClassVar[int] = 1
@@ -110,14 +110,6 @@ class AbstractOrbitKernel(AbstractInvariantKernel):
     @abstractmethod
     def rules(self) -> TreeRules:
         """How trees grow."""
-
-    @abstractmethod
-    def noise(self, key: Key, x: Value) -> Value:
-        r"""Sample $v \sim g(\cdot \mid x)$."""
-
-    @abstractmethod
-    def log_noise(self, x: Value, v: Value) -> LogProb:
-        r"""$\log g(v \mid x)$, normalised."""
 
     @abstractmethod
     def momentum(self, x: Value, v: Value) -> Float[Array, " d"]:
@@ -147,10 +139,6 @@ class AbstractOrbitKernel(AbstractInvariantKernel):
         value, noise = jax.tree.map(lambda a: a[chosen], (orbit.value, orbit.noise))
         return Recorded(value, noise, jnp.zeros((), jnp.int32))
 
-    def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
-        r"""Draw $v \sim g(\cdot \mid y)$: by detailed balance the step back is a step."""
-        return self.noise(key, y)
-
     def retrace(
         self, log_density: LogDensity, y: Value, log_density_y: LogProb, noise: Value
     ) -> Retraced:
@@ -164,10 +152,6 @@ class AbstractOrbitKernel(AbstractInvariantKernel):
         log_forward = jnp.where(still | (log_own == -jnp.inf), log_own, log_forward)
         log_forward = jnp.where(jnp.isnan(log_density_y), jnp.nan, log_forward)
         return Retraced(orbit.value, orbit.log_density, log_forward, log_own)
-
-    def reversal(self) -> "AbstractOrbitKernel":
-        """The kernel itself: detailed balance holds."""
-        return self
 
     def orbit(self, log_density: LogDensity, x: Value, v: Value) -> Orbit:
         """All points that a step from here can go to, with their chances.
@@ -228,7 +212,7 @@ class AbstractOrbitKernel(AbstractInvariantKernel):
         """One point further; beyond one that diverged or broke nothing is reached."""
         ahead = self.advance(log_density, end, sign)
         weight = self._log_weight(ahead)
-        known = _all_finite((ahead.value, ahead.noise)) & ~stopped
+        known = all_finite((ahead.value, ahead.noise)) & ~stopped
         broken = jnp.isnan(ahead.log_density) & known & ~ahead.diverging
         good = known & (jnp.abs(weight - first) <= self.rules.limit)
         ahead = jax.tree.map(lambda new, old: jnp.where(good | broken, new, old), ahead, end)
@@ -248,8 +232,3 @@ def _put(rows: Any, row: Any, index: Array | int) -> Any:
     """Arrays with one row replaced."""
     put = lambda a, b: jax.lax.dynamic_update_index_in_dim(a, b.astype(a.dtype), index, 0)
     return jax.tree.map(put, rows, row)
-
-
-def _all_finite(tree: Value) -> Array:
-    leaves = [jnp.asarray(leaf) for leaf in jax.tree.leaves(tree)]
-    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in leaves]))
