@@ -15,6 +15,7 @@ from aide._core.identity import identity_of, program_identity_of
 from aide.auditing.result import Audit
 from aide.gold_standards.result import GoldStandard, Making
 from aide.problems.distributions import Normal
+from aide.running.programs import Program
 
 KEY, START = jax.random.key(0), Normal(0.0, 2.0)
 TARGET = aide.Tractable.of(Normal(0.1, 1.0))
@@ -112,3 +113,16 @@ def test_what_it_says():
     labels = [panel.get_ylabel() for panel in figure.axes]
     assert labels == ["temperature", "accepted", "ESS", "ancestors"]  # no jump is known
     np.testing.assert_allclose(figure.axes[0].lines[0].get_ydata(), [0.3])
+
+
+def test_its_runs_share_the_programs_of_what_it_wraps(monkeypatch):
+    sizes = []
+    compile_once = Program._compile
+    monkeypatch.setattr(
+        Program, "_compile", lambda self, size: (sizes.append(size), compile_once(self, size))[1]
+    )
+    one = aide.estimate(KEY, PLAIN, TARGET, **RUNS)
+    compiled = len(sizes)
+    other = aide.estimate(KEY, made(), TARGET, **RUNS)
+    assert other.value == one.value
+    assert len(sizes) == compiled

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from aide.gold_standards.straightening import find_structure, fit_coordinates
+from aide.gold_standards.straightening import MOST_PLACES, find_structure, fit_coordinates
 
 RNG = np.random.default_rng(4)
 NOISE = RNG.normal(size=(4000, 6))
@@ -63,3 +63,16 @@ def test_in_the_coordinates_scales_are_constant(made):
         z = np.asarray(jax.vmap(coordinates.away)(jnp.asarray(x)))
     assert find_structure(z) is None
     assert find_structure(x) is not None
+
+
+def test_many_coordinates_depend_on_the_parents_and_a_few_others():
+    """A hierarchy among thirty coordinates that have nothing to do with it."""
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(4000, 62))
+    x[:, 2:32] = x[:, :1] + np.exp(x[:, 1:2]) * x[:, 2:32]
+    found = find_structure(x)
+    assert found is not None
+    assert (found.children.tolist(), found.parents.tolist()) == ([*range(2, 32)], [1])
+    locations = np.asarray(fit_coordinates(found, x).locations)
+    assert np.all(np.sum(locations != 0, axis=1)[2:32] <= 1 + MOST_PLACES)
+    assert np.max(np.abs(locations[2:32, 0] - 1)) < 0.1

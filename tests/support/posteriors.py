@@ -188,7 +188,11 @@ def hierarchical_poisson(num_groups=20, num_data=5):
 
 
 def stochastic_volatility(num=200):
-    """Log volatilities as an autoregression, with level, persistence and spread unknown."""
+    """Log volatilities as an autoregression, with level, persistence and spread unknown.
+
+    The state has the autoregression in units of its spread, each value given the one before, so
+    that the density needs no loop over time.
+    """
     rng = np.random.default_rng(9)
     level, persistence, spread = -1.0, 0.95, 0.25
     path = np.empty(num)
@@ -196,22 +200,25 @@ def stochastic_volatility(num=200):
     for t in range(1, num):
         path[t] = persistence * path[t - 1] + spread * rng.normal()
     data = np.exp((level + path) / 2) * rng.normal(size=num)
-    prior = Normal(np.zeros(3 + num), 1.0)
+
+    def log_prior(x):
+        first, steps = jnp.cosh(x[1] + 1.5), x[4:] - jnp.tanh(x[1] + 1.5) * x[3:-1]
+        log_first = Normal(0.0, first).log_prob(x[3])  # 1 / sqrt(1 - tanh**2) is cosh
+        return Normal(0.0, 1.0).log_prob(x[:3]) + log_first + Normal(0.0, 1.0).log_prob(steps)
+
+    def sample(key):
+        one, two = jax.random.split(key)
+        x, noise = jax.random.normal(one, (3,)), jax.random.normal(two, (num,))
+        follow = lambda last, z: (jnp.tanh(x[1] + 1.5) * last + z,) * 2
+        first = jnp.cosh(x[1] + 1.5) * noise[0]
+        return jnp.concatenate([x, first[None], jax.lax.scan(follow, first, noise[1:])[1]])
 
     def log_joint(x):
-        persistence, spread, noise = jnp.tanh(x[1] + 1.5), jnp.exp(0.5 * x[2] - 1.5), x[3:]
-        first = noise[0] * spread * jnp.cosh(x[1] + 1.5)  # over the root of 1 - persistence**2
-
-        def join(early, late):  # of two maps h -> a h + b, in parallel: a loop is slow on a GPU
-            return early[0] * late[0], late[0] * early[1] + late[1]
-
-        factors = jnp.full(num, persistence).at[0].set(0.0)
-        shifts = (spread * noise).at[0].set(first)
-        levels = x[0] + jax.lax.associative_scan(join, (factors, shifts))[1]
+        levels = x[0] + jnp.exp(0.5 * x[2] - 1.5) * x[3:]
         scales = jnp.exp(jnp.clip(levels, -60.0, 60.0) / 2)  # beyond is no volatility of ours
-        return prior.log_prob(x) + Normal(0.0, scales).log_prob(jnp.asarray(data))
+        return log_prior(x) + Normal(0.0, scales).log_prob(jnp.asarray(data))
 
-    return Posterior(prior, log_joint)
+    return Posterior(aide.Tractable(sample, log_prior, label="the prior"), log_joint)
 
 
 def ising_torus(coupling, size=16):

@@ -143,3 +143,12 @@ def describe(algorithm: object) -> str:
     name = type(algorithm).__name__
     particles = getattr(algorithm, "num_particles", None)
     return f"{name}, {particles} particles" if isinstance(particles, int) else name
+
+
+def underlying(algorithm: InferenceAlgorithm) -> InferenceAlgorithm:
+    """The algorithm that does the runs, so that both share their compiled programs.
+
+    The algorithm itself, unless it adds nothing but words to another and names that one by an
+    attribute `underlying`.
+    """
+    return getattr(algorithm, "underlying", algorithm)

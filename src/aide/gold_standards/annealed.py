@@ -21,7 +21,7 @@ from aide.gold_standards.sizing import Sizing, choose_size
 from aide.gold_standards.tuners import GivenKernel, HmcTuner, Tuner
 from aide.smc.smc import Smc
 
-FEWEST_PILOTS, PILOTS_PER_DIMENSION, MOST_PILOTS = 1000, 60, 8000
+FEWEST_PILOTS, PILOTS_PER_DIMENSION, MOST_PILOTS = 1000, 60, 4000
 WIDER = 2.0
 """How much wider the start of the rival is."""
 PILOT_SHARE, SIZING_SHARE = 0.2, 0.3
@@ -108,8 +108,6 @@ def make_annealed(
     recipe, sizing = make_recipe(pilot, tuner, fewest=fewest), Sizing(1, 0.0)
     # The variance of the log evidence with one particle, as pilots see it, is about Λ²/T.
     guess = int(np.ceil(pilot.length**2 / len(recipe.temperatures) / goal.looseness))
-    if recipe.settings.shape[1] > 1:  # steps of several sizes: each moves some particles only
-        recipe = make_recipe(pilot, tuner, fewest=LENGTHEN * len(recipe.temperatures))
     for number in range(MOST_LENGTHENED + 1):
 
         def build(num: int, recipe: Recipe = recipe) -> Smc:

@@ -59,6 +59,11 @@ class GoldStandard(AbstractAlgorithm, Result):
     making: Aside
 
     @property
+    def underlying(self) -> AbstractAlgorithm:
+        """What does the runs."""
+        return self.algorithm
+
+    @property
     def record(self) -> Record:
         """How it was made, and what fresh runs showed."""
         return self.making.content.record

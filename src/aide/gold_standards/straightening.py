@@ -16,7 +16,10 @@ SURE, LEAST = 5.0, 0.2
 """A scale depends on a coordinate if their correlation is so many standard errors, and so large."""
 GAIN = 0.5
 """Nats by which the density of the pilots must be better than a normal one."""
-MOST_PARENTS, MOST_GIVEN_UP = 8, 8
+MOST_PARENTS, MOST_GIVEN_UP, MOST_CANDIDATES = 8, 8, 20
+"""Of candidates to be given up: those whose scale follows a parent least."""
+MOST_PLACES = 8
+"""Coordinates besides parents that a location may depend on: those correlated most."""
 MEAN_LOG = -0.6351814227307392
 r"""$E\log|N(0, 1)|$."""
 NUM_LOOKED_AT = 1000
@@ -31,10 +34,12 @@ class Structure(NamedTuple):
     Attributes:
         children: Coordinates that are scaled.
         parents: Coordinates that scale them, none of them a child.
+        strength: Of every child, how closely its scale follows a parent.
     """
 
     children: Int[np.ndarray, " c"]
     parents: Int[np.ndarray, " p"]
+    strength: Float[np.ndarray, " c"]
 
     @property
     def num(self) -> int:
@@ -59,7 +64,12 @@ def find_structure(flat: Float[np.ndarray, "n d"]) -> Structure | None:
         return None
     score = _log_density(best, flat)
     for _ in range(MOST_GIVEN_UP):
-        rest = [best._replace(children=np.delete(best.children, i)) for i in range(best.num)]
+        rest = [
+            best._replace(
+                children=np.delete(best.children, i), strength=np.delete(best.strength, i)
+            )
+            for i in np.argsort(best.strength, kind="stable")[:MOST_CANDIDATES]
+        ]
         scores = [_log_density(one, flat) for one in rest if one.num]
         if not scores or max(scores) <= score:
             break
@@ -89,7 +99,10 @@ def _follow_scales(flat: np.ndarray) -> Structure | None:
             break
         parents.append(best)
         children |= {int(child) for child in mine}
-    return Structure(np.array(sorted(children)), np.array(sorted(parents))) if parents else None
+    if not parents:
+        return None
+    scaled, scaling = np.array(sorted(children)), np.array(sorted(parents))
+    return Structure(scaled, scaling, found[np.ix_(scaled, scaling)].max(axis=1))
 
 
 def _log_density(structure: Structure, flat: np.ndarray) -> float:
@@ -107,8 +120,8 @@ def fit_coordinates(structure: Structure, flat: Float[np.ndarray, "n d"]) -> Sca
     $b_j$ by least squares with weights $e^{-2 s_j^\top x}$; $s_j$ by least squares of $\log|r_j|$,
     whose errors have the same spread everywhere if $r_j$ is normal.
     """
-    dimension, (children, parents) = flat.shape[1], structure
-    others = np.setdiff1d(np.arange(dimension), children)
+    dimension, (children, parents, _) = flat.shape[1], structure
+    others = _places(structure, flat)
     centre = np.zeros(dimension)
     centre[parents] = flat[:, parents].mean(axis=0)
     values, ones = flat[:, children], np.ones((len(flat), 1))
@@ -125,6 +138,17 @@ def fit_coordinates(structure: Structure, flat: Float[np.ndarray, "n d"]) -> Sca
     locations[np.ix_(children, others)] = place[1:].T
     slopes[np.ix_(children, parents)] = scale[1:].T
     return ScaledCoordinates(locations, slopes, centre)
+
+
+def _places(structure: Structure, flat: np.ndarray) -> np.ndarray:
+    """What locations may depend on: the parents, and what is correlated most with children."""
+    children, parents, _ = structure
+    free = np.setdiff1d(np.arange(flat.shape[1]), np.concatenate([children, parents]))
+    if len(free) > MOST_PLACES:
+        white = (flat - flat.mean(axis=0)) / np.maximum(flat.std(axis=0), np.finfo(float).tiny)
+        shared = np.sum((white[:, free].T @ white[:, children]) ** 2, axis=1)
+        free = free[np.argsort(-shared, kind="stable")[:MOST_PLACES]]
+    return np.sort(np.concatenate([parents, free]))
 
 
 def _least_squares(columns: np.ndarray, values: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -63,14 +63,19 @@ class Chunk(NamedTuple):
     fixed: int | None = None
 
     def size(self, most: int, num_threads: int) -> int:
-        """Runs per chunk, where `most` fit: no more than each thread's share of all runs.
+        """Runs per chunk, where `most` fit: about each thread's share of all runs.
 
-        Sizes that nobody fixed are powers of two, so that similar numbers of runs share a program.
+        Sizes that nobody fixed are 2, 8, 32, 128, …, so that similar numbers of runs share a
+        program: compiling one takes longer than running it. With one thread, as on an accelerator,
+        chunks in a row cost more: there they are powers of two.
         """
         if self.fixed is not None:
             return min(self.fixed, self.rows)
         share = -(-self.rows // num_threads)
-        return min(most, 2 ** (share - 1).bit_length())
+        doublings = (share - 1).bit_length()
+        if num_threads > 1 and doublings % 2 == 0:
+            doublings = max(0, doublings - 1)
+        return min(most, 2**doublings)
 
 
 def _bytes(aval: Any) -> int:

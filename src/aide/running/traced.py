@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide._core.algorithm import InferenceAlgorithm, describe
+from aide._core.algorithm import InferenceAlgorithm, describe, underlying
 from aide._core.numerics import as_log
 from aide._core.random import CROSS_META, OWN_META, SIMULATE, run_key, stream_key
 from aide._core.roles import Role
@@ -35,6 +35,7 @@ class TracedRunner:
 
     def __init__(self, algorithm: InferenceAlgorithm, place: Place | None = None):
         self.algorithm = algorithm
+        self._subject = underlying(algorithm)
         self.place = current_place() if place is None else place
         self._prepared: dict[Any, PreparedRuns] = {}
         self._lock = RLock()
@@ -91,7 +92,7 @@ class TracedRunner:
             if name not in self._prepared:
                 self._prepared[name] = PreparedRuns(
                     operation,
-                    self.algorithm,
+                    self._subject,
                     key,
                     row,
                     place=place,
