@@ -34,6 +34,7 @@ def standards(
         begun = time.perf_counter()
         gold = aide.gold_standard(jax.random.key(seed), known.log_joint, known.start)
         seconds = time.perf_counter() - begun
+        print(gold, flush=True)
         record = gold.record
         value, error = record.log_evidence
         row = {
@@ -51,7 +52,6 @@ def standards(
         if not skip_truth:
             row |= _truth(known, gold, value, error, runs)
         yield row
-        print(gold, flush=True)
 
 
 def _truth(known: Posterior, gold, value: float, error: float, runs: int) -> Row:

@@ -80,3 +80,21 @@ def test_spent_seconds_end_the_search(tried):
 
 def test_sizes_are_round():
     assert [rounded(num) for num in (0, 7, 33, 331, 33_001)] == [1, 7, 33, 340, 34_000]
+
+
+@pytest.mark.parametrize(("power", "is_rare"), [(1.0, False), (0.1, True)])
+def test_few_loose_outputs_call_for_steps_only_where_particles_do_not_help(
+    monkeypatch, power, is_rare
+):
+    """One run of forty is loose, by so much per particle to some power; the first is not."""
+    asked = []
+
+    def run_pairs(key, num_particles, role, num_runs):
+        asked.append(num_particles)
+        gap = _inverse(40 * 3.0 * (num_particles / asked[0]) ** -power)
+        gaps = np.full(40, _inverse(3.0)) if len(asked) == 1 else np.append(gap, np.zeros(39))
+        return Pairs(np.zeros(40), gaps)
+
+    monkeypatch.setattr(sizing, "run_pairs", run_pairs)
+    found = choose_size(jax.random.key(0), _itself, 40, 0.05, 10.0, Budget())
+    assert found.is_rare == is_rare

@@ -22,6 +22,8 @@ NUM_RUNS = 40
 NUM_TESTED = 9 * NUM_RUNS
 """Runs and regenerations of the final test, about."""
 MOST_ATTEMPTS, MOST_GROWTH = 6, 8.0
+HELPED = 0.7
+"""Where more particles left less than that of the looseness, they are what helps."""
 
 
 class Sizing(NamedTuple):
@@ -52,7 +54,7 @@ def choose_size(
         cost: Evaluations per particle and run.
         budget: Evaluations that may be spent here, and seconds that must do for tests too.
     """
-    num, spent = max(FEWEST_PARTICLES, rounded(guess)) // 2, 0.0
+    num, spent, last = max(FEWEST_PARTICLES, rounded(guess)) // 2, 0.0, 0.0
     for attempt in range(MOST_ATTEMPTS):
         begun = time.monotonic()
         pairs = run_pairs(jax.random.fold_in(key, attempt), build(num), GOLD, NUM_RUNS)
@@ -68,11 +70,11 @@ def choose_size(
             return Sizing(num, spent)
         if found <= 2 * goal or affordable < 1.2 * num:
             break
-        if pairs.is_rare:
+        if pairs.is_rare and found > HELPED * last:
             return Sizing(2 * num, spent, True)
         # A looseness of many nats falls faster than 1/P, and says little about how fast.
         factor = float(np.clip(1.2 * found / (2 * goal), 1.5, MOST_GROWTH))
-        num = int(min(rounded(num * factor), affordable))
+        num, last = int(min(rounded(num * factor), affordable)), found
     return Sizing(2 * num, spent)
 
 

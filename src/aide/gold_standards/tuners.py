@@ -127,14 +127,14 @@ class HmcTuner:
         kernel = self.kernel(settings, np.asarray(metric.factor), coordinates)
         walked = walk(key_walk, path, kernel, population)
         spent = num * LONGEST + population.num * LAGS * self.num_evaluations(settings)
-        stuck = np.mean(walked.acceptance.max(axis=(1, 2)) == 0)
-        expected = np.prod(1 - walked.acceptance.mean(axis=0))
-        if self.may_split and len(settings) == 1 and stuck > MOST_STUCK + expected:
+        needed = num_needed(walked.acceptance)
+        if self.may_split and len(settings) == 1 and needed > 1:
             settings = ladder(settings[0])
             kernel = self.kernel(settings, np.asarray(metric.factor), coordinates)
             walked = walk(key_again, path, kernel, population)
             spent += population.num * LAGS * self.num_evaluations(settings)
-        return Tuned(settings, walked, int(spent))
+            needed = num_needed(walked.acceptance)
+        return Tuned(settings[:needed], walked, int(spent))
 
     def kernel(
         self, settings: Settings, factor: np.ndarray, coordinates: ScaledCoordinates | None = None
@@ -229,6 +229,20 @@ class GivenKernel:
     def num_evaluations(self, settings: Settings) -> float:
         """As stated."""
         return self.cost
+
+
+def num_needed(acceptance: Float[np.ndarray, "n lags parts"]) -> int:
+    """Of steps of falling size, how many leave no more particles behind than chance does.
+
+    One more than there are where even all of them do.
+    """
+    num_parts = acceptance.shape[2]
+    expected = np.prod(1 - acceptance[..., 0].mean(axis=0))
+    for num in range(1, num_parts + 1):
+        stuck = np.mean(acceptance[..., :num].max(axis=(1, 2)) == 0)
+        if stuck <= MOST_STUCK + expected:
+            return num
+    return num_parts + 1
 
 
 def ladder(first: np.ndarray) -> Settings:
