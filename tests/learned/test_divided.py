@@ -73,7 +73,7 @@ def test_another_marginal_than_stated_is_rejected():
 def test_the_joint_law_has_the_stated_marginal(x64):
     r"""$\sum_b\int J(y, v, b)\,dv = \hat q(y)$ on both sides of the edge, by quadrature."""
     model, kernel = divided(3), CHAIN_KERNELS["walk"]
-    points, width = np.linspace(-3.0, 3.0, 7), 0.02
+    points, width = np.linspace(-3.0, 3.0, 7), 0.05
     y, noise = (
         jnp.asarray(a.reshape(1, -1)) for a in np.meshgrid(points, np.arange(-12.0, 12.0, width))
     )
@@ -164,3 +164,40 @@ def test_where_nothing_is_missed_the_fit_stays(learned):
     near = aide.Tractable.of(aide.problems.distributions.Normal(8.0, 1.0))
     same = aide.refine(jax.random.key(2), plain.chain, fit=plain.fit, towards=near)
     assert same.fit is plain.fit
+
+
+class Plane(eqx.Module):
+    """Two modes in the first of two coordinates."""
+
+    def sample(self, key):
+        keys = jax.random.split(key)
+        return jnp.stack([two_modes().sample(keys[0]), jax.random.normal(keys[1])])
+
+    def log_prob(self, x):
+        return two_modes().log_prob(x[0]) + stats_normal(x[1])
+
+
+def stats_normal(x):
+    return aide.problems.distributions.Normal(0.0, 1.0).log_prob(x)
+
+
+@pytest.mark.full
+def test_in_two_dimensions():
+    """A coordinate that has to find its direction."""
+    start = aide.problems.distributions.Normal(np.array([8.0, 0.0]), 1.0)
+    kernel = aide.kernels.RandomWalk(SCALE)
+    chain = aide.mcmc(start, Plane().log_prob, kernel=kernel, num_steps=40)
+    gold, key = aide.Tractable.of(Plane()), jax.random.key(1)
+    with compile_quickly():
+        plain = aide.refine(key, chain, num_pilots=600, num_components=2, num_reverse=500)
+        extended = aide.refine(key, chain, fit=plain.fit, towards=gold, num_reverse=500)
+        size = {"num_gold": 30, "num_target": 30}
+        before, after = (
+            aide.estimate(jax.random.key(2), gold, one, **size) for one in (plain, extended)
+        )
+    model = extended.fit.models[0]
+    assert np.isfinite(model.values).all()
+    assert (np.diff(model.knots[0]) > 0).all()
+    assert after.value < 0.8 * before.value
+    assert after.looseness.target is not None
+    assert abs(after.looseness.target.value) < 0.5

@@ -231,7 +231,12 @@ def missed_words(reach: Reach) -> str:
 
 def _missed(estimate: "Estimate") -> list[str]:
     found = [reach_of(estimate.draws, role) for role in Role]
-    return [missed_words(reach) for reach in found if reach is not None and reach.missed]
+    remedy = {TARGET: " Of a chain, aide.refine(key, chain, towards=gold) learns the way."}
+    return [
+        missed_words(reach) + remedy.get(reach.role, "")
+        for reach in found
+        if reach is not None and reach.missed
+    ]
 
 
 def own_scatter(side: Side) -> float:
