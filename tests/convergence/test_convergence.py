@@ -38,11 +38,13 @@ def test_tighten_reaches_the_request_or_says_why_not(refined, nats):
     with compile_quickly():
         found = aide.tighten(jax.random.key(2), refined, nats, num_runs=60)
         assert eqx.tree_equal(found.algorithm.with_reverse(10), refined)
-        assert found.algorithm.num_reverse == found.trials[-1].num_reverse
-        assert found.trials[-1].looseness + found.trials[-1].std_error <= nats
-        assert "reverse particles: looseness" in str(found)
-        with pytest.raises(ValueError, match="16 reverse particles leave a looseness"):
-            aide.tighten(jax.random.key(2), refined, 1e-9, num_runs=60, most_reverse=16)
+        assert found.algorithm.num_reverse == found.chosen.num_reverse
+        assert found.chosen.looseness + found.chosen.std_error <= nats
+        assert f"reverse particles, M = {found.num_meta}: looseness" in str(found)
+        with pytest.raises(ValueError, match="16 reverse particles and M = 1 leave a looseness"):
+            aide.tighten(
+                jax.random.key(2), refined, 1e-9, num_runs=60, most_reverse=16, most_meta=1
+            )
     with pytest.raises(TypeError, match="must have learned meta-inference"):
         aide.tighten(jax.random.key(2), CHAIN)  # pyrefly: ignore
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import special
 
 from aide._core.normal import normal_quantile
-from aide._core.random import standard_uniform
+from aide._core.random import random_index, run_key, standard_uniform
 
 KEY = jax.random.key(20)
 
@@ -46,3 +46,28 @@ def test_normal_quantiles_are_those_of_scipy(x64):
     found = np.asarray(normal_quantile(jnp.asarray(points)))
     np.testing.assert_allclose(found, special.ndtri(points), rtol=5e-15, atol=1e-15)
     assert np.abs(found / 1.001 - special.ndtri(points)).max() > 1e-3
+
+
+ALSO = [pytest.param(num, marks=pytest.mark.full) for num in (1, 2, 2**31 - 1)]
+
+
+@pytest.mark.parametrize("num", [33, *ALSO])
+def test_indices_are_those_of_jax(num):
+    keys = jax.random.split(KEY, 200)
+    own = jax.vmap(lambda key: random_index(key, num))(keys)
+    theirs = jax.vmap(lambda key: jax.random.randint(key, (), 0, num, jnp.int32))(keys)
+    np.testing.assert_array_equal(own, theirs)
+    assert own.dtype == theirs.dtype
+    rbg = jax.random.key(3, impl="rbg")
+    assert random_index(rbg, num) == jax.random.randint(rbg, (), 0, num, jnp.int32)
+
+
+@pytest.mark.parametrize("run", [0, 5, 2**32 - 1])
+def test_keys_of_runs_are_folded_as_jax_does(run):
+    theirs = jax.random.fold_in(jax.random.fold_in(KEY, run), 3)
+    own = run_key(KEY, np.uint32(run), 3)
+    np.testing.assert_array_equal(jax.random.key_data(own), jax.random.key_data(theirs))
+
+
+def test_nan_has_no_quantile():
+    assert np.isnan(normal_quantile(jnp.array([jnp.nan]))).all()

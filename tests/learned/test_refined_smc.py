@@ -27,7 +27,7 @@ from support.registry import LINE, Entry
 
 import aide
 from aide.learned.fitting.reverse_fit import ReverseFit
-from aide.learned.models.mean_weights import MeanWeights
+from aide.learned.models.mean_weights import MeanWeights, interpolate
 from aide.learned.models.table import JointTable
 from aide.learned.refined_smc import RefinedSmc
 from aide.problems.distributions import Normal
@@ -149,6 +149,15 @@ def test_tempered_smc_on_nine_states(num_reverse, num_islands, x64):
         assert abs(z_score((number == i) * 1.0 - q[i])) < Z_MAX
         assert abs(z_score((number == i) * inverse - 1.0)) < Z_MAX
         assert abs(z_score(np.exp(np.asarray(regenerate(keys, state))) - q[i])) < Z_MAX
+
+
+def test_knots_are_joined_as_jax_does(x64):
+    rng = np.random.default_rng(1)
+    knots, values = np.sort(rng.normal(size=12)), rng.normal(size=12)
+    points = np.concatenate([knots, rng.uniform(knots[0], knots[-1], 100)])
+    theirs = np.interp(points, knots, values)
+    own = interpolate(*map(jnp.asarray, (points, knots, values)))
+    np.testing.assert_allclose(own, theirs, rtol=0, atol=1e-14)
 
 
 def test_mean_weights_are_learned():

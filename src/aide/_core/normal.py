@@ -56,7 +56,10 @@ def normal_quantile(probability: Float[Array, "..."]) -> Float[Array, "..."]:
         )
         for part in range(2)
     )
-    return jnp.where(is_centre, centred, jnp.sign(centred)) * (top / bottom)
+    quantile = jnp.where(is_centre, centred, jnp.sign(centred)) * (top / bottom)
+    # Dividing by 1 changes no bit, and keeps XLA from computing all of the above once more in every
+    # place where the result is used: it repeats what is cheap, and takes divisions to be dear.
+    return quantile / jnp.where(probability == probability, 1.0, probability)
 
 
 def _horner(coefficients: tuple[float, ...], x: Array) -> Array:

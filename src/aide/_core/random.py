@@ -50,7 +50,17 @@ def run_key(stream: Key, run: ArrayLike, meta: ArrayLike) -> Key:
     Batch size, order, device and the other algorithm cannot change it, so that runs can be
     shared, extended, resumed and distributed.
     """
-    return jax.random.fold_in(jax.random.fold_in(stream, run), meta)
+    return _fold_in(_fold_in(stream, run), meta)
+
+
+def _fold_in(key: Key, number: ArrayLike) -> Key:
+    """The key of `jax.random.fold_in`, written out: JAX's loop takes XLA long to compile."""
+    plain = jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and jnp.shape(number) == ()
+    if not plain or key.shape != () or str(jax.random.key_impl(key)) != "threefry2x32":
+        return jax.random.fold_in(key, number)
+    words, number = jax.random.key_data(key), jnp.asarray(number, jnp.uint32)
+    data = jnp.stack(_threefry(words[0], words[1], jnp.zeros_like(number), number))
+    return jax.random.wrap_key_data(data, impl="threefry2x32")
 
 
 def derive(key: Key, index: ArrayLike) -> Key:
@@ -110,6 +120,28 @@ def standard_uniform(key: Key, shape: tuple[int, ...] = (), dtype: Any = float) 
         pattern = (high.astype(jnp.uint64) << np.uint64(32)) | low.astype(jnp.uint64)
         pattern = (pattern >> np.uint64(12)) | np.uint64(0x3FF0000000000000)
     return jax.lax.bitcast_convert_type(pattern, dtype) - jnp.ones((), dtype)
+
+
+def random_index(key: Key, num: int) -> Array:
+    """The number of `jax.random.randint(key, (), 0, num, jnp.int32)`, in a tenth of its program.
+
+    JAX hashes twice to split the key and twice for bits, each time in a loop of its own, which XLA
+    compiles for longer than a whole step of SMC. Here each pair is one written-out hash.
+    """
+    partitionable = getattr(jax.config, "jax_threefry_partitionable", False)
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        key = jax.random.wrap_key_data(key)
+    if not partitionable or str(jax.random.key_impl(key)) != "threefry2x32":
+        return jax.random.randint(key, (), 0, num, jnp.int32)
+    words = jax.random.key_data(key)
+    counter = np.arange(2, dtype=np.uint32)
+    split = _threefry(words[0], words[1], jnp.zeros(2, jnp.uint32), jnp.asarray(counter))
+    first, second = _threefry(*split, jnp.zeros(2, jnp.uint32), jnp.zeros(2, jnp.uint32))
+    bits, span = first ^ second, np.uint32(num)
+    # 2^32 modulo num, as JAX computes it: in 32 bits.
+    factor = np.uint32((pow(2, 16, num) ** 2 % 2**32) % num)
+    high, low = bits[0] % span, bits[1] % span
+    return ((high * factor + low) % span).astype(jnp.int32)
 
 
 def _threefry(key_0: Array, key_1: Array, x_0: Array, x_1: Array) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Which steps of an algorithm are to blame: a closer look where its scores scatter."""
+"""A closer look at two algorithms: their steps, and more meta-runs at a few outputs."""
 
 import jax
 
@@ -7,13 +7,15 @@ from aide._core.roles import Role
 from aide._core.types import Key
 from aide._core.versions import NoSuchVersion
 from aide.diagnosing.diagnose import diagnose
+from aide.draws.draw import draw
+from aide.draws.draws import Draws
 
 NUM_RUNS = 8
 """Extra runs, looked at step by step."""
 
 
 class CloserLook:
-    """The two algorithms of an estimate and a key, to look at their steps if that is asked for.
+    """The two algorithms of an estimate and a key, to look closer if that is asked for.
 
     Args:
         key: A JAX key; the runs are others than those of the estimate.
@@ -34,3 +36,15 @@ class CloserLook:
         except NoSuchVersion:
             return ()
         return found.step_notes
+
+    def draw(self, role: Role, num_runs: int, num_meta: int) -> Draws:
+        """Other runs of both algorithms, with more meta-runs of one of them."""
+        key = jax.random.fold_in(jax.random.fold_in(self._key, int(role)), 0x2EAC4)
+        return draw(
+            key,
+            *self._algorithms,
+            num_gold=num_runs,
+            num_target=num_runs,
+            num_meta_gold=num_meta if role is Role.GOLD else 1,
+            num_meta_target=num_meta if role is Role.TARGET else 1,
+        )

@@ -11,6 +11,7 @@ from aide._core.roles import GOLD, TARGET, Role
 from aide.diagnosing.words import MOST_SCATTER
 from aide.draws.sides import Side
 from aide.estimation.interval import FALSE_ALARM, FEW_RUNS, MOST_SKEWED, skewness
+from aide.estimation.reach import FAR, Reach, reach_of
 from aide.estimation.tails import HEAVY_TAIL, MIN_RUNS, pareto_shape
 from aide.estimation.terms import rests_on_one_density
 
@@ -39,6 +40,7 @@ def find_notes(estimate: "Estimate") -> tuple[str, ...]:
         _repeats,
         _one_density,
         _loose,
+        _missed,
         _scatter,
         _below_zero,
         _contradiction,
@@ -211,6 +213,30 @@ def _loose(estimate: "Estimate") -> list[str]:
                 f"the {role.word} at its own outputs, not to the outputs{remedy}"
             )
     return found
+
+
+def missed_words(reach: Reach) -> str:
+    """What it means that meta-inference does not reach outputs of the other algorithm."""
+    of, by = NAMES[reach.role.other], NAMES[reach.role]
+    own = "none" if not reach.own_share else f"{reach.own_share:.1%}"
+    return (
+        f"At {reach.far_share:.0%} of the outputs of the {of} the log xi of the {by} differs by "
+        f"{reach.difference:.2g} nats between {reach.num_meta[-1]} meta-runs (at {own} of its own "
+        f"by more than {FAR:g}): its meta-inference hardly finds a way there. The divergence may "
+        "be much smaller than the bound, of which the last doubling of M took off "
+        f"{reach.slope.value:.2g} nats; and the {by} hardly gets there, as to a mode that its "
+        "start misses."
+    )
+
+
+def _missed(estimate: "Estimate") -> list[str]:
+    found = [reach_of(estimate.draws, role) for role in Role]
+    remedy = {TARGET: " Of a chain, aide.refine(key, chain, towards=gold) learns the way."}
+    return [
+        missed_words(reach) + remedy.get(reach.role, "")
+        for reach in found
+        if reach is not None and reach.missed
+    ]
 
 
 def own_scatter(side: Side) -> float:

@@ -33,6 +33,7 @@ from aide.estimation.means import Worth, worth_of
 from aide.estimation.meta_curve import MetaCurve, meta_curve_of
 from aide.estimation.notes import find_notes
 from aide.estimation.plot import plot_meta_curve, plot_terms
+from aide.estimation.reach import Reach, find_reach
 from aide.estimation.report import estimate_headline, estimate_rows
 from aide.estimation.terms import Terms, rests_on_one_density, terms_of
 from aide.reporting.figures import PanelGrid
@@ -160,6 +161,14 @@ class Estimate(Result):
     def meta_curve(self, role: str = "target") -> MetaCurve:
         """The estimate for M = 1, 2, … of `role`, from the same draws, own trace always kept."""
         return meta_curve_of(self.draws, as_role(role))
+
+    def reach(self, role: str = "target", *, num_runs: int = 50, num_meta: int = 8) -> Reach:
+        """Whether meta-inference of `role` reaches the other algorithm's outputs; see `Reach`.
+
+        From the meta-runs at hand if there are two or more; otherwise `num_runs` other runs are
+        made, with `num_meta` meta-runs each.
+        """
+        return find_reach(self.draws, as_role(role), self.closer_look, num_runs, num_meta)
 
     @cached_property
     def advice(self) -> tuple[Advice, ...]:

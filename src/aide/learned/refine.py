@@ -2,12 +2,15 @@
 
 from typing import Any, overload
 
-from aide._core.algorithm import describe
+import jax
+
+from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.random import as_key
 from aide._core.types import Key
 from aide._core.validate import check_size
 from aide.algorithms.mcmc import MarkovChain
 from aide.kernels.retrace import parts_of
+from aide.learned.fitting.extend import extend_fit
 from aide.learned.fitting.learn import learn_reverse
 from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.records.recording import ChainRecorder
@@ -29,6 +32,7 @@ def refine(
     num_components: int | None = None,
     log_z: float | None = None,
     fit: ReverseFit | None = None,
+    towards: InferenceAlgorithm | None = None,
     label: str = "",
     progress: bool | None = None,
 ) -> RefinedChain: ...
@@ -59,6 +63,7 @@ def refine(
     num_components: int | None = None,
     log_z: float | None = None,
     fit: ReverseFit | None = None,
+    towards: InferenceAlgorithm | None = None,
     label: str = "",
     progress: bool | None = None,
 ) -> RefinedChain | RefinedSmc:
@@ -87,6 +92,10 @@ def refine(
             only.
         fit: Something learned before, `refined.fit` or from `aide.learned.load_reverse`; no
             pilots are run, and `key` may be `None`.
+        towards: For a chain of real numbers, all of whose steps are of one kernel: a gold standard
+            that knows modes which the chain's start misses. From 200 outputs of it the way back
+            from there is learned too, which pilots do not show; give it many reverse particles,
+            1,000 or so. A fit that served these outputs already stays as it is.
         label: A name for tables.
         progress: Show a progress bar; by default if it takes long and a person watches.
     """
@@ -100,10 +109,13 @@ def refine(
         if fit is None:
             check_size("num_steps", transitions.num_steps)
             fit = learn_reverse(as_key(key), ChainRecorder(transitions), **effort)
+        if towards is not None:
+            fit = extend_fit(jax.random.fold_in(as_key(key), 2), transitions, fit, towards)
         refined = RefinedChain(algorithm, fit, num_reverse, label=label)
         _check_serves(fit, transitions)
         return refined
     _refuse("log_z", log_z, "SMC estimates it")
+    _refuse("towards", towards, "annealing starts from what covers all modes, or should")
     transitions = _check_smc(algorithm)
     if fit is None:
         fit = learn_reverse(as_key(key), SmcRecorder(algorithm), **effort)

@@ -56,7 +56,22 @@ class Pairs(NamedTuple):
 
 def run_pairs(key: Key, algorithm: Any, role: Role, num: int) -> Pairs:
     """Run and regenerate so many times, by the programs that estimates use."""
-    runner, runs, chunk = runner_of(algorithm), np.arange(num), Chunk(num)
-    values, log_xi = runner.simulate(key, role, runs, chunk, ignore)
-    asked = MetaRuns(role, values, runs, np.ones(1, int), own=True)
-    return Pairs(log_xi, runner.regenerate(key, asked, chunk, ignore)[:, 0])
+    runs = MetaTrial(key, algorithm, role, num)
+    return Pairs(runs.log_xi, runs.regenerate(1, 1)[:, 0])
+
+
+class MetaTrial:
+    """So many runs of an algorithm, to be regenerated again and again."""
+
+    def __init__(self, key: Key, algorithm: Any, role: Role, num: int):
+        self._key, self._role, self._runner = key, role, runner_of(algorithm)
+        self._runs, self._chunk = np.arange(num), Chunk(num)
+        self._values, self.log_xi = self._runner.simulate(
+            key, role, self._runs, self._chunk, ignore
+        )
+
+    def regenerate(self, first: int, last: int) -> Float[np.ndarray, "n M"]:
+        r"""$\log\xi$ of meta-runs `first` to `last` at every output."""
+        metas = np.arange(first, last + 1)
+        asked = MetaRuns(self._role, self._values, self._runs, metas, own=True)
+        return self._runner.regenerate(self._key, asked, self._chunk, ignore)

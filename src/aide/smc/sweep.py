@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from aide._core.numerics import as_log, log_mean_exp
-from aide._core.random import derive, derive_keys
+from aide._core.random import derive, derive_keys, random_index
 from aide._core.types import Key, LogProb, Value
 from aide.smc.move import ForwardMove, WeightedMove
 from aide.smc.moves import Steps
@@ -58,7 +58,7 @@ def start(
     else:
         particles = jax.vmap(sample)(derive_keys(key_particles, num_particles))
     if retained is not None and num_particles > 1:
-        slot = jax.random.randint(key_slot, (), 0, num_particles, jnp.int32)
+        slot = random_index(key_slot, num_particles)
         particles = place(particles, slot, retained)
     log_weights = as_log(jax.vmap(log_weight)(particles))
     if slot is not None:

@@ -10,6 +10,7 @@ from aide._core.distribution import sample_from
 from aide._core.types import Value
 from aide.learned.fitting.discrete_states import DiscreteStates
 from aide.learned.fitting.real_states import RealStates
+from aide.learned.models.divided import DividedModel
 from aide.learned.models.joint import JointModel
 from aide.learned.records.pilots import PartRecords, Pilots
 
@@ -83,8 +84,9 @@ def family_for(initial: Any) -> StateFamily:
 
 
 def family_of(models: tuple[JointModel, ...]) -> StateFamily:
-    """The family that models belong to."""
-    return next(family for family in FAMILIES if isinstance(models[0], family.model))
+    """The family that models belong to; of a divided one, the model where the chain goes."""
+    model = models[0].here if isinstance(models[0], DividedModel) else models[0]
+    return next(family for family in FAMILIES if isinstance(model, family.model))
 
 
 def example_state(initial: Any) -> Value:

@@ -19,8 +19,10 @@ from aide.learned.fitting.families import (
 )
 from aide.learned.fitting.storage import read_tree, write_tree
 from aide.learned.fitting.stragglers import describe_stragglers
-from aide.learned.models.joint import Stored
+from aide.learned.models.divided import Clusters, DividedModel
+from aide.learned.models.joint import JointModel, Stored
 from aide.learned.models.mean_weights import MeanWeights
+from aide.learned.models.mixture import JointMixture
 from aide.learned.records.flat_states import FlatKernel, FlatLayout
 
 FORMAT = "aide reverse fit, version 2"
@@ -126,7 +128,14 @@ def load_reverse(path: str | Path) -> ReverseFit:
 def _skeleton(facts: Mapping[str, Any]) -> ReverseFit:
     kinds = {family.model.__name__: family.model for family in FAMILIES}
     blank = np.zeros(())
-    models = tuple(
-        kinds[name](*[blank] * len(kinds[name].__dataclass_fields__)) for name in facts["models"]
-    )
+    plain = lambda kind: kind(*[blank] * len(kind.__dataclass_fields__))
+
+    def model(name: str) -> JointModel:
+        if name != DividedModel.__name__:
+            return plain(kinds[name])
+        halves = [plain(JointMixture) for _ in range(2)]
+        clusters = [plain(Clusters) for _ in range(2)]
+        return DividedModel(*halves, *clusters, *[blank] * 4)
+
+    models = tuple(model(name) for name in facts["models"])
     return ReverseFit(models, blank, blank, blank, blank, facts["held_out"])

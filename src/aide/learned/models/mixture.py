@@ -81,13 +81,13 @@ class JointMixture(eqx.Module):
         mean_y = np.concatenate([means_y, means[:, :size]])[:, :, None]
         return JointMixture(
             log_kernel=np.log(weights[0]) - np.full((), log_z),
-            log_gauss=np.log(weights[1:]) + _log_scale(root_y),
+            log_gauss=np.log(weights[1:]) + log_scale(root_y),
             branch=np.asarray(branch, np.int32),
             white_y=white_y,
             shift_y=(white_y @ mean_y)[:, :, 0],
             white_v=np.concatenate([white_v, -white_v @ slope], axis=2),
             shift_v=(white_v @ centre)[:, :, 0],
-            log_scale_v=_log_scale(root_v),
+            log_scale_v=log_scale(root_v),
             colour_v=np.concatenate([root_v, slope], axis=2),
             centre_v=centre[:, :, 0],
         )
@@ -147,7 +147,7 @@ def _apply(matrices: Float[Array, "J a b"], vectors: Float[Array, "b P"]) -> Flo
     return product.reshape(num, rows, vectors.shape[1])
 
 
-def _log_scale(roots: np.ndarray) -> np.ndarray:
+def log_scale(roots: np.ndarray) -> np.ndarray:
     r"""Log densities of Gaussians at their means, from Cholesky factors."""
     logs = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
     return -logs - 0.5 * roots.shape[1] * math.log(2 * math.pi)

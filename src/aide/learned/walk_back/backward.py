@@ -77,7 +77,7 @@ class Backward(eqx.Module):
         $\log c_t$. `states` are those before the step, `parents` their slots after it.
         """
         key_slot, key_steps = derive_keys(key, 2)
-        index = jnp.asarray(self.index)[: transitions.num_steps]
+        index = jnp.asarray(self.index)[: transitions.num_steps].astype(jnp.uint32)
         last = transitions.kernels(transitions.last_inputs(), layout)[-1]
         model = _slice(self.models[-1], index[-1])
         particles = begin(
@@ -137,4 +137,6 @@ def choose_path(key: Key, particles: ReverseParticles, history: Any) -> Float[Ar
 
 
 def _slice(model: Any, index: Array) -> Any:
-    return jax.tree.map(lambda a: jnp.asarray(a)[index], model)
+    """One of the stacked models; that an index is unsigned shortens the program."""
+    take = lambda a: jax.lax.dynamic_index_in_dim(jnp.asarray(a), index, keepdims=False)
+    return jax.tree.map(take, model)

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from aide._core.distribution import sample_from
 from aide._core.numerics import log_mean_exp
-from aide._core.random import derive, derive_keys
+from aide._core.random import derive, derive_keys, random_index
 from aide._core.types import Key, LogProb
 from aide.learned.records.flat_states import FlatLayout
 from aide.learned.records.transitions import Transitions
@@ -66,7 +66,7 @@ def log_inverse_evidence(
     slot = None
     islands = jax.vmap(begin)(derive_keys(key_start, num_islands))
     if true is not None:
-        slot = jax.random.randint(key_slot, (), 0, num_islands, jnp.int32)
+        slot = random_index(key_slot, num_islands)
         islands = place(islands, slot, jax.tree.map(lambda a: a[0], true))
     totals = jax.vmap(total_log_evidence)(islands)
 

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Int
 
 from aide._core.normal import normal_quantile
 from aide._core.numerics import log_mean_exp, log_ratio
-from aide._core.random import derive_keys
+from aide._core.random import derive_keys, random_index
 from aide._core.types import Key
 from aide.learned.models.joint import Scores, States
 from aide.learned.records.transitions import StepRecord
@@ -57,7 +57,7 @@ def begin(
     states = jnp.broadcast_to(x[:, None], (x.size, num))
     density = jnp.broadcast_to(log_density, (num,))
     scores, log_q = model.score(states, density)
-    slot = jax.random.randint(key, (), 0, num, jnp.int32) if retain else None
+    slot = random_index(key, num) if retain else None
     weights = jnp.zeros(num, scores.dtype)
     return ReverseParticles(states, density, scores, weights, log_q[0], slot)
 
