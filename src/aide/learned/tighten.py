@@ -10,6 +10,7 @@ from aide._core.random import as_key
 from aide._core.roles import TARGET
 from aide._core.validate import check_positive, check_size
 from aide.learned.refined_chain import RefinedChain
+from aide.learned.refined_langevin import RefinedLangevin
 from aide.learned.refined_smc import RefinedSmc
 from aide.reporting.numbers import with_error
 from aide.reporting.result import Result
@@ -31,7 +32,7 @@ class TighteningTrial(NamedTuple):
 class Tightened(Result):
     """An algorithm with enough reverse particles, and what was tried on the way."""
 
-    algorithm: RefinedChain | RefinedSmc
+    algorithm: RefinedChain | RefinedLangevin | RefinedSmc
     trials: tuple[TighteningTrial, ...]
 
     @property
@@ -71,7 +72,7 @@ class Tightened(Result):
 
 def tighten(
     key: Any,
-    algorithm: RefinedChain | RefinedSmc,
+    algorithm: RefinedChain | RefinedLangevin | RefinedSmc,
     looseness: float = 0.05,
     *,
     num_runs: int = 200,
@@ -92,7 +93,7 @@ def tighten(
         num_runs: Runs per try.
         most_reverse: Raise an error rather than use more.
     """
-    if not isinstance(algorithm, RefinedChain | RefinedSmc):
+    if not isinstance(algorithm, RefinedChain | RefinedLangevin | RefinedSmc):
         raise TypeError(
             f"algorithm must have learned meta-inference, got {type(algorithm).__name__}. Build it "
             "with aide.refine(key, algorithm); elsewhere raise num_meta_target."

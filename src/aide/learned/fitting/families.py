@@ -23,8 +23,8 @@ class StateFamily(Protocol):
 
     words: ClassVar[str]
     """What its states are, in words."""
-    model: ClassVar[type]
-    """The class of its models, for files."""
+    models: ClassVar[tuple[type, ...]]
+    """The classes of its models, for files."""
 
     def serves(self, example: Value) -> bool:
         """Whether it serves states like this one."""
@@ -84,7 +84,7 @@ def family_for(initial: Any) -> StateFamily:
 
 def family_of(models: tuple[JointModel, ...]) -> StateFamily:
     """The family that models belong to."""
-    return next(family for family in FAMILIES if isinstance(models[0], family.model))
+    return next(family for family in FAMILIES if isinstance(models[0], family.models))
 
 
 def example_state(initial: Any) -> Value:
