@@ -135,7 +135,7 @@ class WrongTable(JointTable):
 
 def with_wrong_table(chain):
     """The same chain, all tables wrong."""
-    fields = list(JointTable.__dataclass_fields__)
+    fields = [field.name for field in dataclasses.fields(JointTable)]
     wrong = lambda model: WrongTable(*(getattr(model, name) for name in fields))
     models = tuple(wrong(model) for model in chain.fit.models)
     return dataclasses.replace(chain, fit=dataclasses.replace(chain.fit, models=models))

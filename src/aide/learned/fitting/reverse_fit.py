@@ -1,5 +1,6 @@
 """What has been learned about the reverse of an algorithm."""
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,6 @@ def _skeleton(facts: Mapping[str, Any]) -> ReverseFit:
     kinds = {kind.__name__: kind for family in FAMILIES for kind in family.models}
     blank = np.zeros(())
     models = tuple(
-        kinds[name](*[blank] * len(kinds[name].__dataclass_fields__)) for name in facts["models"]
+        kinds[name](*[blank] * len(dataclasses.fields(kinds[name]))) for name in facts["models"]
     )
     return ReverseFit(models, blank, blank, blank, blank, facts["held_out"])
