@@ -109,11 +109,14 @@ def choose(study: Study, num_steps: int, runs: int, reverse: int) -> Setting:
 
 
 def rows(
-    study: Study, steps: tuple[int, ...], reverse: int, runs: int, tries: int
+    study: Study, steps: tuple[int, ...], reverse: int, runs: int, tries: int, stated: str
 ) -> Iterator[Row]:
-    """One row per K."""
+    """One row per K; `stated` is a setting instead of the grid: step,power,persistence."""
     for num_steps in steps:
-        setting = choose(study, num_steps, tries, max(reverse // 10, 10))
+        if stated:
+            setting = Setting(*map(float, stated.split(",")))
+        else:
+            setting = choose(study, num_steps, tries, max(reverse // 10, 10))
         algorithm = study.algorithm(num_steps, setting)
         canonical = study.measure(jax.random.key(2), algorithm, 2000)["gap"]
         begun = time.perf_counter()
@@ -140,11 +143,12 @@ def ionosphere(
     runs: int = 500,
     tries: int = 100,
     start: str = "mean field",
+    setting: str = "",
     data: str = "../shared/data/ionosphere.csv",
 ) -> Iterator[Row]:
     """35 dimensions, beside published gaps."""
     study = Study(LogisticRegression.of(data), LOG_Z, kind, start)
-    yield from rows(study, steps, reverse, runs, tries)
+    yield from rows(study, steps, reverse, runs, tries, setting)
 
 
 def simulated(
@@ -155,12 +159,14 @@ def simulated(
     runs: int = 500,
     tries: int = 100,
     start: str = "mean field",
+    setting: str = "",
 ) -> Iterator[Row]:
     """Simulated data; log Z by SMC from the Laplace approximation."""
     model = LogisticRegression.simulated(size)
     log_z, error = evidence(model)
     print(f"log Z = {log_z:.3f} ± {error:.3f}", flush=True)
-    for row in rows(Study(model, log_z, kind, start), steps, reverse, runs, tries):
+    study = Study(model, log_z, kind, start)
+    for row in rows(study, steps, reverse, runs, tries, setting):
         yield {"size": size, **row}
 
 

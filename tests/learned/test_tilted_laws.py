@@ -72,6 +72,27 @@ def test_smc_whose_branches_are_weighed(num_particles, num):
     assert_obeyed(tilted_smc("mala", num_particles, num, num))
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("num_paths", [2, 3])
+def test_smc_with_several_paths(num_paths):
+    assert_obeyed(tilted_smc("mala", 2, 2, 1, num_paths))
+
+
+class OnePathTooFew(aide.learned.RefinedSmc):
+    """Averages over the paths that were drawn and forgets the true one."""
+
+    def _log_others(self, key, recorder, layout, states, true):
+        honest = super()._log_others(key, recorder, layout, states, true)
+        return honest if true is None else honest - 3.0
+
+
+@pytest.mark.full
+def test_a_true_path_that_counts_less_is_rejected():
+    right = tilted_smc("mala", 2, 2, 1, 2)
+    fields = {field.name: getattr(right, field.name) for field in dataclasses.fields(right)}
+    assert_rejected(OnePathTooFew(**fields))
+
+
 def assert_rejected(wrong, num_runs=20_000):
     assert max(abs(z) for z in scores(wrong, num_runs).values()) > 2 * Z_MAX
 

@@ -258,10 +258,10 @@ def tilted_chain(name, num_reverse):
     return RefinedChain(chain, made_up_fit(models, np.array([0, 1, 0], np.int32)), num_reverse)
 
 
-def tilted_smc(name, num_particles, num_reverse, num_islands):
+def tilted_smc(name, num_particles, num_reverse, num_islands, num_paths=1):
     """An SMC sampler with made-up tilted models."""
     rng = np.random.default_rng(6)
     models = (stack(*(wide_tilt(rng, 1, 1) for _ in range(2))),)
     index, blank = np.arange(2, dtype=np.int32), np.zeros(2)
     fit = ReverseFit(models, index, blank, blank, blank, {}, made_up_means(3))
-    return RefinedSmc(tempered(name, num_particles), fit, num_reverse, num_islands)
+    return RefinedSmc(tempered(name, num_particles), fit, num_reverse, num_islands, num_paths)

@@ -16,7 +16,7 @@ from aide.learned.records.smc_recorder import SmcRecorder
 from aide.learned.records.transitions import Transitions
 from aide.learned.refined_chain import RefinedChain, refined_label, transitions_of
 from aide.learned.refined_langevin import RefinedLangevin, langevin_transitions
-from aide.learned.refined_smc import RefinedSmc
+from aide.learned.refined_smc import RefinedSmc, share_out
 from aide.smc.moves import KernelMove, Steps
 from aide.smc.smc import Smc
 
@@ -98,7 +98,7 @@ def refine(
         num_reverse: Reverse particles, for the path that led to the output. Looseness falls about
             as their inverse.
         num_islands: For SMC, populations, for the other particles: unless stated, as many as make
-            up `num_reverse` particles.
+            up `num_reverse` particles. With tilted models they are shared out among several paths.
         num_pilots: Pilot runs: by default 2,000 for one dimension up to 8,000 for ten; of tilted
             models 8 times the squared dimension, from 8,192 to 32,768.
         num_components: Gaussians for accepted steps (half as many for rejected ones); by default
@@ -137,7 +137,13 @@ def refine(
     transitions = _check_smc(algorithm)
     if num_islands is None:
         num_islands = max(1, num_reverse // algorithm.num_particles)
-    build = lambda fit: RefinedSmc(algorithm, fit, num_reverse, num_islands, label=label)
+    total = num_islands
+
+    def build(fit: ReverseFit) -> RefinedSmc:
+        # Mixtures keep to one path, as they always have: their numbers do not change.
+        islands, paths = share_out(total) if fit.models[0].tilts else (total, 1)
+        return RefinedSmc(algorithm, fit, num_reverse, islands, paths, label=label)
+
     if fit is None:
         fit = learn_best(as_key(key), SmcRecorder(algorithm), build, **effort)
     num_steps, num_weights = transitions.num_steps, len(fit.mean_weights.log_own)

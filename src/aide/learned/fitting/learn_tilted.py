@@ -14,7 +14,7 @@ from aide.learned.fitting.tilts import fit_tilts
 from aide.learned.models.mean_weights import MeanWeights
 from aide.learned.records.pilots import check_pilots, nearest, run_pilots
 from aide.learned.records.recording import Recorder
-from aide.learned.records.statistics import FOLDS, gather_statistics, times_of
+from aide.learned.records.statistics import FOLDS, gather_statistics, shadow_steps, times_of
 from aide.learned.records.transitions import Transitions
 from aide.running.progress import Progress
 
@@ -62,7 +62,7 @@ def learn_tilted(
         mean_weights = MeanWeights.learn(pilots.log_weights, means)
     index = nearest(times_of(transitions), transitions.num_steps)
     log_z = np.zeros(len(times_of(transitions)))
-    models = (fit_tilts(statistics),)
+    models = (fit_tilts(statistics, shadow_steps(transitions, size)),)
     return ReverseFit(
         models, index, log_z, pilots.log_density, pilots.moves, mean_weights=mean_weights
     )

@@ -9,7 +9,8 @@ $$Q = -I - \tfrac12 E[g (x - \mu)^\top + (x - \mu) g^\top], \qquad l = -E[g] - Q
 $Q$ is then shrunk towards 0, by the factor that suits pilots which were held out. Errors of such a
 score cost about $d^2/N$ nats in each relaxation time, however many steps that takes.
 
-**The step back** follows. By detailed balance the reverse of a step $x \to y$ is the kernel's own
+**The step back** follows. By detailed balance (with the kernel's shadow, `from_shadow`, where it
+has no accept step) the reverse of a step $x \to y$ is the kernel's own
 guess $z \sim N(0, I)$ times $\varphi(x)$, with $\varphi = e^{\frac12 x^\top Q x + l^\top x}$ the
 tilt of the states *before* the step. The state before is nearly $A y + C z + a$, which regression
 tells almost without error, so that $z \mid y$ is normal with precision $I - C^\top Q C$ and mean
@@ -48,14 +49,15 @@ class _Law(NamedTuple):
     cross: np.ndarray
 
 
-def fit_tilts(statistics: Statistics) -> TiltedKernel:
-    """Models stacked over all times."""
-    models = [_fit_time(statistics, time) for time in range(statistics.after.shape[1])]
+def fit_tilts(statistics: Statistics, steps: np.ndarray) -> TiltedKernel:
+    """Models stacked over all times; `steps` are those of `shadow_steps`."""
+    models = [_fit_time(statistics, time, step) for time, step in enumerate(steps)]
     return jax.tree.map(lambda *leaves: np.stack(leaves), *models)
 
 
-def _fit_time(statistics: Statistics, time: int) -> TiltedKernel:
+def _fit_time(statistics: Statistics, time: int, step: np.ndarray) -> TiltedKernel:
     after, before = (match(law[:, time]) for law in (statistics.after, statistics.before))
+    before = from_shadow(before, statistics.before[:, time].sum(axis=0), step)
     slope, shift, covariance = step_back(before, statistics.steps[:, time].sum(axis=0))
     moved = statistics.moved[:, time].sum() / statistics.count.sum()
     share = float(np.clip(1.0 - moved, LEAST_SHARE, MOST_SHARE))
@@ -75,6 +77,19 @@ def match(sums: np.ndarray) -> Tilt:
     factor = float(np.clip(lean / curve, 0.0, 1.0)) if curve > 0.0 else 0.0
     quadratic = factor * quadratic
     return Tilt(quadratic, -law.mean_slope - quadratic @ law.mean)
+
+
+def from_shadow(tilt: Tilt, sums: np.ndarray, step: np.ndarray) -> Tilt:
+    r"""The tilt of a law from $\gamma\,e^{\frac18\sum_i h_i^2 g_i^2}$ instead of $\gamma$.
+
+    With $g$ nearly $G x + g_0$, which regression tells almost without error, it is
+    $Q - \frac14 G^\top h^2 G$ and $l - \frac14 G^\top h^2 g_0$.
+    """
+    law = _law(sums)
+    bend = np.linalg.solve(law.covariance, law.cross.T).T
+    base = law.mean_slope - bend @ law.mean
+    pull = 0.25 * bend.T * step**2
+    return Tilt(tilt.quadratic - pull @ bend, tilt.linear - pull @ base)
 
 
 def _law(sums: np.ndarray) -> _Law:

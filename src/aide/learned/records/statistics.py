@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from aide._core.types import Key
+from aide.kernels.retrace import parts_of
 from aide.learned.models.joint import Stored
 from aide.learned.records.pilots import time_grid
 from aide.learned.records.recording import Recorder, Recording
@@ -43,6 +44,21 @@ class Statistics(NamedTuple):
     steps: Stored
     moved: Stored
     count: Stored
+
+
+def shadow_steps(transitions: Transitions, size: int) -> np.ndarray:
+    """Steps $h$ of the shadows of the densities, [times, size]; 0 for kernels without any."""
+    times = times_of(transitions)
+
+    def at(inputs: Any) -> Array:
+        (kernel,) = parts_of(transitions.move_at(inputs).kernel)
+        step = getattr(kernel, "shadow_step", None)
+        return jnp.zeros(size) if step is None else step(size)
+
+    with jax.enable_x64(True):
+        if transitions.inputs is None:
+            return np.broadcast_to(np.asarray(at(None)), (len(times), size))
+        return np.asarray(jax.vmap(at)(jax.tree.map(jnp.asarray, transitions.inputs)))
 
 
 def times_of(transitions: Transitions) -> np.ndarray:
