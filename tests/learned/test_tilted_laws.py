@@ -6,7 +6,7 @@ Models are stated by hand, badly, as in `test_laws`. Any model must obey the law
 import dataclasses
 
 import equinox as eqx
-import numpy as np
+import jax.numpy as jnp
 import pytest
 from support import Z_MAX, laws
 from support.learned import (
@@ -117,7 +117,7 @@ class ForgottenMomentum(aide.algorithms.annealed_langevin.AnnealedLangevin):
 
     def lift(self, value):
         end, _ = super().lift(value)
-        return end, np.zeros(())
+        return end, jnp.zeros(())
 
 
 @pytest.mark.full
