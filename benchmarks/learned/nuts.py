@@ -25,6 +25,7 @@ from aide._core.algorithm import Draw
 from aide.problems.distributions import Normal
 from benchmarks.chains import Problem
 from benchmarks.learned.schools import CENTRE, EightSchools, gold_standard
+from benchmarks.regressions import LogisticRegression
 from benchmarks.table import Row
 
 SIZE, SPREAD, STEP_SIZE = 20, 3.0, 0.5
@@ -171,28 +172,6 @@ def schools(
     problem = schools_problem(gold, centred)
     for row in rows(problem, steps, particles, runs):
         yield {"form": "centred" if centred else "non-centred", **row}
-
-
-class LogisticRegression(eqx.Module):
-    """Weights ~ N(0, I), y ~ Bernoulli(logit(X w))."""
-
-    features: np.ndarray
-    signs: np.ndarray
-
-    def __call__(self, w: Any) -> Any:
-        """The log joint density, normalised in w and y."""
-        margins = jnp.asarray(self.signs) * (jnp.asarray(self.features) @ w)
-        prior = -0.5 * jnp.sum(w**2) - 0.5 * w.size * np.log(2 * np.pi)
-        return prior - jnp.sum(jax.nn.softplus(-margins))
-
-    @staticmethod
-    def of(path: str) -> "LogisticRegression":
-        """From a file: features, which get mean 0, scale 1 and an intercept, and a label 0 or 1."""
-        table = np.loadtxt(path, delimiter=",", skiprows=1)
-        x, labels = table[:, :-1], table[:, -1]
-        scale = x.std(axis=0)
-        x = (x - x.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
-        return LogisticRegression(np.insert(x, 0, 1.0, axis=1), 2.0 * labels - 1.0)
 
 
 def regression_problem(gold: int, data: str) -> Problem:

@@ -26,6 +26,7 @@ from aide import (
 from aide._core.algorithm import Draw, InferenceAlgorithm
 from aide._version import __version__ as __version__
 from aide.algorithms.annealed import ais, tempered_smc
+from aide.algorithms.annealed_langevin import annealed_langevin
 from aide.algorithms.forward_reverse import ForwardReverse
 from aide.algorithms.importance import sir
 from aide.algorithms.mcmc import mcmc
@@ -78,6 +79,7 @@ __all__ = [
     "adapters",
     "ais",
     "algorithms",
+    "annealed_langevin",
     "audit",
     "audit_simulated",
     "auditing",

@@ -13,7 +13,9 @@ from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.models.mean_weights import MeanWeights
 from aide.learned.models.mixture import JointMixture
 from aide.learned.models.table import JointTable
+from aide.learned.models.tilted import TiltedKernel
 from aide.learned.refined_chain import RefinedChain
+from aide.learned.refined_langevin import RefinedLangevin
 from aide.learned.refined_smc import RefinedSmc
 from aide.problems.distributions import Normal
 from support import toys
@@ -133,7 +135,7 @@ class WrongTable(JointTable):
 
 def with_wrong_table(chain):
     """The same chain, all tables wrong."""
-    fields = list(JointTable.__dataclass_fields__)
+    fields = [field.name for field in dataclasses.fields(JointTable)]
     wrong = lambda model: WrongTable(*(getattr(model, name) for name in fields))
     models = tuple(wrong(model) for model in chain.fit.models)
     return dataclasses.replace(chain, fit=dataclasses.replace(chain.fit, models=models))
@@ -207,3 +209,59 @@ def smc_on_nine(temperature=0.4):
         num_particles=2,
         temperatures=[temperature, 1.0],
     )
+
+
+LANGEVIN_KERNELS = {
+    "overdamped": aide.kernels.Ula(0.5),
+    "underdamped": aide.kernels.UnderdampedLangevin(0.5, 0.6),
+}
+
+
+def annealed_langevin(name):
+    """Three unadjusted steps, with kernels that differ."""
+    kernel = LANGEVIN_KERNELS[name]
+    smaller = dataclasses.replace(kernel, step_size=0.4)
+    kernels = [kernel, smaller, kernel]
+    parts = {"kernel": kernels, "temperatures": TEMPERATURES}
+    return aide.annealed_langevin(toys.PRIOR, toys.log_joint, **parts)
+
+
+def wide_tilt(rng, size, noise_size):
+    """A tilt that is wrong everywhere; noise is 0.95 to 1.2 times as wide as the kernel's own."""
+    bent = rng.normal(0.0, 0.1, (size, size))
+    root = np.diag(rng.uniform(0.95, 1.2, noise_size))
+    return TiltedKernel.of(
+        0.5 * (bent + bent.T),
+        rng.normal(0.0, 0.2, size),
+        rng.normal(0.0, 0.15, (noise_size, size)),
+        rng.normal(0.0, 0.2, noise_size),
+        root @ root.T,
+        0.3,
+    )
+
+
+def tilted_langevin(name, num_reverse):
+    """Unadjusted annealing with made-up tilted models."""
+    algorithm, rng = annealed_langevin(name), np.random.default_rng(4)
+    sizes = (2, 1) if algorithm.has_momenta else (1, 1)
+    num_steps = algorithm.steps().num_steps
+    models = (stack(*(wide_tilt(rng, *sizes) for _ in range(num_steps))),)
+    fit = made_up_fit(models, np.arange(num_steps, dtype=np.int32))
+    return RefinedLangevin(algorithm, fit, num_reverse)
+
+
+def tilted_chain(name, num_reverse):
+    """A chain with made-up tilted models: branches are weighed."""
+    rng = np.random.default_rng(5)
+    chain = aide.mcmc(toys.PRIOR, toys.log_joint, kernel=CHAIN_KERNELS[name], num_steps=3)
+    models = (stack(*(wide_tilt(rng, 1, 1) for _ in range(2))),)
+    return RefinedChain(chain, made_up_fit(models, np.array([0, 1, 0], np.int32)), num_reverse)
+
+
+def tilted_smc(name, num_particles, num_reverse, num_islands, num_paths=1):
+    """An SMC sampler with made-up tilted models."""
+    rng = np.random.default_rng(6)
+    models = (stack(*(wide_tilt(rng, 1, 1) for _ in range(2))),)
+    index, blank = np.arange(2, dtype=np.int32), np.zeros(2)
+    fit = ReverseFit(models, index, blank, blank, blank, {}, made_up_means(3))
+    return RefinedSmc(tempered(name, num_particles), fit, num_reverse, num_islands, num_paths)

@@ -161,7 +161,7 @@ def tempered_smc(
             scheme at every step.
         label: A name for tables.
     """
-    schedule = _schedule(num_temperatures, temperatures)
+    schedule = check_schedule(num_temperatures, temperatures)
     check_distribution("prior", prior)
     first = Tempered(LogDensityOf(prior), log_joint, schedule[0])
     moves = _path(LogDensityOf(prior), log_joint, as_kernels(kernel), schedule)
@@ -213,14 +213,17 @@ def _path(
     return (Steps(step, temperatures),) if num_moves else ()
 
 
-def _schedule(num_temperatures: int | None, temperatures: Numbers | None) -> np.ndarray | Array:
+def check_schedule(
+    num_temperatures: int | None, temperatures: Numbers | None, name: str = "num_temperatures"
+) -> np.ndarray | Array:
+    """Temperatures equally spaced or as given; an error unless they increase to 1."""
     if (num_temperatures is None) == (temperatures is None):
         raise ValueError(
-            "give either num_temperatures or temperatures, got "
-            f"num_temperatures={num_temperatures} and temperatures={temperatures}."
+            f"give either {name} or temperatures, got "
+            f"{name}={num_temperatures} and temperatures={temperatures}."
         )
     if num_temperatures is not None:
-        check_size("num_temperatures", num_temperatures)
+        check_size(name, num_temperatures)
         return np.arange(1, num_temperatures + 1) / num_temperatures
     if isinstance(temperatures, jax.core.Tracer):
         return temperatures

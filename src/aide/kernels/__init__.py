@@ -18,6 +18,7 @@ from aide.kernels.metric import Metric
 from aide.kernels.metropolis import AbstractMetropolis, Independence, RandomWalk
 from aide.kernels.nuts import Nuts
 from aide.kernels.schedule import KernelSchedule, stack_kernels
+from aide.kernels.underdamped import UnderdampedLangevin
 
 __all__ = [
     "AbstractInvariantKernel",
@@ -42,5 +43,6 @@ __all__ = [
     "ScaledCoordinates",
     "Sgld",
     "Ula",
+    "UnderdampedLangevin",
     "stack_kernels",
 ]

@@ -25,7 +25,9 @@ class AbstractLangevin(AbstractKernel):
     The record of a step is $v = (x - y)/h$; the drift that was used is summed out:
     $k(y \mid x) = \frac1B\sum_i N(y; x + \frac{h^2}{2} d_i(x), h^2)$. Going back, the kernel
     guesses that the chain has arrived and the step is small, when it is nearly reversible:
-    $x \sim N(y + \frac{h^2}{2}\nabla\log\gamma(y), h^2)$.
+    $x \sim N(y + \frac{h^2}{2}\nabla\log\gamma(y), h^2)$. For a Gaussian $\gamma$ that guess is
+    the exact reversal in equilibrium with the *shadow*
+    $\gamma\,e^{\frac{h^2}{8}|\nabla\log\gamma|^2}$ of the density, whatever the step size.
     """
 
     num_branches: ClassVar[int] = 1
@@ -70,6 +72,13 @@ class AbstractLangevin(AbstractKernel):
         return Retraced(
             jax.tree.map(lambda leaf: leaf[None], x), there[None], forward[None], own[None]
         )
+
+    def shadow_step(self, size: int) -> Array:
+        """$h$ for each of the numbers of a state: it says how far the shadow is from the density.
+
+        Learned meta-inference asks kernels that have one.
+        """
+        return jnp.broadcast_to(jnp.asarray(self.step_size, float), (size,))
 
     def _drifts(self, log_density: LogDensity, x: Value) -> Array:
         return _gradient(log_density, x)[None]

@@ -2,10 +2,12 @@
 
 from aide.learned.fitting.reverse_fit import ReverseFit, load_reverse
 from aide.learned.refined_chain import RefinedChain
+from aide.learned.refined_langevin import RefinedLangevin
 from aide.learned.refined_smc import RefinedSmc
 
 __all__ = [
     "RefinedChain",
+    "RefinedLangevin",
     "RefinedSmc",
     "ReverseFit",
     "load_reverse",

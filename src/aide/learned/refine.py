@@ -1,4 +1,4 @@
-"""Learning tighter meta-inference for Markov chains, AIS and SMC samplers."""
+"""Learning tighter meta-inference for Markov chains, unadjusted annealing, AIS and SMC."""
 
 from typing import Any, overload
 
@@ -8,8 +8,10 @@ from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.random import as_key
 from aide._core.types import Key
 from aide._core.validate import check_size
+from aide.algorithms.annealed_langevin import AnnealedLangevin
 from aide.algorithms.mcmc import MarkovChain
 from aide.kernels.retrace import parts_of
+from aide.learned.contest import learn_best
 from aide.learned.fitting.extend import extend_fit
 from aide.learned.fitting.learn import learn_reverse
 from aide.learned.fitting.reverse_fit import ReverseFit
@@ -17,7 +19,8 @@ from aide.learned.records.recording import ChainRecorder
 from aide.learned.records.smc_recorder import SmcRecorder
 from aide.learned.records.transitions import Transitions
 from aide.learned.refined_chain import RefinedChain, refined_label, transitions_of
-from aide.learned.refined_smc import RefinedSmc
+from aide.learned.refined_langevin import RefinedLangevin, langevin_transitions
+from aide.learned.refined_smc import RefinedSmc, share_out
 from aide.smc.moves import KernelMove, Steps
 from aide.smc.smc import Smc
 
@@ -41,6 +44,21 @@ def refine(
 @overload
 def refine(
     key: Key | None,
+    algorithm: AnnealedLangevin,
+    *,
+    num_reverse: int = 100,
+    num_pilots: int | None = None,
+    num_components: int | None = None,
+    log_z: float | None = None,
+    fit: ReverseFit | None = None,
+    label: str = "",
+    progress: bool | None = None,
+) -> RefinedLangevin: ...
+
+
+@overload
+def refine(
+    key: Key | None,
     algorithm: Smc,
     *,
     num_reverse: int = 100,
@@ -55,7 +73,7 @@ def refine(
 
 def refine(
     key: Key | None,
-    algorithm: MarkovChain | Smc,
+    algorithm: MarkovChain | AnnealedLangevin | Smc,
     *,
     num_reverse: int = 100,
     num_islands: int | None = None,
@@ -66,16 +84,18 @@ def refine(
     towards: InferenceAlgorithm | None = None,
     label: str = "",
     progress: bool | None = None,
-) -> RefinedChain | RefinedSmc:
+) -> RefinedChain | RefinedLangevin | RefinedSmc:
     r"""The same algorithm with learned meta-inference, where the canonical one is loose.
 
-    For `aide.mcmc`, `aide.ais`, `aide.tempered_smc` and other `Smc` whose moves are kernels
-    followed by a weight (one `Steps`). Canonical meta-inference walks back as if every kernel had
-    reached its density; that is far from what happened in a chain on its way, or with coarse
-    schedules or few particles. Here pilot runs are made, and along a grid of times the joint law of
-    state and record is fitted: a mixture of the kernel in equilibrium and Gaussians, or a table
-    where states are integers. Outputs have the same law (for AIS and SMC they are the same, key by
-    key), and any fit gives a valid bound; `result.looseness` says whether it is tight.
+    For `aide.mcmc`, `aide.annealed_langevin`, `aide.ais`, `aide.tempered_smc` and other `Smc` whose
+    moves are kernels followed by a weight (one `Steps`). Canonical meta-inference walks back as if
+    every kernel had reached its density; that is far from what happened in a chain on its way, or
+    with coarse schedules or few particles. Here pilot runs are made, and along a grid of times the
+    joint law of state and record is fitted: a mixture of the kernel in equilibrium and Gaussians,
+    or a table where states are integers; from 5 dimensions on first the kernel's own guess, tilted
+    (`aide.learned.models.tilted`), and the mixture only if the bound is then not yet tight: fresh
+    runs decide between the two. Outputs have the same law (for AIS and SMC they are the same, key
+    by key), and any fit gives a valid bound; `result.looseness` says whether it is tight.
 
     Args:
         key: A JAX key for pilot runs; use another one for the estimate itself.
@@ -84,10 +104,11 @@ def refine(
         num_reverse: Reverse particles, for the path that led to the output. Looseness falls about
             as their inverse.
         num_islands: For SMC, populations, for the other particles: unless stated, as many as make
-            up `num_reverse` particles.
-        num_pilots: Pilot runs: by default 2,000 for one dimension up to 8,000 for ten.
+            up `num_reverse` particles. With tilted models they are shared out among several paths.
+        num_pilots: Pilot runs: by default 2,000 for one dimension up to 8,000 for ten; of tilted
+            models 8 times the squared dimension, from 8,192 to 32,768.
         num_components: Gaussians for accepted steps (half as many for rejected ones); by default
-            chosen by the likelihood of held-out pilots.
+            chosen by the likelihood of held-out pilots. If stated, a mixture is learned.
         log_z: For a chain, $\log\int\gamma$ if you know it; estimated otherwise. Affects looseness
             only.
         fit: Something learned before, `refined.fit` or from `aide.learned.load_reverse`; no
@@ -106,19 +127,42 @@ def refine(
         _refuse("num_islands", num_islands, "a chain has no other particles")
         transitions = transitions_of(algorithm)
         parts_of(transitions.first().kernel)
+        build = lambda fit: RefinedChain(algorithm, fit, num_reverse, label=label)
         if fit is None:
             check_size("num_steps", transitions.num_steps)
-            fit = learn_reverse(as_key(key), ChainRecorder(transitions), **effort)
+            recorder = ChainRecorder(transitions)
+            if towards is None:
+                fit = learn_best(as_key(key), recorder, build, **effort)
+            else:  # a mixture, which can be divided
+                fit = learn_reverse(as_key(key), recorder, **effort)
         if towards is not None:
             fit = extend_fit(jax.random.fold_in(as_key(key), 2), transitions, fit, towards)
-        refined = RefinedChain(algorithm, fit, num_reverse, label=label)
+        refined = build(fit)
+        _check_serves(fit, transitions)
+        return refined
+    _refuse("towards", towards, "annealing starts from what covers all modes, or should")
+    if isinstance(algorithm, AnnealedLangevin):
+        _refuse("num_islands", num_islands, "there are no other particles")
+        transitions = langevin_transitions(algorithm)
+        build = lambda fit: RefinedLangevin(algorithm, fit, num_reverse, label=label)
+        if fit is None:
+            fit = learn_best(as_key(key), ChainRecorder(transitions), build, **effort)
+        refined = build(fit)
         _check_serves(fit, transitions)
         return refined
     _refuse("log_z", log_z, "SMC estimates it")
-    _refuse("towards", towards, "annealing starts from what covers all modes, or should")
     transitions = _check_smc(algorithm)
+    if num_islands is None:
+        num_islands = max(1, num_reverse // algorithm.num_particles)
+    total = num_islands
+
+    def build(fit: ReverseFit) -> RefinedSmc:
+        # Mixtures keep to one path, as they always have: their numbers do not change.
+        islands, paths = share_out(total) if fit.models[0].tilts else (total, 1)
+        return RefinedSmc(algorithm, fit, num_reverse, islands, paths, label=label)
+
     if fit is None:
-        fit = learn_reverse(as_key(key), SmcRecorder(algorithm), **effort)
+        fit = learn_best(as_key(key), SmcRecorder(algorithm), build, **effort)
     num_steps, num_weights = transitions.num_steps, len(fit.mean_weights.log_own)
     if fit.num_steps != num_steps or num_weights != num_steps + 1:
         raise ValueError(
@@ -127,9 +171,7 @@ def refine(
             f"{num_steps} moves. Leave fit out to learn one."
         )
     _check_serves(fit, transitions)
-    if num_islands is None:
-        num_islands = max(1, num_reverse // algorithm.num_particles)
-    return RefinedSmc(algorithm, fit, num_reverse, num_islands, label=label)
+    return build(fit)
 
 
 def _refuse(name: str, value: Any, reason: str) -> None:
@@ -152,8 +194,8 @@ def _check_smc(algorithm: Any) -> Transitions:
             parts_of(move.kernel)
             return transitions
     raise TypeError(
-        "refine needs a chain built by aide.mcmc, an algorithm built by aide.ais or "
-        "aide.tempered_smc with at least two temperatures, or an aide.smc.Smc with one "
+        "refine needs a chain built by aide.mcmc, an algorithm built by aide.annealed_langevin, "
+        "aide.ais or aide.tempered_smc with at least two temperatures, or an aide.smc.Smc with one "
         "aide.smc.Steps of moves that are kernels followed by a weight (aide.smc.KernelMove), got "
         f"{describe(algorithm)}. Raise num_meta_target instead."
     )

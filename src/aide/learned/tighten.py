@@ -13,6 +13,7 @@ from aide._core.roles import TARGET
 from aide._core.types import Key
 from aide._core.validate import check_positive, check_size
 from aide.learned.refined_chain import RefinedChain
+from aide.learned.refined_langevin import RefinedLangevin
 from aide.learned.refined_smc import RefinedSmc
 from aide.reporting.numbers import with_error
 from aide.reporting.result import Result
@@ -49,7 +50,7 @@ class Tightened(Result):
     Use both: `aide.estimate(key, gold, found.algorithm, num_meta_target=found.num_meta)`.
     """
 
-    algorithm: RefinedChain | RefinedSmc
+    algorithm: RefinedChain | RefinedLangevin | RefinedSmc
     chosen: TighteningTrial
     trials: tuple[TighteningTrial, ...]
 
@@ -98,7 +99,7 @@ class Tightened(Result):
 
 def tighten(
     key: Key,
-    algorithm: RefinedChain | RefinedSmc,
+    algorithm: RefinedChain | RefinedLangevin | RefinedSmc,
     looseness: float = 0.05,
     *,
     num_runs: int = 200,
@@ -124,7 +125,7 @@ def tighten(
         most_reverse: Raise an error rather than use more.
         most_meta: No more meta-runs than this; 1 chooses reverse particles alone.
     """
-    if not isinstance(algorithm, RefinedChain | RefinedSmc):
+    if not isinstance(algorithm, RefinedChain | RefinedLangevin | RefinedSmc):
         raise TypeError(
             f"algorithm must have learned meta-inference, got {type(algorithm).__name__}. Build it "
             "with aide.refine(key, algorithm); elsewhere raise num_meta_target."

@@ -6,7 +6,7 @@ bookkeeping and $\xi$ are the library's own (`step_back`), and so is the kernel'
 """
 
 import itertools
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -70,6 +70,7 @@ class Table(eqx.Module):
     kernel: Any
     table: Any
     script: Any = None
+    tilts: ClassVar[bool] = False
 
     def score(self, y, log_density):
         extra = jnp.log(jnp.sum(look_up(self.table, y[0]), axis=(1, 2)))

@@ -27,7 +27,7 @@ class DiscreteStates:
     """The family of states that are integers: tables over the box that pilots visited."""
 
     words: ClassVar[str] = "integers"
-    model: ClassVar[type[JointTable]] = JointTable
+    models: ClassVar[tuple[type, ...]] = (JointTable,)
 
     def serves(self, example: Value) -> bool:
         """Whether a state has no real numbers."""

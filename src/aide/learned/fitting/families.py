@@ -24,8 +24,8 @@ class StateFamily(Protocol):
 
     words: ClassVar[str]
     """What its states are, in words."""
-    model: ClassVar[type]
-    """The class of its models, for files."""
+    models: ClassVar[tuple[type, ...]]
+    """The classes of its models, for files."""
 
     def serves(self, example: Value) -> bool:
         """Whether it serves states like this one."""
@@ -86,7 +86,7 @@ def family_for(initial: Any) -> StateFamily:
 def family_of(models: tuple[JointModel, ...]) -> StateFamily:
     """The family that models belong to; of a divided one, the model where the chain goes."""
     model = models[0].here if isinstance(models[0], DividedModel) else models[0]
-    return next(family for family in FAMILIES if isinstance(model, family.model))
+    return next(family for family in FAMILIES if isinstance(model, family.models))
 
 
 def example_state(initial: Any) -> Value:

@@ -12,6 +12,7 @@ from aide.learned.fitting.em import fit_times, gaussian_slots
 from aide.learned.fitting.log_constant import estimate_log_z
 from aide.learned.fitting.moments import RecordsAtTime, mean_log_joint
 from aide.learned.models.mixture import JointMixture
+from aide.learned.models.tilted import TiltedKernel
 from aide.learned.records.pilots import PartRecords, Pilots
 
 CHOICES = (2, 4, 6, 10)
@@ -24,14 +25,14 @@ class RealStates:
     """The family of states that are real numbers: the kernel in equilibrium and Gaussians."""
 
     words: ClassVar[str] = "real numbers"
-    model: ClassVar[type[JointMixture]] = JointMixture
+    models: ClassVar[tuple[type, ...]] = (JointMixture, TiltedKernel)
 
     def serves(self, example: Value) -> bool:
         """Whether a state has real numbers only."""
         kinds = {jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in jax.tree.leaves(example)}
         return kinds == {True}
 
-    def tail_size(self, models: tuple[JointMixture, ...]) -> int | None:
+    def tail_size(self, models: tuple[JointMixture | TiltedKernel, ...]) -> int | None:
         """The dimension, for what a Gaussian posterior's tail would be."""
         return models[0].sizes[0]
 

@@ -1,5 +1,6 @@
 """What has been learned about the reverse of an algorithm."""
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,8 @@ class ReverseFit(eqx.Module):
         log_z: The estimate of the density's log constant, at each grid time.
         last_log_density: Log density at the end of every pilot.
         moves: Per pilot, how often the second half of its transitions changed the state.
-        held_out: Mean log density of held-out records per number of Gaussians that was tried.
+        held_out: What was tried, and how likely held-out pilots are: records, per number of
+            Gaussians; outputs, where a tilted model and a mixture competed.
         mean_weights: For SMC, what surviving weights say about the others, at the start and after
             each move; else empty.
     """
@@ -72,7 +74,10 @@ class ReverseFit(eqx.Module):
 
     @property
     def kernel_weights(self) -> np.ndarray:
-        r"""$w_0$ for each step: 1 where the chain has arrived and meta-inference is exact."""
+        r"""$w_0$ for each step: 1 where the chain has arrived and meta-inference is exact.
+
+        Mixtures and tables have it, tilted models have not.
+        """
         weights = np.exp(np.asarray(self.models[-1].log_kernel) + np.asarray(self.log_z))
         return weights[np.asarray(self.index)]
 
@@ -87,7 +92,7 @@ class ReverseFit(eqx.Module):
     def check_serves(self, initial: Any, log_density: LogDensity, kernel: Any) -> None:
         """Raise an error unless states and noise have the sizes this was learned for."""
         drawn, known = family_for(initial), family_of(self.models)
-        if drawn.model is not known.model:
+        if drawn is not known:
             raise ValueError(
                 f"initial draws {drawn.words}, but this fit is for states of {known.words}. Leave "
                 "fit out to learn one for this algorithm."
@@ -126,9 +131,9 @@ def load_reverse(path: str | Path) -> ReverseFit:
 
 
 def _skeleton(facts: Mapping[str, Any]) -> ReverseFit:
-    kinds = {family.model.__name__: family.model for family in FAMILIES}
+    kinds = {kind.__name__: kind for family in FAMILIES for kind in family.models}
     blank = np.zeros(())
-    plain = lambda kind: kind(*[blank] * len(kind.__dataclass_fields__))
+    plain = lambda kind: kind(*[blank] * len(dataclasses.fields(kind)))
 
     def model(name: str) -> JointModel:
         if name != DividedModel.__name__:

@@ -12,6 +12,8 @@ visits, the few particles that climb a barrier multiply instead of dying out. An
 bound.
 """
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -56,6 +58,8 @@ class DividedModel(eqx.Module):
         values: $l$ there; constant beyond both ends.
         log_z: $\log\hat Z$.
     """
+
+    tilts: ClassVar[bool] = False
 
     here: JointMixture
     there: JointMixture

@@ -3,7 +3,7 @@
 All functions work on all particles at once, with the particle axis last.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
@@ -23,7 +23,13 @@ class Proposed(NamedTuple):
 
 
 class JointModel(Protocol):
-    r"""$J(y, v, b)$ with its exact marginal $\hat q(y)$ and conditional $J(v, b \mid y)$."""
+    r"""$J(y, v, b)$ with its exact marginal $\hat q(y)$ and conditional $J(v, b \mid y)$.
+
+    A model that *tilts* sees the noise relative to the centre of the kernel's own guess, and leaves
+    branches open: states before are weighed by $\hat q$ and the kernel (`walk_back.origins`).
+    """
+
+    tilts: ClassVar[bool]
 
     @property
     def sizes(self) -> tuple[int, int]:

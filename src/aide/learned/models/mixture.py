@@ -13,7 +13,7 @@ axis last, because XLA vectorises over the last axis.
 """
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -34,6 +34,8 @@ class JointMixture(eqx.Module):
     [K + J, d, d] with shifts [K + J, d], `white_v` and `colour_v` are [J, e, e + d] with shifts
     [J, e], the others [J].
     """
+
+    tilts: ClassVar[bool] = False
 
     log_kernel: Stored
     log_gauss: Stored

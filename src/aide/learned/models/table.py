@@ -6,6 +6,8 @@ Component 0 is the kernel in equilibrium, component 1 lags behind it with the ma
 table, component 2 is the table. Outside the box of states that pilots visited the table is 0.
 """
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +26,8 @@ class JointTable(eqx.Module):
     states and $B$ branches, `log_lagging` is $\log w_1 m(y)$, [S], and `log_table` is
     $\log w_2 C(y, b)$, [S, B].
     """
+
+    tilts: ClassVar[bool] = False
 
     log_kernel: Stored
     log_lagging: Stored

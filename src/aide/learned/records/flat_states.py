@@ -102,6 +102,11 @@ class FlatKernel:
 
         return jax.vmap(draw, (0, -1), -1)(derive_keys(key, y.shape[1]), y)
 
+    def centre(self, y: Float[Array, "d P"]) -> Float[Array, "e P"]:
+        """The centre of the kernel's own guess, which is standard normal around it."""
+        white = jnp.zeros((self.noise_size, y.shape[1]), y.dtype)
+        return self.reverse_noise(jax.random.key(0), white, y)
+
     def retrace(
         self, y: Float[Array, "d P"], log_density: Float[Array, " P"], noise: Float[Array, "e P"]
     ) -> tuple[Array, ...]:

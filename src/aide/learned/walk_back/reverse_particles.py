@@ -83,12 +83,16 @@ def step_back(
     block = jax.random.uniform(key_block, (2 + kernel.noise_size, here.shape[0]), y.dtype)
     white = normal_quantile(block[2:] + 0.5 * jnp.finfo(block.dtype).eps)
     guess = model.propose(block[0], white, scores, y)
-    own = kernel.reverse_noise(key_own, white, y)
-    noise = jnp.where(guess.own, own, guess.noise)
+    if model.tilts:
+        centre = kernel.centre(y)
+        noise = centre + guess.noise
+    else:
+        centre = jnp.zeros((), y.dtype)
+        noise = jnp.where(guess.own, kernel.reverse_noise(key_own, white, y), guess.noise)
     if record is not None:
         noise = _place(noise, particles.retained, record.noise)
     undone = Undone(*kernel.retrace(y, here, noise))
-    if kernel.weighs_origins:
+    if kernel.weighs_origins or model.tilts:
         chosen = weigh_origins(block[1], undone, score_before)
     else:
         keep = lambda branch: branch
@@ -100,7 +104,7 @@ def step_back(
         x = _place(x, particles.retained, record.before)
         density = _place(density, particles.retained, record.log_density)
     law = (chosen.branch, chosen.possible, chosen.log_own)
-    log_joint = model.log_joint(scores, y, noise, *law)
+    log_joint = model.log_joint(scores, y, noise - centre, *law)
     scores, log_before, density = score_before(x, density)
     log_reach = chosen.log_reach
     if log_reach is None:

@@ -1,0 +1,264 @@
+r"""Unadjusted annealing: Langevin steps along temperatures, without an accept step or weights.
+
+Step $t$ is one of an unadjusted kernel for
+$\log\gamma_\beta = (1-\beta)\log k_1 + \beta\log\gamma$ at $\beta = \beta_t$; the output is the
+last position. These are the forward processes of ULA and UHA, MCD and LDVI, which differ in how
+they guess the way back.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from aide._core.algorithm import Draw, Label
+from aide._core.distribution import (
+    Distribution,
+    LogDensityOf,
+    check_distribution,
+    log_density_of,
+    sample_from,
+)
+from aide._core.normal import standard_normal
+from aide._core.numerics import log_ratio
+from aide._core.random import derive, derive_keys
+from aide._core.types import Key, LogDensity, LogProb, Numbers, Value
+from aide._core.versions import AbstractAlgorithm
+from aide.algorithms.annealed import Tempered, check_schedule
+from aide.algorithms.mcmc import Transition
+from aide.kernels.noise import log_standard_normal, ravel_reals
+from aide.kernels.retrace import Retraceable
+from aide.kernels.schedule import (
+    AnyKernels,
+    KernelSchedule,
+    as_kernels,
+    check_length,
+    stack_kernels,
+)
+from aide.kernels.underdamped import Phase, PhaseDensity, UnderdampedLangevin
+from aide.smc.moves import Steps
+
+MOST_STEPS = 3
+"""Steps that a version for `aide.check` keeps."""
+
+
+class AnnealedLangevin(AbstractAlgorithm):
+    r"""Start at $x_0 \sim k_1$, make one unadjusted step per temperature, output the last position.
+
+    Meta-inference walks back by the kernels' own guesses, as if each had reached its density: one
+    path, $\xi = k_1(x_0)\prod_t k_t(x_t, v_t \mid x_{t-1}) / g_t(v_t \mid x_t)$. That is the bound
+    of ULA and UHA. `aide.refine(key, algorithm)` learns a tight one.
+
+    With momenta (`UnderdampedLangevin`) one more step draws a new momentum at the end, which says
+    nothing about the position: the last momentum of the run is hidden, like all others.
+
+    Args:
+        initial: $k_1$, with `sample(key)` and `log_prob(x)`.
+        log_joint: $\log\gamma$.
+        schedule: One kernel per step.
+        temperatures: $\beta_t$, one per step, the last one 1.
+        label: A name for tables.
+    """
+
+    initial: Distribution
+    log_joint: LogDensity
+    schedule: KernelSchedule
+    temperatures: np.ndarray | Array
+    label: str = eqx.field(converter=Label, default="")
+
+    def __check_init__(self) -> None:
+        check_distribution("initial", self.initial)
+        if not isinstance(self.schedule.at(0), Retraceable):
+            raise TypeError(
+                f"{type(self.schedule.common).__name__} keeps no record of its steps. Use "
+                "aide.kernels.Ula or aide.kernels.UnderdampedLangevin."
+            )
+
+    @property
+    def log_z(self) -> float:
+        r"""$\log Z = 0$: $\xi$ is an unbiased estimate of $q(x)$ itself."""
+        return 0.0
+
+    @property
+    def compile_for_speed(self) -> bool:
+        """Steps in a loop are worth a longer compilation."""
+        return True
+
+    @property
+    def num_steps(self) -> int:
+        """Steps that move the position."""
+        return len(self.temperatures)
+
+    @property
+    def has_momenta(self) -> bool:
+        """Whether states are positions with momenta."""
+        return isinstance(self.schedule.common, UnderdampedLangevin)
+
+    @property
+    def start(self) -> Distribution:
+        """Where the run starts: `initial`, or with momenta from $N(0, I)$."""
+        return PhaseStart(self.initial) if self.has_momenta else self.initial
+
+    def steps(self) -> Steps:
+        """The transitions; with momenta the last one draws a new momentum."""
+        numbers, temperatures = self.schedule.numbers, self.temperatures
+        if self.has_momenta:
+            numbers = UnderdampedLangevin.ended(numbers)
+            temperatures = jnp.append(jnp.asarray(temperatures), 1.0)
+        shared = (LogDensityOf(self.initial), self.log_joint, self.schedule.common)
+        return Steps(LangevinStep(*shared, self.has_momenta), (temperatures, numbers))
+
+    def lift(self, value: Value) -> tuple[Value, LogProb]:
+        r"""An output as the last state of the run, and what to add to its log density.
+
+        The last momentum is drawn from $N(0, I)$, whatever the position is:
+        $q(x) = q(x, p)/N(p; 0, I)$ for every $p$, of which 0 is as good as any.
+        """
+        if not self.has_momenta:
+            return value, jnp.zeros(())
+        still = jax.tree.map(jnp.zeros_like, value)
+        return Phase(value, still), -log_standard_normal(still)
+
+    def lower(self, state: Value) -> Value:
+        """The output of a run that ended in a state."""
+        return state.position if self.has_momenta else state
+
+    def simulate(self, key: Key) -> Draw:
+        r"""Run, and weigh the path: $\log k_1(x_0) + \sum_t \log k_t - \log g_t$."""
+        key_start, key_steps = derive_keys(key, 2)
+        first = sample_from(self.start, key_start)
+        steps = self.steps()
+
+        def step(x: Value, inputs: Any) -> tuple[Value, Any]:
+            index, inputs = inputs
+            move = steps.move_at(inputs)
+            y, noise, _ = move.kernel.record(derive(key_steps, index), move.log_density, x)
+            return y, (y, noise)
+
+        num = steps.num_steps
+        numbered = (jnp.arange(num, dtype=jnp.uint32), steps.inputs)
+        last, (after, noise) = jax.lax.scan(step, first, numbered)
+        value = self.lower(last)
+        # The new momentum at the end may be any; `lift` has chosen one.
+        end, extra = self.lift(value)
+        after = jax.tree.map(lambda all, one: all.at[-1].set(one), after, end)
+
+        def weigh(total: Array, inputs: Any) -> tuple[Array, None]:
+            inputs, y, noise = inputs
+            return total + self._undo(steps, inputs, y, noise)[1], None
+
+        zero = jnp.zeros((), float)
+        total, _ = jax.lax.scan(weigh, zero, (steps.inputs, after, noise))
+        return Draw(value, total + extra + log_density_of(self.start, first))
+
+    def regenerate(self, key: Key, value: Value) -> LogProb:
+        r"""Walk back from $x$ by the kernels' own guesses; the same sum along that path."""
+        end, extra = self.lift(value)
+        steps = self.steps()
+
+        def step(carry: tuple[Value, Array], inputs: Any) -> tuple[tuple[Value, Array], None]:
+            (y, total), (index, inputs) = carry, inputs
+            move = steps.move_at(inputs)
+            noise = move.kernel.reverse_noise(derive(key, index), move.log_density, y)
+            x, log_w = self._undo(steps, inputs, y, noise)
+            return (x, total + log_w), None
+
+        numbered = (jnp.arange(steps.num_steps, dtype=jnp.uint32), steps.inputs)
+        carry = (end, jnp.zeros((), float))
+        (first, total), _ = jax.lax.scan(step, carry, numbered, reverse=True)
+        return total + extra + log_density_of(self.start, first)
+
+    def _undo(self, steps: Steps, inputs: Any, y: Value, noise: Value) -> tuple[Value, LogProb]:
+        r"""The state before a step, and $\log k - \log g$ of its record."""
+        move = steps.move_at(inputs)
+        density = move.log_density
+        back = move.kernel.retrace(density, y, density(y), noise)
+        x = jax.tree.map(lambda leaf: leaf[0], back.value)
+        return x, log_ratio(back.log_forward[0], back.log_own[0])
+
+    def shrunk(self) -> dict[str, AbstractAlgorithm]:
+        """Few steps, at temperatures chosen evenly from first to last."""
+        if self.num_steps <= MOST_STEPS:
+            return {"as given": self}
+        chosen = np.linspace(0, self.num_steps - 1, MOST_STEPS).round().astype(int)
+        return {f"{MOST_STEPS} steps": self.at_steps(chosen)}
+
+    def at_steps(self, chosen: np.ndarray) -> "AnnealedLangevin":
+        """Some of the steps alone."""
+        return replace(
+            self, schedule=self.schedule.pick(chosen), temperatures=self.temperatures[chosen]
+        )
+
+    def with_start(self, start: Distribution, label: str = "") -> "AnnealedLangevin":
+        """The same steps along the path from another start."""
+        return replace(self, initial=start, label=label or f"{self.label}, other start")
+
+
+class LangevinStep(eqx.Module):
+    """Builds the transition of one step from its temperature and its kernel's numbers."""
+
+    log_start: LogDensity
+    log_end: LogDensity
+    kernel: Any
+    has_momenta: bool = eqx.field(static=True)
+
+    def __call__(self, inputs: tuple[Any, Any]) -> Transition:
+        """The kernel, and the density at its temperature."""
+        temperature, numbers = inputs
+        density: Any = Tempered(self.log_start, self.log_end, temperature)
+        density = PhaseDensity(density) if self.has_momenta else density
+        return Transition(eqx.combine(numbers, self.kernel), density)
+
+
+class PhaseStart(eqx.Module):
+    r"""A start distribution with momenta $p \sim N(0, I)$."""
+
+    initial: Distribution
+
+    def sample(self, key: Key) -> Phase:
+        """Draw a position and a momentum."""
+        key_position, key_momentum = derive_keys(key, 2)
+        position = sample_from(self.initial, key_position)
+        flat, unravel = ravel_reals(position)
+        return Phase(position, unravel(standard_normal(key_momentum, flat.shape, flat.dtype)))
+
+    def log_density(self, state: Phase) -> LogProb:
+        r"""$\log k_1(x) + \log N(p; 0, I)$."""
+        return log_density_of(self.initial, state.position) + log_standard_normal(state.momentum)
+
+
+def annealed_langevin(
+    initial: Distribution,
+    log_joint: LogDensity,
+    *,
+    kernel: AnyKernels,
+    num_steps: int | None = None,
+    temperatures: Numbers | None = None,
+    label: str = "",
+) -> AnnealedLangevin:
+    r"""Unadjusted Langevin along temperatures: one step at each, the last position is the output.
+
+    It comes with the canonical guess of the way back, as if every kernel had reached its density.
+    `aide.refine(key, algorithm)` makes the bound tight.
+
+    Args:
+        initial: $k_1$, anything with `sample(key)` and `log_prob(x)`: a Gaussian fitted to the
+            posterior, say.
+        log_joint: $\log\gamma$.
+        kernel: `aide.kernels.Ula` or `aide.kernels.UnderdampedLangevin`; or one for every step: a
+            list of kernels of one kind, or what `aide.kernels.stack_kernels` makes of it.
+        num_steps: Temperatures, equally spaced, the last one 1.
+        temperatures: Your own increasing schedule in $(0, 1]$, ending at 1; fix it before the run.
+        label: A name for tables.
+    """
+    schedule = check_schedule(num_steps, temperatures, "num_steps")
+    kernels = as_kernels(kernel)
+    check_length(kernels, len(schedule), "give one per temperature")
+    if not isinstance(kernels, KernelSchedule):
+        kernels = stack_kernels([kernels] * len(schedule))
+    name = f"annealed Langevin, {len(schedule)} steps"
+    return AnnealedLangevin(initial, log_joint, kernels, schedule, label or name)

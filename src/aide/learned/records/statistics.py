@@ -1,0 +1,178 @@
+r"""Sums over many pilots at every time: all that tilted models are learned from.
+
+Pilots themselves are not kept, so that there may be hundreds of thousands of them. With $g$ the
+gradient of the step's own $\log\gamma_t$, they leave, for the states before and after a step, sums
+of $(1, x)(1, x, g(x))^\top$, and for the step sums of $(1, y, z)(1, y, z, x)^\top$, where $z$ is
+the noise of its record relative to the centre of the kernel's own guess.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from aide._core.types import Key
+from aide.kernels.retrace import parts_of
+from aide.learned.models.joint import Stored
+from aide.learned.records.pilots import time_grid
+from aide.learned.records.recording import Recorder, Recording
+from aide.learned.records.transitions import Transitions
+from aide.running.map_runs import map_runs
+
+FOLDS = 8
+"""Sums are kept apart for so many sets of pilots, of which each may judge the others."""
+AT_ONCE = 64
+"""Pilots of one set that run side by side."""
+
+
+class Statistics(NamedTuple):
+    """Sums over pilots, [folds, times, ...].
+
+    Attributes:
+        before: Of $(1, x)(1, x, g)^T$ for states before the steps.
+        after: The same for states after them.
+        steps: Of $(1, y, z)(1, y, z, x)^T$ for steps that moved.
+        moved: How many did.
+        count: Pilots, [folds].
+    """
+
+    before: Stored
+    after: Stored
+    steps: Stored
+    moved: Stored
+    count: Stored
+
+
+def shadow_steps(transitions: Transitions, size: int) -> np.ndarray:
+    """Steps $h$ of the shadows of the densities, [times, size]; 0 for kernels without any."""
+    times = times_of(transitions)
+
+    def at(inputs: Any) -> Array:
+        (kernel,) = parts_of(transitions.move_at(inputs).kernel)
+        step = getattr(kernel, "shadow_step", None)
+        return jnp.zeros(size) if step is None else step(size)
+
+    with jax.enable_x64(True):
+        if transitions.inputs is None:
+            return np.broadcast_to(np.asarray(at(None)), (len(times), size))
+        return np.asarray(jax.vmap(at)(jax.tree.map(jnp.asarray, transitions.inputs)))
+
+
+def times_of(transitions: Transitions) -> np.ndarray:
+    """Every step where densities or kernels change, else a grid."""
+    if transitions.inputs is None:
+        return time_grid(transitions.num_steps)
+    return np.arange(transitions.num_steps)
+
+
+def gather_statistics(
+    key: Key, recorder: Recorder, num_pilots: int, report: Callable[[int], None]
+) -> Statistics:
+    """Run pilots, at least as many as stated, and add up; `report` counts finished folds."""
+    num_batches = max(1, -(-num_pilots // (FOLDS * AT_ONCE)))
+    numbers = np.arange(FOLDS * num_batches * AT_ONCE, dtype=np.uint32)
+    rows = (numbers.reshape(FOLDS, num_batches, AT_ONCE),)
+    what = "the algorithm of the pilot runs"
+    found = map_runs(_fold, recorder, key, rows, what=what, report=report)
+    if not np.isfinite(found.after).all():
+        raise ValueError(
+            "the state overflowed in some pilot runs, or the gradient of log_density is not finite "
+            "somewhere. A kernel without an accept step diverges if its step size is too large: "
+            "make it smaller."
+        )
+    return found
+
+
+def _fold(recorder: Recorder, stream: Key, numbers: Int[Array, "batches n"]) -> Statistics:
+    """All pilots of one fold as an operation of the engine."""
+
+    def batch(numbers: Array) -> Statistics:
+        run = lambda number: _vectors(recorder, jax.random.fold_in(stream, number))
+        return _add_up(*jax.vmap(run)(numbers))
+
+    def add(total: Statistics, numbers: Array) -> tuple[Statistics, None]:
+        return jax.tree.map(jnp.add, total, batch(numbers)), None
+
+    shapes = jax.eval_shape(batch, numbers[0])
+    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    return jax.lax.scan(add, zeros, numbers)[0]
+
+
+class _States(NamedTuple):
+    """States at every time with weights that sum to 1, [G, P, ...], and their gradients."""
+
+    states: Array
+    weights: Array
+    gradients: Array
+
+
+def _vectors(recorder: Recorder, key: Key) -> tuple[_States, _States, Array, Array, Array, Array]:
+    """What one pilot adds: states before and after, then x, y, z and whether the step moved."""
+    transitions = recorder.transitions
+    run = recorder.record(key)
+    times = times_of(transitions)
+    trace = run.trace[0]
+    x = trace.before
+    y = jnp.concatenate([x[1:], run.last[None]])
+    inputs = jax.tree.map(lambda a: jnp.asarray(a)[times], transitions.inputs)
+
+    def look(inputs: Any, y: Array, noise: Array, *states: Array) -> tuple[Array, ...]:
+        (kernel,) = transitions.kernels(inputs, run.layout)
+        slope = jax.vmap(jax.grad(kernel.log_density))
+        z = noise - kernel.centre(y[:, None])[:, 0]
+        return (z, *(slope(each) for each in states))
+
+    states = _populations(run, transitions, x, y, times)
+    (xs, before), (ys, after) = states
+    z, *slopes = jax.vmap(look)(inputs, y[times], trace.noise[times], xs, ys)
+    laws = (_States(xs, before, slopes[0]), _States(ys, after, slopes[1]))
+    return *laws, x[times], y[times], z, jnp.any(x != y, axis=1)[times]
+
+
+def _populations(
+    run: Recording, transitions: Transitions, x: Array, y: Array, times: np.ndarray
+) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """States before and after every step, with weights.
+
+    Of SMC, all particles: those before a step as they are chosen for it, those after it before the
+    step's own weight. (The path of the output knows its future, the walk back must not.)
+    """
+    population = run.populations
+    if population is None or population.log_weights.shape[1] == 1:
+        ones = jnp.ones((len(times), 1))
+        return (x[times][:, None], ones), (y[times][:, None], ones)
+
+    def weigh(inputs: Any, states: Array) -> Array:
+        move = transitions.move_at(inputs)
+        return jax.vmap(lambda state: move.log_weight(run.layout.unravel(state)))(states)
+
+    particles, log_weights = population.particles, population.log_weights
+    if transitions.inputs is None:
+        last = jax.vmap(lambda states: weigh(None, states))(particles[1:])
+    else:
+        last = jax.vmap(weigh)(transitions.inputs, particles[1:])
+    before = jax.nn.softmax(log_weights[:-1], axis=1)
+    after = jax.nn.softmax(log_weights[1:] - last, axis=1)
+    return (particles[:-1][times], before[times]), (particles[1:][times], after[times])
+
+
+def _add_up(
+    before: _States, after: _States, x: Array, y: Array, z: Array, moved: Array
+) -> Statistics:
+    """Sums over the first axis, that of pilots."""
+
+    def of_law(law: _States) -> Array:
+        ones = jnp.ones((*law.states.shape[:-1], 1), law.states.dtype)
+        left = jnp.concatenate([ones, law.states], axis=-1)
+        right = jnp.concatenate([left, law.gradients], axis=-1)
+        return jnp.einsum("ntp,ntpa,ntpb->tab", law.weights, left, right)
+
+    ones = jnp.ones((*y.shape[:-1], 1), y.dtype)
+    left = jnp.concatenate([ones, y, z], axis=-1) * moved[..., None]
+    right = jnp.concatenate([ones, y, z, x], axis=-1)
+    steps = jnp.einsum("nta,ntb->tab", left, right)
+    counts = (jnp.sum(moved.astype(x.dtype), axis=0), jnp.asarray(len(x), x.dtype))
+    return Statistics(of_law(before), of_law(after), steps, *counts)

@@ -1,0 +1,108 @@
+"""Unadjusted annealing with learned meta-inference, as an inference algorithm."""
+
+import dataclasses
+
+import equinox as eqx
+import numpy as np
+
+from aide._core.algorithm import Draw, Label
+from aide._core.random import derive
+from aide._core.types import Key, LogProb, Value
+from aide._core.validate import check_size
+from aide.algorithms.annealed_langevin import MOST_STEPS, AnnealedLangevin
+from aide.learned.fitting.reverse_fit import ReverseFit
+from aide.learned.records.flat_states import FlatLayout
+from aide.learned.records.recording import ChainRecorder
+from aide.learned.records.transitions import StepRecord, Transitions
+from aide.learned.walk_back.backward import Backward
+from aide.smc.policy import AbstractResampler, EssBelow, as_resampler
+from aide.smc.resampling import Systematic
+
+
+class RefinedLangevin(eqx.Module):
+    r"""Unadjusted annealing with tight meta-inference. Built by `aide.refine`.
+
+    `regenerate` runs SMC backwards in time over the records of the steps; $\xi$ is its estimate of
+    $q(x)$ and $Z = 1$. `simulate` runs the algorithm and then the conditional SMC that retains the
+    true path. Momenta, that at the end too, belong to the path and are guessed for every particle.
+
+    Args:
+        algorithm: What `aide.annealed_langevin` built.
+        fit: What was learned for it.
+        num_reverse: $P$, reverse particles.
+        resampler: When and how the walk back resamples.
+        label: A name for tables.
+    """
+
+    algorithm: AnnealedLangevin
+    fit: ReverseFit
+    num_reverse: int = eqx.field(static=True)
+    resampler: AbstractResampler = eqx.field(
+        converter=as_resampler, default=EssBelow(0.8, Systematic())
+    )
+    label: str = eqx.field(converter=Label, default="")
+
+    def __check_init__(self) -> None:
+        check_size("num_reverse", self.num_reverse)
+        num_steps = langevin_transitions(self.algorithm).num_steps
+        if num_steps != self.fit.num_steps:
+            raise ValueError(
+                f"this fit is for {self.fit.num_steps} steps (that which draws a new momentum at "
+                f"the end counts), got {num_steps}. Leave fit out to learn one."
+            )
+
+    @property
+    def log_z(self) -> float:
+        r"""$\log Z = 0$: $\xi$ is an unbiased estimate of $q(x)$ itself."""
+        return 0.0
+
+    def with_reverse(self, num_reverse: int) -> "RefinedLangevin":
+        """The same algorithm with another number of reverse particles."""
+        return dataclasses.replace(self, num_reverse=num_reverse)
+
+    def shrunk(self) -> dict[str, "RefinedLangevin"]:
+        """Versions for `aide.check`: few steps and reverse particles show errors best."""
+        numbers = [num for num in (1, 2, 3) if num <= self.num_reverse]
+        num_steps = self.algorithm.num_steps
+        short, steps = self, ""
+        if num_steps > MOST_STEPS:
+            kept = np.linspace(0, num_steps - 1, MOST_STEPS).round().astype(int)
+            short, steps = self._at_steps(kept), f", {MOST_STEPS} steps"
+        return {f"{num} reverse{steps}": short.with_reverse(num) for num in numbers}
+
+    def simulate(self, key: Key) -> Draw:
+        r"""Run the algorithm, then conditional SMC around its path."""
+        transitions = langevin_transitions(self.algorithm)
+        run = ChainRecorder(transitions).record(key)
+        value = self.algorithm.lower(run.layout.unravel(run.last))
+        # Keys 0 and 1 are those of the run.
+        return Draw(value, self._log_density(derive(key, 2), transitions, value, run.trace))
+
+    def regenerate(self, key: Key, value: Value) -> LogProb:
+        r"""SMC backwards from $x$: $\log$ of an unbiased estimate of $q(x)$."""
+        return self._log_density(key, langevin_transitions(self.algorithm), value, None)
+
+    def _at_steps(self, kept: np.ndarray) -> "RefinedLangevin":
+        """Some of the steps with their models; that which ends a run with momenta stays."""
+        last = [len(self.fit.index) - 1] if self.algorithm.has_momenta else []
+        index = np.asarray(self.fit.index)[np.append(kept, last).astype(int)]
+        fit = dataclasses.replace(self.fit, index=index)
+        return dataclasses.replace(self, algorithm=self.algorithm.at_steps(kept), fit=fit)
+
+    def _log_density(
+        self,
+        key: Key,
+        transitions: Transitions,
+        value: Value,
+        trace: tuple[StepRecord, ...] | None,
+    ) -> LogProb:
+        end, extra = self.algorithm.lift(value)
+        layout = FlatLayout(end)
+        backward = Backward(self.fit.models, self.fit.index, self.num_reverse, self.resampler)
+        log_q = backward.estimate_log_density(key, transitions, layout, layout.flat, trace)
+        return log_q + extra
+
+
+def langevin_transitions(algorithm: AnnealedLangevin) -> Transitions:
+    """The steps that are to be retraced."""
+    return Transitions.of(algorithm.start, algorithm.steps())
