@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -41,6 +42,7 @@ def standard_normal(key: Key, shape: tuple[int, ...] = (), dtype: Any = float) -
     return normal_quantile(points + 0.5 * jnp.finfo(points.dtype).eps)
 
 
+@jax.jit  # traced and lowered once, however often a program calls it
 def normal_quantile(probability: Float[Array, "..."]) -> Float[Array, "..."]:
     r"""$\Phi^{-1}(p)$ for $0 < p < 1$, without branches."""
     centred = probability - 0.5

@@ -144,6 +144,7 @@ def random_index(key: Key, num: int) -> Array:
     return ((high * factor + low) % span).astype(jnp.int32)
 
 
+@jax.jit  # traced and lowered once, however often a program calls it; XLA sees no difference
 def _threefry(key_0: Array, key_1: Array, x_0: Array, x_1: Array) -> tuple[Array, Array]:
     """Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror & Shaw 2011)."""
     schedule = (key_0, key_1, key_0 ^ key_1 ^ np.uint32(0x1BD11BDA))
