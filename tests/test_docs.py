@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 LONG = {
     "adapters.md",
     "add_an_algorithm.md",
+    "annealed_langevin.md",
     "certificates.md",
     "cuthbert.md",
     "gold_standards.md",
