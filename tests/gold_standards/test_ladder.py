@@ -16,7 +16,7 @@ def acceptance(stuck):
 
 @pytest.mark.parametrize(
     ("stuck", "needed"),
-    [((0, 0, 0), 1), ((30, 0, 0), 1), ((200, 0, 0), 2), ((200, 100, 0), 3), ((200, 200, 200), 4)],
+    [((0, 0, 0), 1), ((2, 0, 0), 1), ((30, 0, 0), 2), ((200, 100, 0), 3), ((200, 200, 200), 4)],
 )
 def test_as_many_sizes_as_leave_few_behind(stuck, needed):
     assert num_needed(acceptance(stuck)) == needed

@@ -28,6 +28,8 @@ NUM_SIZES = 8
 """Step sizes tried at a time."""
 MOST_STUCK = 0.04
 """Smaller steps follow for particles left behind, if so many more than expected are."""
+MORE_STUCK = 0.003
+"""Share of particles that a step may help before it is one of those that are needed."""
 NUM_RUNGS, RUNG, LENGTH = 4, 4.0, 16
 """How many steps, by which factor each is smaller, and the leapfrog steps of the smaller ones."""
 NUM_TRIALS = 1000
@@ -232,17 +234,18 @@ class GivenKernel:
 
 
 def num_needed(acceptance: Float[np.ndarray, "n lags parts"]) -> int:
-    """Of steps of falling size, how many leave no more particles behind than chance does.
+    """Of steps of falling size, how many leave hardly more particles behind than all of them.
 
-    One more than there are where even all of them do.
+    One more than there are where even all of them leave many more than chance does.
     """
     num_parts = acceptance.shape[2]
     expected = np.prod(1 - acceptance[..., 0].mean(axis=0))
-    for num in range(1, num_parts + 1):
-        stuck = np.mean(acceptance[..., :num].max(axis=(1, 2)) == 0)
-        if stuck <= MOST_STUCK + expected:
-            return num
-    return num_parts + 1
+    stuck = [
+        np.mean(acceptance[..., : num + 1].max(axis=(1, 2)) == 0) for num in range(num_parts)
+    ]
+    if stuck[-1] > MOST_STUCK + expected:
+        return num_parts + 1
+    return int(np.argmax(stuck <= stuck[-1] + MORE_STUCK)) + 1
 
 
 def ladder(first: np.ndarray) -> Settings:
