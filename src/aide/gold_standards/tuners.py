@@ -240,9 +240,7 @@ def num_needed(acceptance: Float[np.ndarray, "n lags parts"]) -> int:
     """
     num_parts = acceptance.shape[2]
     expected = np.prod(1 - acceptance[..., 0].mean(axis=0))
-    stuck = [
-        np.mean(acceptance[..., : num + 1].max(axis=(1, 2)) == 0) for num in range(num_parts)
-    ]
+    stuck = [np.mean(acceptance[..., : num + 1].max(axis=(1, 2)) == 0) for num in range(num_parts)]
     if stuck[-1] > MOST_STUCK + expected:
         return num_parts + 1
     return int(np.argmax(stuck <= stuck[-1] + MORE_STUCK)) + 1
