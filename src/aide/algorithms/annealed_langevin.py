@@ -27,7 +27,7 @@ from aide._core.normal import standard_normal
 from aide._core.numerics import log_ratio
 from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Numbers, Value
-from aide._core.versions import AbstractAlgorithm
+from aide._core.versions import MOST_STEPS, AbstractAlgorithm
 from aide.algorithms.annealed import Tempered, check_schedule
 from aide.algorithms.mcmc import Transition
 from aide.kernels.noise import log_standard_normal, ravel_reals
@@ -41,9 +41,6 @@ from aide.kernels.schedule import (
 )
 from aide.kernels.underdamped import Phase, PhaseDensity, UnderdampedLangevin
 from aide.smc.moves import Steps
-
-MOST_STEPS = 3
-"""Steps that a version for `aide.check` keeps."""
 
 
 class AnnealedLangevin(AbstractAlgorithm):
@@ -182,10 +179,14 @@ class AnnealedLangevin(AbstractAlgorithm):
 
     def shrunk(self) -> dict[str, AbstractAlgorithm]:
         """Few steps, at temperatures chosen evenly from first to last."""
+        kept = self.few_steps()
+        return {"as given": self} if kept is None else {f"{len(kept)} steps": self.at_steps(kept)}
+
+    def few_steps(self) -> np.ndarray | None:
+        """Which steps a small version keeps; `None` for all."""
         if self.num_steps <= MOST_STEPS:
-            return {"as given": self}
-        chosen = np.linspace(0, self.num_steps - 1, MOST_STEPS).round().astype(int)
-        return {f"{MOST_STEPS} steps": self.at_steps(chosen)}
+            return None
+        return np.linspace(0, self.num_steps - 1, MOST_STEPS).round().astype(int)
 
     def at_steps(self, chosen: np.ndarray) -> "AnnealedLangevin":
         """Some of the steps alone."""

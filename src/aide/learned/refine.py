@@ -18,7 +18,8 @@ from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.records.recording import ChainRecorder
 from aide.learned.records.smc_recorder import SmcRecorder
 from aide.learned.records.transitions import Transitions
-from aide.learned.refined_chain import RefinedChain, refined_label, transitions_of
+from aide.learned.refined import refined_label
+from aide.learned.refined_chain import RefinedChain, transitions_of
 from aide.learned.refined_langevin import RefinedLangevin, langevin_transitions
 from aide.learned.refined_smc import RefinedSmc, share_out
 from aide.smc.moves import KernelMove, Steps

@@ -1,7 +1,6 @@
 """A Markov chain with learned meta-inference, as an inference algorithm."""
 
 import dataclasses
-from typing import Any
 
 import equinox as eqx
 
@@ -9,22 +8,18 @@ from aide._core.algorithm import Draw, Label, describe
 from aide._core.observation import ObservedSteps
 from aide._core.random import derive
 from aide._core.types import Key, LogProb, Value
-from aide._core.validate import check_size
+from aide._core.versions import MOST_STEPS
 from aide.algorithms.mcmc import MarkovChain, Transition
 from aide.kernels.kernel import Repeat
 from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.records.flat_states import FlatLayout
 from aide.learned.records.recording import ChainRecorder
 from aide.learned.records.transitions import Transitions
-from aide.learned.walk_back.backward import Backward
-from aide.smc.policy import AbstractResampler, EssBelow, as_resampler
-from aide.smc.resampling import Systematic
-
-MOST_STEPS = 3
-"""Steps that a version for `aide.check` keeps."""
+from aide.learned.refined import WHEN_UNEVEN, AbstractRefined, refined_label
+from aide.smc.policy import AbstractResampler, as_resampler
 
 
-class RefinedChain(eqx.Module):
+class RefinedChain(AbstractRefined):
     r"""A Markov chain with tight meta-inference. Built by `aide.refine`.
 
     The trace is the noise and the branch of every step. `regenerate` runs SMC backwards in time
@@ -42,28 +37,16 @@ class RefinedChain(eqx.Module):
     chain: MarkovChain
     fit: ReverseFit
     num_reverse: int = eqx.field(static=True)
-    resampler: AbstractResampler = eqx.field(
-        converter=as_resampler, default=EssBelow(0.8, Systematic())
-    )
+    resampler: AbstractResampler = eqx.field(converter=as_resampler, default=WHEN_UNEVEN)
     label: str = eqx.field(converter=Label, default="")
 
     def __check_init__(self) -> None:
-        check_size("num_reverse", self.num_reverse)
         num_steps = transitions_of(self.chain).num_steps
         if num_steps > self.fit.num_steps:
             raise ValueError(
                 f"this fit serves chains of up to {self.fit.num_steps} steps, got num_steps = "
                 f"{num_steps}. Learn a longer one: aide.refine(key, chain) without fit."
             )
-
-    @property
-    def log_z(self) -> float:
-        r"""$\log Z = 0$: $\xi$ is an unbiased estimate of $q(x)$ itself."""
-        return 0.0
-
-    def with_reverse(self, num_reverse: int) -> "RefinedChain":
-        """The same chain with another number of reverse particles."""
-        return dataclasses.replace(self, num_reverse=num_reverse)
 
     def with_steps(self, num_steps: int, label: str = "") -> "RefinedChain":
         """The same chain and the same fit with fewer steps, up to those the fit was learned for."""
@@ -85,18 +68,16 @@ class RefinedChain(eqx.Module):
 
     def shrunk(self) -> dict[str, "RefinedChain"]:
         """Versions for `aide.check`: few steps and reverse particles show errors best."""
-        short, steps = self, ""
         if self.chain.num_steps > MOST_STEPS:
-            short, steps = self.with_steps(MOST_STEPS), f", {MOST_STEPS} steps"
-        numbers = [num for num in (1, 2, 3) if num <= self.num_reverse]
-        return {f"{num} reverse{steps}": short.with_reverse(num) for num in numbers}
+            return self.with_steps(MOST_STEPS).few_reverse(f", {MOST_STEPS} steps")
+        return self.few_reverse()
 
     def simulate(self, key: Key) -> Draw:
         r"""Run the chain, then conditional SMC around its trace."""
         transitions = transitions_of(self.chain)
         run = ChainRecorder(transitions).record(key)
         # Keys 0 and 1 are those of the run.
-        log_xi = self._backward().estimate_log_density(
+        log_xi = self.backward().estimate_log_density(
             derive(key, 2), transitions, run.layout, run.last, run.trace
         )
         return Draw(run.layout.unravel(run.last), log_xi)
@@ -108,17 +89,9 @@ class RefinedChain(eqx.Module):
     def regenerate(self, key: Key, value: Value) -> LogProb:
         r"""SMC backwards from $x$: $\log$ of an unbiased estimate of $q(x)$."""
         layout = FlatLayout(value)
-        return self._backward().estimate_log_density(
+        return self.backward().estimate_log_density(
             key, transitions_of(self.chain), layout, layout.flat, None
         )
-
-    def _backward(self) -> Backward:
-        return Backward(self.fit.models, self.fit.index, self.num_reverse, self.resampler)
-
-
-def refined_label(algorithm: Any) -> str:
-    """The name of a refined algorithm that was given none."""
-    return f"{describe(algorithm)}, refined"
 
 
 def transitions_of(chain: MarkovChain) -> Transitions:

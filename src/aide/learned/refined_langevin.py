@@ -8,18 +8,16 @@ import numpy as np
 from aide._core.algorithm import Draw, Label
 from aide._core.random import derive
 from aide._core.types import Key, LogProb, Value
-from aide._core.validate import check_size
-from aide.algorithms.annealed_langevin import MOST_STEPS, AnnealedLangevin
+from aide.algorithms.annealed_langevin import AnnealedLangevin
 from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.records.flat_states import FlatLayout
 from aide.learned.records.recording import ChainRecorder
 from aide.learned.records.transitions import StepRecord, Transitions
-from aide.learned.walk_back.backward import Backward
-from aide.smc.policy import AbstractResampler, EssBelow, as_resampler
-from aide.smc.resampling import Systematic
+from aide.learned.refined import WHEN_UNEVEN, AbstractRefined
+from aide.smc.policy import AbstractResampler, as_resampler
 
 
-class RefinedLangevin(eqx.Module):
+class RefinedLangevin(AbstractRefined):
     r"""Unadjusted annealing with tight meta-inference. Built by `aide.refine`.
 
     `regenerate` runs SMC backwards in time over the records of the steps; $\xi$ is its estimate of
@@ -37,13 +35,10 @@ class RefinedLangevin(eqx.Module):
     algorithm: AnnealedLangevin
     fit: ReverseFit
     num_reverse: int = eqx.field(static=True)
-    resampler: AbstractResampler = eqx.field(
-        converter=as_resampler, default=EssBelow(0.8, Systematic())
-    )
+    resampler: AbstractResampler = eqx.field(converter=as_resampler, default=WHEN_UNEVEN)
     label: str = eqx.field(converter=Label, default="")
 
     def __check_init__(self) -> None:
-        check_size("num_reverse", self.num_reverse)
         num_steps = langevin_transitions(self.algorithm).num_steps
         if num_steps != self.fit.num_steps:
             raise ValueError(
@@ -51,24 +46,12 @@ class RefinedLangevin(eqx.Module):
                 f"the end counts), got {num_steps}. Leave fit out to learn one."
             )
 
-    @property
-    def log_z(self) -> float:
-        r"""$\log Z = 0$: $\xi$ is an unbiased estimate of $q(x)$ itself."""
-        return 0.0
-
-    def with_reverse(self, num_reverse: int) -> "RefinedLangevin":
-        """The same algorithm with another number of reverse particles."""
-        return dataclasses.replace(self, num_reverse=num_reverse)
-
     def shrunk(self) -> dict[str, "RefinedLangevin"]:
         """Versions for `aide.check`: few steps and reverse particles show errors best."""
-        numbers = [num for num in (1, 2, 3) if num <= self.num_reverse]
-        num_steps = self.algorithm.num_steps
-        short, steps = self, ""
-        if num_steps > MOST_STEPS:
-            kept = np.linspace(0, num_steps - 1, MOST_STEPS).round().astype(int)
-            short, steps = self._at_steps(kept), f", {MOST_STEPS} steps"
-        return {f"{num} reverse{steps}": short.with_reverse(num) for num in numbers}
+        kept = self.algorithm.few_steps()
+        if kept is None:
+            return self.few_reverse()
+        return self._at_steps(kept).few_reverse(f", {len(kept)} steps")
 
     def simulate(self, key: Key) -> Draw:
         r"""Run the algorithm, then conditional SMC around its path."""
@@ -98,8 +81,8 @@ class RefinedLangevin(eqx.Module):
     ) -> LogProb:
         end, extra = self.algorithm.lift(value)
         layout = FlatLayout(end)
-        backward = Backward(self.fit.models, self.fit.index, self.num_reverse, self.resampler)
-        log_q = backward.estimate_log_density(key, transitions, layout, layout.flat, trace)
+        walk = (key, transitions, layout, layout.flat, trace)
+        log_q = self.backward().estimate_log_density(*walk)
         return log_q + extra
 
 

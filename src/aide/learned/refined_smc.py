@@ -35,15 +35,15 @@ from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.models.mean_weights import MeanWeights
 from aide.learned.records.flat_states import FlatLayout
 from aide.learned.records.smc_recorder import SmcRecorder
-from aide.learned.walk_back.backward import Backward, choose_path
+from aide.learned.refined import WHEN_UNEVEN, AbstractRefined
+from aide.learned.walk_back.backward import choose_path
 from aide.learned.walk_back.islands import Path, log_inverse_evidence
 from aide.learned.walk_back.reverse_particles import ReverseParticles
-from aide.smc.policy import AbstractResampler, EssBelow, as_resampler
-from aide.smc.resampling import Systematic
+from aide.smc.policy import AbstractResampler, as_resampler
 from aide.smc.smc import ALL_ZERO, Smc
 
 
-class RefinedSmc(eqx.Module):
+class RefinedSmc(AbstractRefined):
     r"""An SMC algorithm, with the same outputs for the same key and tighter meta-inference.
 
     Built by `aide.refine`.
@@ -64,20 +64,12 @@ class RefinedSmc(eqx.Module):
     num_reverse: int = eqx.field(static=True)
     num_islands: int = eqx.field(static=True, default=1)
     num_paths: int = eqx.field(static=True, default=1)
-    resampler: AbstractResampler = eqx.field(
-        converter=as_resampler, default=EssBelow(0.8, Systematic())
-    )
+    resampler: AbstractResampler = eqx.field(converter=as_resampler, default=WHEN_UNEVEN)
     label: str = eqx.field(converter=Label, default="")
 
     def __check_init__(self) -> None:
-        check_size("num_reverse", self.num_reverse)
         check_size("num_islands", self.num_islands)
         check_size("num_paths", self.num_paths)
-
-    @property
-    def log_z(self) -> float:
-        r"""$\log Z = 0$: $\xi$ is an unbiased estimate of $q(x)$ itself."""
-        return 0.0
 
     def with_reverse(self, num_reverse: int) -> "RefinedSmc":
         """The same algorithm with another number of reverse particles, and islands in proportion.
@@ -181,7 +173,6 @@ class RefinedSmc(eqx.Module):
         self, key: Key, recorder: SmcRecorder, layout: FlatLayout, x: Array, trace: Any
     ) -> tuple[ReverseParticles, Any]:
         transitions, means = recorder.transitions, self.fit.mean_weights
-        backward = Backward(self.fit.models, self.fit.index, self.num_reverse, self.resampler)
         # A step's inputs travel with the mean weights after it.
         pick = lambda part: jax.tree.map(lambda a: jnp.asarray(a)[part], means)
         inputs = (transitions.inputs, pick(slice(1, None)))
@@ -198,7 +189,7 @@ class RefinedSmc(eqx.Module):
             weigh = lambda x: transitions.move_at(inputs[0]).log_weight(layout.unravel(x))
             return self._log_survival(jax.vmap(weigh, -1)(states), inputs[1])
 
-        return backward.run(key, timed, layout, x, trace, log_start, log_factor)
+        return self.backward().run(key, timed, layout, x, trace, log_start, log_factor)
 
     def _log_survival(self, log_w: Array, mean: MeanWeights) -> Array:
         r"""$\log c = \log w - \log m(w)$."""

@@ -92,7 +92,8 @@ def step_back(
     if record is not None:
         noise = _place(noise, particles.retained, record.noise)
     undone = Undone(*kernel.retrace(y, here, noise))
-    if kernel.weighs_origins or model.tilts:
+    several = undone.log_own.shape[0] > 1
+    if several and (kernel.weighs_origins or model.tilts):
         chosen = weigh_origins(block[1], undone, score_before)
     else:
         keep = lambda branch: branch
