@@ -8,11 +8,10 @@ wide Gaussian per branch, the moments of the first step, stays in the mixture fo
 import numpy as np
 
 from aide.learned.fitting.moments import Moments, RecordsAtTime, log_terms
+from aide.learned.fitting.starts import FEWEST, start_moments
 
 PENALTY = 1.0
 """Counts taken from every Gaussian and not from the kernel, which Gaussians would mimic else."""
-FEWEST = 0.3
-"""No component's weight falls below this many counts: proposals keep their tails."""
 MEAN_COUNTS = 1.0
 """Counts with which a mean is drawn to the previous one; covariances have dimension + 2."""
 FIRST_ITERATIONS, ITERATIONS = 60, 15
@@ -44,50 +43,6 @@ def fit_times(
         fits.append(current)
         prior, num_iterations = current, ITERATIONS
     return fits
-
-
-def start_moments(
-    seed: int, records: RecordsAtTime, branch: np.ndarray, size: int, num_lagging: int
-) -> Moments:
-    """Centres by k-means++ in whitened coordinates within each branch, one common covariance."""
-    rng = np.random.default_rng(seed)
-    points = records.points
-    total = points.shape[1]
-    means = np.empty((branch.size, total))
-    covariances = np.empty((branch.size, total, total))
-    overall = np.cov(points.T).reshape(total, total)
-    for b in np.unique(branch):
-        mine = points[records.branch == b]
-        *slots, stays = np.flatnonzero(branch == b)
-        share = len(mine) / (len(mine) + 2 * total)
-        own = np.cov(mine.T).reshape(total, total) if len(mine) > 1 else overall
-        spread = share * own + (1 - share) * overall
-        spread = spread + np.diag(1e-4 * np.diag(spread) + 1e-12)
-        if len(mine) < 2 * len(slots):
-            mine = points[rng.choice(len(points), 2 * len(slots))]
-        means[stays], covariances[stays] = mine.mean(axis=0), spread
-        means[slots], covariances[slots] = _centres(rng, mine, len(slots), spread)
-    spread = overall[:size, :size] + np.diag(1e-4 * np.diag(overall)[:size] + 1e-12)
-    lagging = _centres(rng, points[:, :size], num_lagging, spread)
-    shares = np.bincount(records.branch, minlength=branch.max() + 1) / len(points)
-    counts = np.bincount(branch)
-    gauss = np.maximum(0.5 * shares[branch] / counts[branch], FEWEST / len(points))
-    weights = np.concatenate([[0.5], np.full(num_lagging, 0.5 / max(num_lagging, 1)), gauss])
-    return Moments(weights / weights.sum(), means, covariances, lagging)
-
-
-def _centres(
-    rng: np.random.Generator, points: np.ndarray, num: int, spread: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    from scipy.cluster.vq import kmeans2
-
-    size = len(spread)
-    if not num:
-        return np.empty((0, size)), np.empty((0, size, size))
-    root = np.linalg.cholesky(spread)
-    white = points @ np.linalg.inv(root).T
-    centres, _ = kmeans2(white, num, iter=1, minit="++", rng=rng, missing="warn")
-    return centres @ root.T, np.repeat(spread[None] / num ** (2 / size), num, axis=0)
 
 
 def improve(

@@ -131,7 +131,9 @@ def _records(
     log_kernel = part.log_density - log_z
     times = range(0, points.shape[1], every)
     return [
-        RecordsAtTime(points[:, t], part.branch[:, t], log_kernel[:, t], part.log_own[:, t])
+        RecordsAtTime(
+            points[:, t], part.branch[:, t], part.origin[:, t], log_kernel[:, t], part.log_own[:, t]
+        )
         for t in times
     ]
 
