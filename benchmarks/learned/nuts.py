@@ -26,7 +26,7 @@ from aide._core.algorithm import Draw
 from aide.problems.distributions import Normal
 from benchmarks.chains import Problem
 from benchmarks.learned.schools import CENTRE, EightSchools, gold_standard
-from benchmarks.regressions import LogisticRegression
+from benchmarks.regressions import Laplace, LogisticRegression
 from benchmarks.table import Row
 
 SIZE, SPREAD, STEP_SIZE = 20, 3.0, 0.5
@@ -69,11 +69,16 @@ def _measure(
     return {**row, "at least": lower}
 
 
-def warm_up(key: int, log_density: Any, first: np.ndarray, max_depth: int) -> aide.kernels.Nuts:
-    """NUTS as BlackJAX's warm-up leaves it, after 1,000 steps."""
+def warm_up(
+    key: int, log_density: Any, first: np.ndarray, max_depth: int, dense: bool = False
+) -> aide.kernels.Nuts:
+    """NUTS as BlackJAX's warm-up leaves it, after 1,000 steps; 2,000 for a dense metric."""
     with jax.enable_x64(True):
-        adapt: Any = blackjax.window_adaptation(blackjax.nuts, log_density)
-        (_, parameters), info = adapt.run(jax.random.key(key), jnp.asarray(first), 1000)
+        adapt: Any = blackjax.window_adaptation(
+            blackjax.nuts, log_density, is_mass_matrix_diagonal=not dense
+        )
+        num = 2000 if dense else 1000
+        (_, parameters), info = adapt.run(jax.random.key(key), jnp.asarray(first), num)
     deepest = int(np.max(np.asarray(info.info.num_trajectory_expansions)[200:]))
     size = float(parameters["step_size"])
     print(f"warm-up: step size {size:.3g}, deepest tree {deepest}", flush=True)
@@ -181,32 +186,43 @@ def schools(
         yield {"form": "centred" if centred else "non-centred", **row}
 
 
-def regression_problem(gold: int, data: str) -> Problem:
-    """NUTS after warm-up, from the prior."""
+def regression_problem(gold: int, data: str, start: str = "wide") -> Problem:
+    """NUTS with a dense metric after warm-up; see `regression` for the starts."""
     model = LogisticRegression.of(data)
-    size = model.features.shape[1]
-    prior = Normal(np.zeros(size), 1.0)
-    temperatures = (np.arange(1, 61) / 60) ** 3
+    laplace = Laplace.of(model)
+    covariance = np.linalg.inv(laplace.precision)
     posterior = aide.tempered_smc(
-        prior,
+        laplace.full(1.2),
         model,
-        kernel=aide.kernels.Hmc(0.08, 30),
+        kernel=aide.kernels.Hmc(0.4, 4, metric=covariance),
         num_particles=gold,
-        temperatures=temperatures,
+        num_temperatures=10,
     )
-    kernel = warm_up(4, model, np.zeros(size), 5)
-    return Problem(prior, posterior, model, kernel)
+    size = len(laplace.mode)
+    starts = {
+        "wide": laplace.full(1.5),
+        "mean-field": laplace.mean_field(),
+        "prior": Normal(np.zeros(size), 1.0),
+    }
+    kernel = warm_up(4, model, np.zeros(size), 4, dense=True)
+    return Problem(starts[start], posterior, model, kernel)
 
 
 def regression(
     runs: int = 500,
-    steps: tuple[int, ...] = (1, 2, 3, 5, 10, 20),
-    particles: tuple[int, ...] = (100, 1000),
+    steps: tuple[int, ...] = (1, 2, 3),
+    particles: tuple[int, ...] = (200, 2000),
     gold: int = 1000,
     data: str = "../shared/data/ionosphere.csv",
+    start: str = "wide",
 ) -> Iterator[Row]:
-    """Logistic regression in 35 dimensions from its prior."""
-    yield from rows(regression_problem(gold, data), steps, particles, runs)
+    """Logistic regression in 35 dimensions from `--start` wide, mean-field or prior.
+
+    `wide` is the Laplace approximation 1.5 times as wide, `mean-field` has its marginal variances.
+    """
+    problem = regression_problem(gold, data, start)
+    for row in rows(problem, steps, particles, runs):
+        yield {"start": start, **row}
 
 
 def curve(

@@ -72,7 +72,9 @@ class _Group(NamedTuple):
     squares: np.ndarray
 
     def joined(self, other: "_Group") -> "_Group":
-        return _Group(*(mine + yours for mine, yours in zip(self, other, strict=True)))
+        """Both together."""
+        count, total = self.count + other.count, self.total + other.total
+        return _Group(count, total, self.squares + other.squares)
 
     def moments(self, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and covariance, the latter drawn to `spread` with dimension + 2 counts."""
