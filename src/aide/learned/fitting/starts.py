@@ -18,12 +18,22 @@ FEWEST = 0.3
 
 
 def start_moments(
-    seed: int, records: RecordsAtTime, branch: np.ndarray, size: int, num_lagging: int
+    seed: int,
+    records: RecordsAtTime,
+    branch: np.ndarray,
+    size: int,
+    num_lagging: int,
+    mirrors: bool = False,
 ) -> Moments:
-    """Within each branch, groups by origin; beyond, centres by k-means++, one covariance."""
+    """Within each branch, groups by origin; beyond, centres by k-means++, one covariance.
+
+    With `mirrors`, origins of either side are one group, and every Gaussian is followed by its
+    image, in the second half of the slots.
+    """
     rng = np.random.default_rng(seed)
     points = records.points
     total = points.shape[1]
+    mirror = mirror_of(total, size if mirrors else total)
     means = np.empty((branch.size, total))
     covariances = np.empty((branch.size, total, total))
     overall = np.cov(points.T).reshape(total, total)
@@ -37,10 +47,15 @@ def start_moments(
         if len(mine) < 2 * len(slots):
             mine = points[rng.choice(len(points), 2 * len(slots))]
         means[stays], covariances[stays] = mine.mean(axis=0), spread
-        found = _by_origin(records, b, len(slots), spread)
+        images = slots[len(slots) // 2 :] if mirrors else []
+        slots = slots[: len(slots) - len(images)]
+        found = _by_origin(records, b, len(slots), spread, mirror)
         centres = _centres(rng, mine, len(slots) - len(found), spread)
         for slot, one in zip(slots, [*found, *zip(*centres, strict=True)], strict=True):
             means[slot], covariances[slot] = one
+        for slot, image in zip(slots, images, strict=False):
+            means[image] = means[slot] * mirror
+            covariances[image] = covariances[slot] * np.outer(mirror, mirror)
     spread = overall[:size, :size] + np.diag(1e-4 * np.diag(overall)[:size] + 1e-12)
     lagging = _centres(rng, points[:, :size], num_lagging, spread)
     shares = np.bincount(records.branch, minlength=branch.max() + 1) / len(points)
@@ -62,6 +77,11 @@ def _centres(
     white = points @ np.linalg.inv(root).T
     centres, _ = kmeans2(white, num, iter=1, minit="++", rng=rng, missing="warn")
     return centres @ root.T, np.repeat(spread[None] / num ** (2 / size), num, axis=0)
+
+
+def mirror_of(total: int, size: int) -> np.ndarray:
+    """Signs that turn $(y, v)$, `total` numbers of which `size` are $y$, into $(y, -v)$."""
+    return np.where(np.arange(total) < size, 1.0, -1.0)
 
 
 class _Group(NamedTuple):
@@ -88,20 +108,27 @@ class _Group(NamedTuple):
 
 
 def _by_origin(
-    records: RecordsAtTime, branch: int, most: int, spread: np.ndarray
+    records: RecordsAtTime,
+    branch: int,
+    most: int,
+    spread: np.ndarray,
+    mirror: np.ndarray,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Moments of groups of pilots with the same origin; none if all origins are the same.
 
     While there are more than `most`, the two groups are joined that lose least likelihood by it.
     """
     mine = records.branch == branch
-    origins = np.unique(records.origin[mine])
+    points = np.where((records.origin < 0)[:, None], records.points * mirror, records.points)
+    number = np.abs(records.origin)
+    origins = np.unique(number[mine])
     if len(origins) < 2:
         return []
     groups = []
     for origin in origins:
-        points = records.points[mine & (records.origin == origin)]
-        groups.append(_Group(len(points), points.sum(axis=0), points.T @ points))
+        points_here = points[mine & (number == origin)]
+        sums = points_here.sum(axis=0), points_here.T @ points_here
+        groups.append(_Group(len(points_here), *sums))
     losses = [group.loss(spread) for group in groups]
     rise = lambda i, j: groups[i].joined(groups[j]).loss(spread) - losses[i] - losses[j]
     rises = {(i, j): rise(i, j) for j in range(len(groups)) for i in range(j)}

@@ -21,8 +21,8 @@ SPACING = 0.1
 class PartRecords(NamedTuple):
     """Records of one part of the kernel, [n, G, ...] over pilots and grid times.
 
-    `origin` is the number of the state before among all that a kernel which weighs them finds; of
-    other kernels, the branch.
+    `origin` is the number of the state before among all that a kernel which weighs them finds,
+    counted from the middle one if the kernel mirrors them; of other kernels, the branch.
     """
 
     state: Stored
@@ -109,6 +109,7 @@ def _pilot(recorder: Recorder, stream: Key, run: Any, times: Int[Array, " G"]) -
             if kernel.weighs_origins:
                 apart = jnp.sum((undone[0][:, :, 0] - trace[number].before[time]) ** 2, axis=1)
                 origin = jnp.argmin(jnp.where(log_own == -jnp.inf, jnp.inf, apart))
+                origin = origin - kernel.mirrors * (log_own.size // 2)
             own = jax.nn.logsumexp(log_own) if kernel.weighs_origins else log_own[branch]
             parts.append(PartRecords(y, noise, branch, origin, log_density, own))
         return tuple(parts)
