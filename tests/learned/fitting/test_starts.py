@@ -5,7 +5,7 @@ import pytest
 
 from aide.learned.fitting.em import fit_times, gaussian_slots
 from aide.learned.fitting.moments import RecordsAtTime, mean_log_joint
-from aide.learned.fitting.starts import start_moments
+from aide.learned.fitting.starts import mirror_of, start_moments
 
 SIZE = 6
 
@@ -40,3 +40,24 @@ def test_origins_show_what_is_rare_and_in_the_middle():
     exact -= 0.5 * SIZE * (1.0 + np.log(2.0 * np.pi))
     assert abs(scores[True] - exact) < 0.1
     assert scores[False] < scores[True] - 0.1
+
+
+def mirrored(seed, num=3000):
+    """The noise is the state with either sign, which the origin tells, and something of its own."""
+    rng = np.random.default_rng(seed)
+    side = np.where(rng.random(num) < 0.5, -1, 1)
+    y = rng.normal(size=(num, 2))
+    points = np.concatenate([y, side[:, None] * (y + 0.5 + 0.3 * rng.normal(size=(num, 2)))], 1)
+    return RecordsAtTime(points, 0 * side, side, np.full(num, -500.0), np.zeros(num))
+
+
+def test_pairs_learn_from_both_sides():
+    slots = gaussian_slots(1, 2)
+    (fit,) = fit_times(0, [mirrored(3)], slots, 2, mirrors=True)
+    mirror = mirror_of(4, 2)
+    assert fit.means[1] == pytest.approx(fit.means[0] * mirror, abs=1e-12)
+    assert fit.covariances[1] == pytest.approx(fit.covariances[0] * np.outer(mirror, mirror))
+    assert fit.weights[1] == pytest.approx(fit.weights[2])
+    assert np.abs(fit.means[0, 2:]) == pytest.approx([0.5, 0.5], abs=0.1)
+    exact = np.log(0.5) - 2.0 - 2.0 * np.log(2.0 * np.pi) - 2.0 * np.log(0.3)
+    assert mean_log_joint(fit, mirrored(4), slots) == pytest.approx(exact, abs=0.15)
