@@ -11,6 +11,7 @@ lower end uses samples alone, must agree.
 
 import time
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import blackjax
@@ -270,8 +271,9 @@ def curve(
     fit = problem.learn(max(steps))
     chain = aide.mcmc(problem.start, problem.log_joint, kernel=problem.kernel, num_steps=max(steps))
     refined = aide.refine(None, chain, fit=fit, num_reverse=reverse)
-    key, sizes = jax.random.key(6), {"num_gold": runs, "num_target": runs}
-    found = aide.measure_convergence(key, problem.posterior, refined, steps=steps, **sizes)
+    key, options = jax.random.key(6), {"num_gold": runs, "num_target": runs}
+    options["num_chains"] = 4 if find_spec("arviz") else 0
+    found = aide.measure_convergence(key, problem.posterior, refined, steps=steps, **options)
     print(found, flush=True)
     for record in found.records():
         yield {"chain": which, **record}
