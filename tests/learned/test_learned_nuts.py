@@ -10,10 +10,10 @@ from aide.learned.fitting import starts
 from aide.problems.distributions import Normal
 from aide.running.pairs import run_pairs
 
-SIZE, STEPS = 10, 3
+SIZE, STEPS = 20, 1
 
 
-def learned(num_pilots=4000):
+def learned(num_pilots=6000):
     """N(0, I) from a start three times as wide."""
     posterior = Normal(np.zeros(SIZE), 1.0)
     kernel = aide.kernels.Nuts(0.5, 4)
