@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from aide.running.device import current_place
+from aide.running.device import num_cores
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -29,5 +29,5 @@ def in_threads(
 
 def compile_all(tasks: Sequence[Callable[[], None]]) -> None:
     """Do all tasks, as many at a time as there are cores; the first error is raised."""
-    for _ in in_threads(lambda task: task(), tasks, current_place().num_threads):
+    for _ in in_threads(lambda task: task(), tasks, num_cores()):
         pass
