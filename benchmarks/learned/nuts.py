@@ -44,13 +44,15 @@ def rows(
     particles: Sequence[int],
     runs: int,
     truths: dict[int, Truth] | None = None,
+    **effort: Any,
 ) -> Iterator[Row]:
     """Refined and canonical, at every number of steps; what is learned serves all of them.
 
-    Without an exact divergence, the sandwich's lower end stands beside the value.
+    Without an exact divergence, the sandwich's lower end stands beside the value. `effort` goes to
+    `aide.refine`.
     """
     begun = time.perf_counter()
-    fit = problem.learn(max(steps))
+    fit = problem.learn(max(steps), **effort)
     learning = time.perf_counter() - begun
     print("pilots:", *fit.notes, flush=True)
     for number in steps:
@@ -213,7 +215,7 @@ def schools(
         yield {"form": "centred" if centred else "non-centred", **row}
 
 
-def regression_problem(gold: int, data: str, start: str = "wide") -> Problem:
+def regression_problem(gold: int, data: str, start: str, spread: float) -> Problem:
     """NUTS with a dense metric after warm-up; see `regression` for the starts."""
     model = LogisticRegression.of(data)
     laplace = Laplace.of(model)
@@ -227,7 +229,7 @@ def regression_problem(gold: int, data: str, start: str = "wide") -> Problem:
     )
     size = len(laplace.mode)
     starts = {
-        "wide": laplace.full(1.5),
+        "wide": laplace.full(spread),
         "mean-field": laplace.mean_field(),
         "prior": Normal(np.zeros(size), 1.0),
     }
@@ -242,14 +244,20 @@ def regression(
     gold: int = 1000,
     data: str = "../shared/data/ionosphere.csv",
     start: str = "wide",
+    spread: float = 1.5,
+    pilots: int = 16384,
+    components: int = 0,
 ) -> Iterator[Row]:
     """Logistic regression in 35 dimensions from `--start` wide, mean-field or prior.
 
-    `wide` is the Laplace approximation 1.5 times as wide, `mean-field` has its marginal variances.
+    `wide` is the Laplace approximation, `--spread` times as wide, `mean-field` has its marginal
+    variances. `--components` 0: chosen by held-out pilots.
     """
-    problem = regression_problem(gold, data, start)
-    for row in rows(problem, steps, particles, runs):
-        yield {"start": start, **row}
+    problem = regression_problem(gold, data, start, spread)
+    effort = {"num_pilots": pilots, "num_components": components or None}
+    name = f"{spread} wide" if start == "wide" else start
+    for row in rows(problem, steps, particles, runs, **effort):
+        yield {"start": name, "pilots": pilots, **row}
 
 
 def curve(
@@ -259,13 +267,14 @@ def curve(
     gold: int = 500,
     which: str = "gaussian",
     data: str = "../shared/data/ionosphere.csv",
+    spread: float = 1.5,
 ) -> Iterator[Row]:
     """`aide.measure_convergence` of `--which` gaussian, schools, centred or regression."""
     problems = {
         "gaussian": lambda: gaussian_problem()[0],
         "schools": lambda: schools_problem(gold, False),
         "centred": lambda: schools_problem(gold, True),
-        "regression": lambda: regression_problem(gold, data),
+        "regression": lambda: regression_problem(gold, data, "wide", spread),
     }
     problem = problems[which]()
     fit = problem.learn(max(steps))
