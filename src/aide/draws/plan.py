@@ -106,6 +106,9 @@ def make_plan(
         own = sizes[role] * max(1, request.num_own(role) - 1)
         cross = sizes[role.other] * request.num_cross(role.other)
         regenerate[role] = Chunk(max(own, cross), request.chunk_size)
+        if looks[role].is_shared:
+            rows = max(simulate[role].rows, regenerate[role].rows)
+            simulate[role] = regenerate[role] = Chunk(rows, request.chunk_size)
     first_runs = {role: look.first_run for role, look in looks.items()}
     token = uuid4().hex
     return Plan(request, chosen, output, first_runs, simulate, regenerate, sizes, token)

@@ -30,12 +30,14 @@ class Look(NamedTuple):
         chunk_size: Runs computed at a time.
         num_threads: Chunks at a time.
         first_run: The first run, if looking meant running it.
+        is_shared: Whether runs and meta-runs share a program: chunks of one size share it compiled.
     """
 
     output: Any
     chunk_size: int
     num_threads: int
     first_run: FirstRun | None = None
+    is_shared: bool = False
 
 
 class MetaRuns(NamedTuple):

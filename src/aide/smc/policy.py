@@ -12,6 +12,9 @@ from aide._core.numerics import as_parameter, scaled_exp
 from aide._core.types import Key, Parameter
 from aide.smc.resampling import AbstractScheme, Multinomial, as_scheme
 
+NOBODY = -1
+"""The slot of the retained particle where none is retained."""
+
 
 class Resampled(NamedTuple):
     r"""What resampling leaves: who descends from whom, and weights.
@@ -109,6 +112,26 @@ class EssBelow(AbstractResampler):
             jnp.where(low, done.log_evidence, 0.0),
             slot,
         )
+
+
+def resample_around(
+    resampler: AbstractResampler,
+    key: Key,
+    log_weights: Float[Array, " num"],
+    retained: Int[Array, ""],
+) -> Resampled:
+    """Resample around the retained particle, or freely where that is `NOBODY`.
+
+    The decision sees the weights alone: both outcomes differ in their ancestors.
+    """
+    free = resampler(key, log_weights, None)
+    twin = resampler(key, log_weights, jnp.maximum(retained, 0))
+    is_free, ancestors = retained == NOBODY, None
+    if free.ancestors is not None and twin.ancestors is not None:
+        ancestors = jnp.where(is_free, free.ancestors, twin.ancestors)
+    assert twin.retained is not None
+    slot = jnp.where(is_free, NOBODY, twin.retained)
+    return twin._replace(ancestors=ancestors, retained=slot)
 
 
 def as_resampler(resampler: object) -> AbstractResampler:
