@@ -18,6 +18,7 @@ is the first of the $J$, and the others are drawn from the walk back that retain
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -147,14 +148,14 @@ class RefinedSmc(AbstractRefined):
             )
             keys_path = jnp.append(derive(key, 1), keys[:, 0])
             keys_islands = jnp.append(key_islands, keys[:, 1])
-            paths = jax.vmap(lambda key: choose_path(key, particles, history))(keys_path)
+            paths = _map(lambda key: choose_path(key, particles, history), keys_path)
             # The true path is the first.
             is_true = is_own & (jnp.arange(self.num_paths) == 0)
             paths = jnp.where(is_true[:, None, None], trace.path[0].before, paths)
             weigh = lambda key, path, is_true: self._log_others(
                 key, recorder, layout, jnp.append(path, x[None], axis=0), trace.others, is_true
             )
-            log_mean = log_mean_exp(jax.vmap(weigh)(keys_islands, paths, is_true))
+            log_mean = log_mean_exp(_map(weigh, keys_islands, paths, is_true))
             log_xi = jnp.where(log_xi == -jnp.inf, -jnp.inf, log_xi + log_mean)
         return raise_if(log_xi, is_own & (trace.log_evidence == -jnp.inf), ALL_ZERO)
 
@@ -218,6 +219,13 @@ def share_out(num_islands: int) -> tuple[int, int]:
     """
     num_paths = max(1, round(num_islands ** (2 / 3)))
     return max(1, num_islands // num_paths), num_paths
+
+
+def _map(function: Callable[..., Array], *arguments: Array) -> Array:
+    """`jax.vmap`, without another axis in the whole program if there is but one."""
+    if len(arguments[0]) == 1:
+        return function(*(argument[0] for argument in arguments))[None]
+    return jax.vmap(function)(*arguments)
 
 
 class _First(eqx.Module):

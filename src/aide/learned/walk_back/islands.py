@@ -16,11 +16,12 @@ from jaxtyping import Array, Bool, Float
 
 from aide._core.distribution import sample_from
 from aide._core.numerics import log_mean_exp
-from aide._core.random import derive, derive_keys, random_index
+from aide._core.random import derive, derive_keys, random_index, zero_of
 from aide._core.types import Key, LogProb
 from aide.learned.records.flat_states import FlatLayout
 from aide.learned.records.transitions import Transitions
-from aide.smc.policy import NOBODY, AbstractResampler, resample_around
+from aide.smc.policy import AbstractResampler
+from aide.smc.resampling import NOBODY
 from aide.smc.smc import Smc
 from aide.smc.sweep import Population, Retained, advance, place, start, total_log_evidence
 
@@ -74,7 +75,7 @@ def log_inverse_evidence(
         islands, totals, log_weights, log_estimate, slot = carry
         index, inputs, kept, now = inputs
         key_islands, key_moves = derive_keys(derive(key_steps, index), 2)
-        done = resample_around(resampler, key_islands, log_weights, slot)
+        done = resampler.around(key_islands, log_weights, slot)
         assert done.retained is not None
         if done.ancestors is not None:
             pick = lambda a: a.at[done.ancestors].get(mode="promise_in_bounds")
@@ -91,7 +92,7 @@ def log_inverse_evidence(
     times = jnp.arange(transitions.num_steps, dtype=jnp.uint32)
     kept = Retained(path.states[1:], path.log_weights[1:])
     later = jax.tree.map(lambda a: a[1:], true)
-    carry = (islands, totals, -totals, jnp.zeros((), totals.dtype), slot)
+    carry = (islands, totals, -totals, zero_of(key), slot)
     steps = (times, transitions.inputs, kept, later)
     (_, _, log_weights, log_estimate, _), _ = jax.lax.scan(step, carry, steps)
     return log_estimate + log_mean_exp(log_weights)
