@@ -4,7 +4,7 @@ A run is the first program, then the second with the trace that the first one le
 the second with a blank trace, which it does not look at.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -34,16 +34,16 @@ class ScoredApartRunner(TracedRunner):
 
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk
-    ) -> list[Callable[[], None]]:
+    ) -> Iterator[Callable[[], None]]:
         """Trace both programs; compiling them is left to the tasks."""
         first = self._runs(key)
         second, others = self._regenerate(key, first.output[0]), self._regenerate(key, output)
         size = _size(first, second, simulate)
         both = Chunk(size, size)
-        tasks = [lambda: first.compile(both), lambda: second.compile(both)]
+        yield lambda: second.compile(both)
+        yield lambda: first.compile(both)
         if others is not second or others.size(regenerate) != size:
-            tasks.append(lambda: others.compile(regenerate))
-        return tasks
+            yield lambda: others.compile(regenerate)
 
     def simulate(
         self, key: Key, role: Role, runs: np.ndarray, chunk: Chunk, report: Report

@@ -1,6 +1,6 @@
 """Algorithms that JAX can trace: compiled, in chunks, on all cores or on an accelerator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import RLock
 from typing import Any
 
@@ -50,10 +50,12 @@ class TracedRunner:
 
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk
-    ) -> list[Callable[[], None]]:
-        """Trace both methods; compiling them is left to the tasks."""
-        first, second = self._simulate(key), self._regenerate(key, output)
-        return [lambda: first.compile(simulate), lambda: second.compile(regenerate)]
+    ) -> Iterator[Callable[[], None]]:
+        """Trace one method after the other; compiling them is left to the tasks."""
+        first = self._simulate(key)
+        yield lambda: first.compile(simulate)
+        second = self._regenerate(key, output)
+        yield lambda: second.compile(regenerate)
 
     def simulate(
         self, key: Key, role: Role, runs: np.ndarray, chunk: Chunk, report: Report

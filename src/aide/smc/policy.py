@@ -47,6 +47,7 @@ class AbstractResampler(eqx.Module):
         is_free, ancestors = retained == NOBODY, free.ancestors
         if ancestors is not None and twin.ancestors is not None:
             ancestors = jnp.where(is_free, ancestors, twin.ancestors)
+        assert twin.retained is not None
         slot = jnp.where(is_free, NOBODY, twin.retained)
         return Resampled(ancestors, twin.log_weights, twin.log_evidence, slot)
 
