@@ -123,7 +123,7 @@ class RefinedSmc(AbstractRefined):
             )
         return versions
 
-    def run_with_trace(self, key: Key) -> tuple[Value, "SmcTrace"]:
+    def run_with_trace(self, key: Key) -> tuple[Value, SmcTrace]:
         """Run SMC; the trace is the path of its output and all populations."""
         run = SmcRecorder(self.smc).record(key)
         assert run.populations is not None
@@ -134,7 +134,7 @@ class RefinedSmc(AbstractRefined):
         """What the steps of the algorithm show; meta-inference changes none of them."""
         return self.smc.observe_steps(key)
 
-    def score_trace(self, key: Key, value: Value, trace: "SmcTrace", is_own: Any) -> LogProb:
+    def score_trace(self, key: Key, value: Value, trace: SmcTrace, is_own: Any) -> LogProb:
         r"""Walk back from $x$, choose paths, guess the other particles; or retain what happened."""
         # Keys 0 to 2 are those of a run.
         key_back, key_islands, key_others = derive(key, jnp.where(is_own, *KEYS))
