@@ -17,10 +17,20 @@ BENT = ScaledCoordinates(
 FACTOR = np.array([[0.8, 0.0], [0.2, 0.5]])
 
 
-@pytest.mark.parametrize("coordinates", [pytest.param(None, marks=pytest.mark.full), BENT])
-def test_draws_follow_the_density(coordinates):
+ONE = ([1.0], [[0.5, -0.2]], FACTOR[None])
+THREE = (
+    [0.2, 0.5, 0.3],
+    [[0.5, -0.2], [1.5, 0.5], [0.8, 0.0]],
+    np.stack([FACTOR, 0.6 * FACTOR, np.eye(2)]),
+)
+
+
+@pytest.mark.parametrize(
+    ("near", "coordinates"), [pytest.param(ONE, None, marks=pytest.mark.full), (THREE, BENT)]
+)
+def test_draws_follow_the_density(near, coordinates):
     r"""$E_q[f/q] = 1$ for a density $f$ inside of it, and not for one that is $1.1 f$."""
-    start = Covering(Normal(np.array([3.0, 1.0]), 0.7), [0.5, -0.2], FACTOR, coordinates)
+    start = Covering(Normal(np.array([3.0, 1.0]), 0.7), *near, coordinates=coordinates)
     inside = Normal(np.array([1.0, 0.0]), 0.6)
     with jax.enable_x64(True):
         x = jax.vmap(start.sample)(jax.random.split(jax.random.key(2), 20_000))
@@ -33,7 +43,7 @@ def test_draws_follow_the_density(coordinates):
 
 
 def test_its_tails_are_those_of_t_and_a_share_is_the_start():
-    start = Covering(Normal(np.full(2, 50.0), 0.1), np.zeros(2), FACTOR)
+    start = Covering(Normal(np.full(2, 50.0), 0.1), [1.0], np.zeros((1, 2)), FACTOR[None])
     with jax.enable_x64(True):
         far, x = jnp.full(2, 50.0), jnp.array([0.4, -9.0])
         own = Normal(np.full(2, 50.0), 0.1).log_prob(far)

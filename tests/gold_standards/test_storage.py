@@ -148,7 +148,9 @@ def test_coordinates_and_covering_starts_are_stored(tmp_path):
     bent = ScaledCoordinates(0.2 * slopes, slopes, np.zeros(2))
     stack = jax.tree.map(lambda leaf: np.stack([leaf, 0.9 * leaf]), bent)
     recipe = RECIPE._replace(coordinates=stack)
-    begin = Covering(Widened(START, np.zeros(2), 1.0), np.ones(2), np.eye(2), bent)
+    begin = Covering(
+        Widened(START, np.zeros(2), 1.0), [1.0], np.ones((1, 2)), np.eye(2)[None], bent
+    )
     algorithm = recipe.build(begin, LOG_JOINT, HmcTuner(True))
     recipes = (Annealed(begin, recipe, None, algorithm, 0.0),)
     gold, path = GoldStandard(algorithm, Aside(Making(RECORD, None, recipes))), tmp_path / "bent"
@@ -156,8 +158,8 @@ def test_coordinates_and_covering_starts_are_stored(tmp_path):
     again = aide.gold_standards.load(path, LOG_JOINT, START)
     assert identity_of(again) == identity_of(gold)
     changed = io.BytesIO()
-    np.save(changed, 1.1 * np.ones(2))
-    other = rewritten(path, tmp_path / "other", {"0.cover.mean.npy": changed.getvalue()})
+    np.save(changed, 1.1 * np.ones((1, 2)))
+    other = rewritten(path, tmp_path / "other", {"0.cover.means.npy": changed.getvalue()})
     with pytest.raises(ValueError, match=r"changed since it was made"):
         aide.gold_standards.load(other, LOG_JOINT, START)
 

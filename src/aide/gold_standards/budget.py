@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -30,3 +31,11 @@ class Budget:
     def part(self, evaluations: float) -> "Budget":
         """The same seconds with other evaluations."""
         return Budget(evaluations, self.seconds, self.begun)
+
+
+class Goal(NamedTuple):
+    """What is asked for: nats of looseness, and what may be spent on it."""
+
+    looseness: float
+    budget: Budget
+    num_pilots: int | None = None

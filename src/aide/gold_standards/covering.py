@@ -2,8 +2,11 @@ r"""A start that covers what pilots found, with heavy tails, and a share of the 
 
 From a start with lighter tails than the posterior a path opens up only at its very end, for outputs
 that its own runs hardly make. In the coordinates in which kernels move, a $t$ distribution about
-the pilots covers them; the share of the first start covers what pilots may have missed.
+the pilots covers them, or one about each of several modes; the share of the first start covers what
+pilots may have missed.
 """
+
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax
@@ -15,6 +18,8 @@ from aide._core.distribution import Distribution, log_density_of, sample_from
 from aide._core.numerics import as_parameter, flat_reals
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogProb, Parameter, Value
+from aide.gold_standards.climbing import Mode
+from aide.gold_standards.modes import mixture_of
 from aide.gold_standards.path import unraveller
 from aide.gold_standards.pilot import Pilot, moved
 from aide.gold_standards.population import Frame, moments_of
@@ -26,28 +31,33 @@ SHARE = 0.1
 
 
 class Covering(eqx.Module):
-    r"""$0.1\,k_1(x) + 0.9\,t_4(z(x); m, L L^\top)\,|\partial z/\partial x|$.
+    r"""$0.1\,k_1(x) + 0.9\sum_k w_k\,t_4(z(x); m_k, L_k L_k^\top)\,|\partial z/\partial x|$.
 
     Args:
         start: $k_1$.
-        mean: $m$.
-        factor: $L$, lower triangular.
+        weights: $w_k$.
+        means: $m_k$, by rows.
+        factors: $L_k$, lower triangular.
         coordinates: $z(x)$; `None`: $x$ itself, flat.
     """
 
     start: Distribution
-    mean: Parameter = eqx.field(converter=as_parameter)
-    factor: Parameter = eqx.field(converter=as_parameter)
+    weights: Parameter = eqx.field(converter=as_parameter)
+    means: Parameter = eqx.field(converter=as_parameter)
+    factors: Parameter = eqx.field(converter=as_parameter)
     coordinates: ScaledCoordinates | None = None
 
     def sample(self, key: Key) -> Value:
-        """Of one of the two."""
+        """Of the start, or of one of the others."""
         one, two, three = derive_keys(key, 3)
-        first = sample_from(self.start, one)
+        first, place = sample_from(self.start, one), jax.random.uniform(three)
         flat = flat_reals(first)
-        z = jnp.asarray(self.mean) + jnp.asarray(self.factor) @ draw_student(two, flat.size)
+        ends = SHARE + (1 - SHARE) * jnp.cumsum(jnp.asarray(self.weights))
+        component = jnp.sum(place >= ends[:-1])
+        mean, factor = (jnp.asarray(part)[component] for part in (self.means, self.factors))
+        z = mean + factor @ draw_student(two, flat.size)
         second = z if self.coordinates is None else self.coordinates.back(z)
-        return unraveller(first)(jnp.where(jax.random.uniform(three) < SHARE, flat, second))
+        return unraveller(first)(jnp.where(place < SHARE, flat, second))
 
     def log_density(self, x: Value) -> LogProb:
         """Of the mixture."""
@@ -59,7 +69,14 @@ class Covering(eqx.Module):
         if self.coordinates is not None:
             z = self.coordinates.away(z)
             volume = self.coordinates.log_volume(z)
-        return log_student(z, jnp.asarray(self.mean), jnp.asarray(self.factor)) - volume
+        means, factors = jnp.asarray(self.means), jnp.asarray(self.factors)
+        parts = jax.vmap(log_student, (None, 0, 0))(z, means, factors)
+        return jax.nn.logsumexp(jnp.log(jnp.asarray(self.weights)) + parts) - volume
+
+
+def cover_modes(start: Distribution, modes: Sequence[Mode]) -> Covering:
+    """About each of several modes."""
+    return Covering(start, *mixture_of(modes))
 
 
 def cover(start: Distribution, pilot: Pilot) -> Covering:
@@ -67,4 +84,5 @@ def cover(start: Distribution, pilot: Pilot) -> Covering:
     flat, coordinates = pilot.population.flat, pilot.stages[-1].frame.coordinates
     weights = np.full(len(flat), 1 / len(flat))
     frame = Frame(moments_of(moved(flat, coordinates), weights), coordinates)
-    return Covering(start, frame.moments.mean, frame.factor(dense=True), coordinates)
+    mean, factor = frame.moments.mean[None], frame.factor(dense=True)[None]
+    return Covering(start, np.ones(1), mean, factor, coordinates)

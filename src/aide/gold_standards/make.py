@@ -12,17 +12,11 @@ from aide._core.random import as_key
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_count, check_positive
 from aide.algorithms.state_space import StateSpaceModel
-from aide.gold_standards.annealed import (
-    Annealed,
-    Goal,
-    make_annealed,
-    make_rival,
-    run_pilots,
-    stretchable,
-    wider,
-)
-from aide.gold_standards.budget import Budget
+from aide.gold_standards.annealed import Annealed, make_annealed, make_rival
+from aide.gold_standards.budget import Budget, Goal
 from aide.gold_standards.choices import choose_tuner, has_gradient
+from aide.gold_standards.climbing import join_modes
+from aide.gold_standards.exploring import cover_explored, explore, stretchable, wider
 from aide.gold_standards.filtered import make_filtered
 from aide.gold_standards.modes import fit_start
 from aide.gold_standards.result import GoldStandard, Making
@@ -102,13 +96,17 @@ def gold_standard(
     tuner = choose_tuner(key_start, log_joint, begin, kernel)
     far, rival, failure = wider(begin), None, ""
     with Progress(("pilots", "pilots from a wider start"), (TICKS, TICKS), progress) as bars:
-        first = run_pilots(key_one, log_joint, begin, tuner, goal, _reporter(bars, 0))
-        tuner = first.tuner  # with the structure that was found
+        near, wide = _reporter(bars, 0), _reporter(bars, 1)
+        first = explore(key_one, log_joint, begin, tuner, goal, near)
+        tuner, modes = first.tuner, first.modes  # with the structure that was found
         if far is not None:
             try:
-                rival = run_pilots(key_other, log_joint, far, tuner, goal, _reporter(bars, 1))
+                rival = explore(key_other, log_joint, far, tuner, goal, wide)
+                modes = join_modes(modes, rival.modes)  # what either has seen both should cover
+                rival = cover_explored(key_other, log_joint, rival, modes, goal, wide)
             except (ValueError, RuntimeError) as error:
-                failure = f"From a wider start pilots failed: {error}"
+                rival, failure = None, f"From a wider start pilots failed: {error}"
+        first = cover_explored(key_one, log_joint, first, modes, goal, near)
     fewest = 0 if rival is None else len(make_recipe(rival.pilot, tuner).temperatures)
     one = make_annealed(key_size, log_joint, first, goal, fewest)
     other = make_rival(log_joint, one, rival) if rival is not None else None

@@ -59,6 +59,11 @@ class Stage(NamedTuple):
     settings: Settings
     correlation: float
 
+    @property
+    def length(self) -> float:
+        r"""$s\sqrt\tau$."""
+        return float(self.distance * np.sqrt(self.time))
+
 
 class Pilot(NamedTuple):
     """A path as the pilots found it, where they ended, and what it cost."""
@@ -70,7 +75,7 @@ class Pilot(NamedTuple):
     @property
     def length(self) -> float:
         r"""$\Lambda = \sum_t s_t\sqrt{\tau_t}$: log evidence varies by about $\Lambda^2/TP$."""
-        return float(sum(stage.distance * np.sqrt(stage.time) for stage in self.stages))
+        return float(sum(stage.length for stage in self.stages))
 
 
 def run_pilot(
@@ -80,6 +85,7 @@ def run_pilot(
     num_pilots: int,
     report: Callable[[float], None],
     temperatures: Sequence[float] | None = None,
+    longest: float = np.inf,
 ) -> Pilot:
     """Walk from the start to the posterior, by one's own steps or along given temperatures.
 
@@ -90,6 +96,7 @@ def run_pilot(
         num_pilots: Particles.
         report: Hears the temperatures.
         temperatures: Where to stop, if that is known from an earlier pass.
+        longest: A longer path is of no use: pilots stop where it has become that long.
     """
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     rows = (np.arange(num_pilots, dtype=np.uint32),)
@@ -97,8 +104,8 @@ def run_pilot(
     found = map_runs(start_particle, path, key_start, rows, what="log_joint at a draw of the start")
     population, temperature, spent = Population(*found), 0.0, float(num_pilots)
     _check(population)
-    stages, settings = list[Stage](), None
-    while temperature < 1.0:
+    stages, settings, length = list[Stage](), None, 0.0
+    while temperature < 1.0 and length <= longest:
         if len(stages) == MOST_STAGES:
             raise RuntimeError(
                 f"{MOST_STAGES} temperatures led to {temperature:.2g} of the way only: the start "
@@ -115,6 +122,7 @@ def run_pilot(
         )
         spent, temperature, settings = spent + cost, after, stage.settings
         stages.append(stage)
+        length += stage.length
         report(temperature)
     return Pilot(tuple(stages), population, int(spent))
 

@@ -87,7 +87,7 @@ def make_recipe(pilot: Pilot, tuner: Tuner, like: Recipe | None = None, fewest: 
 
     stages = pilot.stages
     known = np.array([0.0, *(stage.temperature for stage in stages)])
-    lengths = [stage.distance * np.sqrt(stage.time) for stage in stages]
+    lengths = [stage.length for stage in stages]
     passed = np.concatenate([[0.0], np.cumsum(np.maximum(lengths, 1e-9))])
     num = max(fewest, FEWEST_TEMPERATURES, int(np.ceil(pilot.length / STEP)))
     num = num if like is None else len(like.temperatures)

@@ -22,9 +22,10 @@ from aide._core.identity import Identity, identity_of
 from aide._core.numerics import as_parameter
 from aide._core.types import LogDensity, Value
 from aide.auditing.starts import Widened
-from aide.gold_standards.annealed import WIDER, Annealed
+from aide.gold_standards.annealed import Annealed
 from aide.gold_standards.choices import choose_tuner, shape_of
 from aide.gold_standards.covering import Covering
+from aide.gold_standards.exploring import WIDER
 from aide.gold_standards.modes import StudentMixture
 from aide.gold_standards.record import Record
 from aide.gold_standards.result import GoldStandard, Making
@@ -32,14 +33,13 @@ from aide.gold_standards.schedule import Recipe
 from aide.kernels.coordinates import ScaledCoordinates
 from aide.kernels.kernel import AnyKernel
 
-VERSION = 1
+VERSION = 2
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 """What reading a broken archive may raise, beside `ValueError` and `KeyError`."""
 MIXTURE = ("weights", "means", "factors")
 NUMBERS = ("temperatures", "settings", "factors")
-COVER = ("mean", "factor")
 COORDINATES = ("locations", "slopes", "centre")
-"""Of a fitted start, a recipe, a covering start, and the coordinates of its kernels, if any."""
+"""Of a fitted or covering start, a recipe, and the coordinates of its kernels, if any."""
 
 
 def save(gold: GoldStandard, path: str | Path) -> None:
@@ -55,7 +55,7 @@ def save(gold: GoldStandard, path: str | Path) -> None:
             arrays[f"{number}.{name}"] = np.asarray(getattr(one.recipe, name))
         arrays |= _coordinates_arrays(f"{number}.", one.recipe.coordinates)
         if isinstance(one.start, Covering):
-            arrays |= {f"{number}.cover.{n}": np.asarray(getattr(one.start, n)) for n in COVER}
+            arrays |= {f"{number}.cover.{n}": np.asarray(getattr(one.start, n)) for n in MIXTURE}
             arrays |= _coordinates_arrays(f"{number}.cover.", one.start.coordinates)
         facts.append({"num_particles": one.recipe.num_particles, "label": str(one.algorithm.label)})
     first = making.recipes[0].start
@@ -118,9 +118,9 @@ def load(
         centre = jax.tree.unflatten(tree, leaves)
         starts = [Widened(begin, centre, factor) for factor in (1.0, WIDER)]
     for number, (one, facts) in enumerate(zip(starts, about["recipes"], strict=False)):
-        if f"{number}.cover.mean" in arrays:
-            mean, factor = (arrays[f"{number}.cover.{name}"] for name in COVER)
-            one = Covering(one, mean, factor, _coordinates(arrays, f"{number}.cover."))
+        if f"{number}.cover.means" in arrays:
+            mixture = {name: arrays[f"{number}.cover.{name}"] for name in MIXTURE}
+            one = Covering(one, **mixture, coordinates=_coordinates(arrays, f"{number}.cover."))
         recipe = _recipe(arrays, number, facts["num_particles"])
         algorithm = recipe.build(one, log_joint, tuner, facts["label"])
         found.append(Annealed(one, recipe, None, algorithm, 0.0))

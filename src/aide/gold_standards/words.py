@@ -4,7 +4,8 @@ import numpy as np
 
 from aide._core.algorithm import describe
 from aide.auditing.starts import Widened
-from aide.gold_standards.annealed import Annealed, Goal
+from aide.gold_standards.annealed import Annealed
+from aide.gold_standards.budget import Goal
 from aide.gold_standards.covering import Covering
 from aide.gold_standards.modes import StudentMixture
 from aide.gold_standards.testing import Tested
@@ -26,16 +27,19 @@ def title_of(one: Annealed, tuner: Tuner) -> str:
 def chosen_words(one: Annealed, tuner: Tuner) -> tuple[tuple[str, str], ...]:
     """Name and text of everything that was chosen."""
     recipe, start = one.recipe, one.start
-    covering = isinstance(start, Covering)
-    start = start.start if isinstance(start, Covering) else start
+    about = ""
+    if isinstance(start, Covering):
+        num = len(np.asarray(start.weights))
+        about = "what pilots found from it" if num == 1 else f"{num} modes found from it"
+        start = start.start
     start = start.distribution if isinstance(start, Widened) else start
     if isinstance(start, StudentMixture):
         num = len(start.weights)
         begin = f"heavy tails about {num} mode{'s' if num > 1 else ''} that optimisers found"
     else:
         begin = describe(start)
-    if covering:
-        begin = f"heavy tails about what pilots found from it, and a tenth of it: {begin}"
+    if about:
+        begin = f"heavy tails about {about}, and a tenth of it: {begin}"
     rows = [("start", begin)]
     low, high, num = recipe.temperatures[0], recipe.temperatures[-2], len(recipe.temperatures)
     rows.append(("temperatures", f"{num}, from {low:.2g} over {high:.2g} to 1"))

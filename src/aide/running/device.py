@@ -49,5 +49,9 @@ def current_place() -> Place:
     device: Any = getattr(jax.config, "jax_default_device", None)
     if device is None or isinstance(device, str):
         device = jax.devices(device)[0]
-    has_cores = device.platform == "cpu" and hasattr(os, "sched_getaffinity")
-    return Place(device, QUICK.get(), len(os.sched_getaffinity(0)) if has_cores else 1)
+    return Place(device, QUICK.get(), num_cores() if device.platform == "cpu" else 1)
+
+
+def num_cores() -> int:
+    """Cores that this process may use, as far as the system says."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1

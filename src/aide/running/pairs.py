@@ -16,6 +16,7 @@ from aide.running.choose import runner_of
 from aide.running.chunks import Chunk
 from aide.running.map_runs import ignore
 from aide.running.runner import MetaRuns
+from aide.running.threads import compile_all
 
 RARE = 0.1
 """The median of the terms relative to their mean, 0.45 where gaps are normal."""
@@ -66,6 +67,8 @@ class MetaTrial:
     def __init__(self, key: Key, algorithm: Any, role: Role, num: int):
         self._key, self._role, self._runner = key, role, runner_of(algorithm)
         self._runs, self._chunk = np.arange(num), Chunk(num)
+        output = self._runner.look(key, role, 0, self._chunk).output
+        compile_all(self._runner.compile_tasks(key, output, self._chunk, self._chunk))
         self._values, self.log_xi = self._runner.simulate(
             key, role, self._runs, self._chunk, ignore
         )

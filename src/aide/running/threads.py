@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from aide.running.device import current_place
+from aide.running.device import num_cores
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -32,6 +32,11 @@ def compile_all(tasks: Iterable[Callable[[], None]]) -> None:
 
     A task begins as soon as it comes: one program is compiled while the next is traced.
     """
-    with ThreadPoolExecutor(current_place().num_threads) as pool:
-        for future in [pool.submit(task) for task in tasks]:
-            future.result()
+    with ThreadPoolExecutor(num_cores()) as pool:
+        futures = [pool.submit(task) for task in tasks]
+        try:
+            for future in futures:
+                future.result()
+        finally:
+            for future in futures:
+                future.cancel()

@@ -1,0 +1,139 @@
+r"""Separate modes: whether pilots are divided between several, and climbs that look for more.
+
+Tempering reaches a narrow mode through few particles: with weight $w$ and width $s$ in $d$
+dimensions its mass at temperature $\beta$ is $w^\beta s^{d(1-\beta)}$, up to a factor, once modes
+have parted (Woodard, Schmidler & Huber 2009). More steps do not help then, and more particles
+hardly; a start that knows the modes does. Climbs from draws of the start find them at a small part
+of the price of a particle.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from aide._core.types import Key
+from aide.gold_standards.ascent import NUM_STEPS, Ascent, climb_from, climb_from_start
+from aide.gold_standards.climbing import STRETCH, Mode, Optimiser, join_modes
+from aide.gold_standards.path import Path, unraveller
+from aide.gold_standards.pilot import Pilot
+from aide.gold_standards.population import moments_of
+from aide.gold_standards.student import draw_student, log_student
+from aide.running.map_runs import in_double, map_runs
+
+PILOT_CLIMBS, MOST_FRUITLESS, MOST_STEPS = 64, 16, 200
+"""Climbs from pilots; ends that are followed up, each a mode of its own, before modes count as too
+many; steps by which ends are followed up."""
+MOST_MODES = 30
+INSIDE, HELD = 4.0, 0.8
+"""A point is inside a mode up to this squared distance per coordinate, in units of its width; share
+of the pilots that modes must hold to be believed."""
+NUM_DRAWS, SMALLEST = 1000, 1e-3
+"""Draws about a mode that tell its mass; modes with a smaller share of it are none."""
+FEWEST_CLIMBS, BATCH, MOST_BATCHES, FEWEST_HITS = 200, 50_000, 8, 3
+"""Climbs from the start that look for a second mode at least; those that look for more, so many at
+a time, until a batch shows nothing new and no mode was hit less often, though it was."""
+SHARE = 0.1
+"""Of the evaluations of the pilots, for a second mode."""
+
+
+class Search:
+    """Looks for modes of the end of a path, given pilots that walked it.
+
+    Args:
+        key: A JAX key.
+        path: The path.
+        pilot: What pilots found.
+    """
+
+    def __init__(self, key: Key, path: Path, pilot: Pilot):
+        self.num_evaluations = 0
+        self._key, flat = key, pilot.population.flat
+        like = jax.tree.map(lambda leaf: np.asarray(leaf)[0], pilot.population.states)
+        moments = moments_of(flat, np.full(len(flat), 1 / len(flat)))
+        self._ascent = Ascent(path, moments.mean, moments.factor(dense=True), like)
+        unravel = unraveller(like)
+        self._log_density = lambda x: jnp.asarray(path.log_joint(unravel(x)), float)
+        self._optimiser = Optimiser(self._log_density)
+        self._flat, self._pilot_evaluations = flat, pilot.num_evaluations
+
+    def find(self, most_evaluations: float) -> tuple[Mode, ...]:
+        """The modes between which pilots are divided; none if that cannot be said.
+
+        Optimisers set out from pilots and from draws of the start; where they find several modes,
+        from many more.
+        """
+        rng = np.random.default_rng(np.asarray(jax.random.key_data(self._key)))
+        places = rng.choice(len(self._flat), min(PILOT_CLIMBS, len(self._flat)), replace=False)
+        modes = self._follow_up((), self._climb(climb_from, self._flat[places]))
+        if not modes or np.mean(_which(modes, self._flat) >= 0) < HELD:
+            return ()
+        num = int(np.clip(SHARE * self._pilot_evaluations / NUM_STEPS, FEWEST_CLIMBS, BATCH))
+        ends = self._climb(climb_from_start, np.arange(num, dtype=np.uint32))
+        modes = self._follow_up(modes, ends)
+        for number in range(MOST_BATCHES if len(modes) > 1 else 0):
+            runs = np.arange(BATCH, dtype=np.uint32) + num + number * BATCH
+            more, known = self._climb(climb_from_start, runs), len(modes)
+            modes, ends = self._follow_up(modes, more), np.concatenate([ends, more])
+            hits = np.bincount(1 + _which(modes, ends))[1:]
+            rare = np.any((hits > 0) & (hits < FEWEST_HITS))
+            if (len(modes) == known and not rare) or self.num_evaluations > most_evaluations:
+                break
+        return in_double(_weigh, self._key, self._log_density, modes)
+
+    def _climb(self, operation: Callable[..., Any], begins: np.ndarray) -> np.ndarray:
+        """Ends of climbs, the highest first."""
+        found = map_runs(operation, self._ascent, self._key, (begins,), what="log_joint")
+        self.num_evaluations += len(begins) * NUM_STEPS
+        ends, heights = found
+        order = np.argsort(-heights)
+        return ends[order[np.isfinite(heights[order])]]
+
+    def _follow_up(self, modes: tuple[Mode, ...], ends: np.ndarray) -> tuple[Mode, ...]:
+        """Modes with those to which ends lead that lie inside of none; none if each has its own."""
+        given, fruitless = len(modes), 0
+        ends = ends[_which(modes, ends) < 0]
+        while len(ends) and fruitless < MOST_FRUITLESS and len(modes) < MOST_MODES:
+            modes = join_modes(modes, in_double(self._follow, ends[0]))
+            rest = ends[1:][_which(modes, ends[1:]) < 0]
+            fruitless = fruitless + 1 if len(rest) == len(ends) - 1 else 0
+            ends = rest
+        return () if not given and fruitless == MOST_FRUITLESS else modes
+
+    def _follow(self, end: np.ndarray) -> list[Mode]:
+        return self._optimiser.modes_of(self._optimiser.climb([end], MOST_STEPS), 1)
+
+
+def _which(modes: tuple[Mode, ...], flat: np.ndarray) -> np.ndarray:
+    """The first mode whose Laplace approximation would have a point there; -1 for none."""
+    which = np.full(len(flat), -1)
+    for number, mode in enumerate(modes):
+        white = np.linalg.solve(mode.factor / STRETCH, (flat - mode.mean).T)
+        inside = np.sum(white**2, axis=0) <= INSIDE * len(mode.mean)
+        which[inside & (which < 0)] = number
+    return which
+
+
+def _weigh(
+    key: Key, log_density: Callable[[Array], Array], modes: tuple[Mode, ...]
+) -> tuple[Mode, ...]:
+    r"""Masses $E_{t_k}[\gamma/\sum_j t_j]$ instead of Laplace's; the smallest are dropped."""
+    size = modes[0].mean.size
+    noise = jax.vmap(lambda k: draw_student(k, size))(jax.random.split(key, NUM_DRAWS))
+    means, factors = (jnp.asarray(np.array(a)) for a in zip(*(m[1:3] for m in modes), strict=True))
+
+    @jax.jit
+    def log_mass(mean: Array, factor: Array) -> Array:
+        def term(x: Array) -> Array:
+            near = jax.vmap(log_student, (None, 0, 0))(x, means, factors)
+            return log_density(x) - jax.nn.logsumexp(near)
+
+        return jax.nn.logsumexp(jax.vmap(term)(mean + noise @ factor.T)) - np.log(NUM_DRAWS)
+
+    masses = np.array([log_mass(mean, factor) for mean, factor in zip(means, factors, strict=True)])
+    kept = np.exp(masses - np.max(masses)) >= SMALLEST
+    found = zip(modes, masses, kept, strict=True)
+    return tuple(mode._replace(log_mass=float(mass)) for mode, mass, large in found if large)
