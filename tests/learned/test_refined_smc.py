@@ -92,14 +92,15 @@ def test_laws_with_other_resamplers(resampler):
 class ForgetsTheRun(RefinedSmc):
     """The mistake: no island holds the run that really took place."""
 
-    def _log_others(self, key, recorder, layout, states, true):
-        return super()._log_others(key, recorder, layout, states, None)
+    def _log_others(self, key, recorder, layout, states, others, is_true):
+        no = jnp.zeros_like(is_true)
+        return super()._log_others(key, recorder, layout, states, others, no)
 
 
 class LeavesOutTheOthers(RefinedSmc):
     r"""The mistake: $f$ is taken for the law of the surviving path."""
 
-    def _log_others(self, key, recorder, layout, states, true):
+    def _log_others(self, key, recorder, layout, states, others, is_true):
         return jnp.zeros(())
 
 

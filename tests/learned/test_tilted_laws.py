@@ -81,9 +81,9 @@ def test_smc_with_several_paths(num_paths):
 class OnePathTooFew(aide.learned.RefinedSmc):
     """Averages over the paths that were drawn and forgets the true one."""
 
-    def _log_others(self, key, recorder, layout, states, true):
-        honest = super()._log_others(key, recorder, layout, states, true)
-        return honest if true is None else honest - 3.0
+    def _log_others(self, key, recorder, layout, states, others, is_true):
+        honest = super()._log_others(key, recorder, layout, states, others, is_true)
+        return jnp.where(is_true, honest - 3.0, honest)
 
 
 @pytest.mark.full

@@ -64,6 +64,24 @@ class InferenceAlgorithm(Protocol):
         ...
 
 
+@runtime_checkable
+class ScoredApart(Protocol):
+    r"""An algorithm that runs and is scored apart.
+
+    `simulate(key)` is `run_with_trace(key)`, then `score_trace` of that trace, with the same key;
+    `regenerate(key, value)` is `score_trace` without one. Where scoring is most of the program, one
+    program for both halves the time to compile them.
+    """
+
+    def run_with_trace(self, key: Any, /) -> tuple[Value, Any]:
+        r"""Sample $(u, x)$; return $x$ and $u$."""
+        ...
+
+    def score_trace(self, key: Any, value: Any, trace: Any, is_own: Any, /) -> LogProb:
+        r"""$\log\xi(u, x)$ of the trace where `is_own` is true, else of $u \sim r(u; x)$."""
+        ...
+
+
 class Label(str):
     """The name of an algorithm: a text that plays no part in what the algorithm computes.
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from aide._core.numerics import computed_once
 from aide._core.random import standard_uniform
 from aide._core.types import Key
 
@@ -59,9 +60,7 @@ def normal_quantile(probability: Float[Array, "..."]) -> Float[Array, "..."]:
         for part in range(2)
     )
     quantile = jnp.where(is_centre, centred, jnp.sign(centred)) * (top / bottom)
-    # Dividing by 1 changes no bit, and keeps XLA from computing all of the above once more in every
-    # place where the result is used: it repeats what is cheap, and takes divisions to be dear.
-    return quantile / jnp.where(probability == probability, 1.0, probability)
+    return computed_once(quantile)
 
 
 def _horner(coefficients: tuple[float, ...], x: Array) -> Array:

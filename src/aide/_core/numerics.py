@@ -26,6 +26,14 @@ def log_mean_exp(log_weights: Float[Array, " num"]) -> Float[Array, ""]:
     return shift + jnp.log(jnp.sum(weights) / log_weights.shape[0])
 
 
+def computed_once(numbers: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The same bits, which XLA does not compute again in every place where they are used.
+
+    It repeats what is cheap, and takes divisions to be dear: this is one by 1.
+    """
+    return numbers / jnp.where(numbers == numbers, 1.0, numbers)
+
+
 def as_log(log_value: ArrayLike) -> Array:
     r"""A log density, weight or $\log\xi$ as real floating-point numbers.
 

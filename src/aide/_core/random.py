@@ -82,19 +82,22 @@ def derive(key: Key, index: ArrayLike) -> Key:
     if str(jax.random.key_impl(key)) != "threefry2x32":
         folded = jax.vmap(lambda i: jax.random.fold_in(key, i))(index.ravel())
         return folded.reshape(index.shape)
-    words = jax.random.key_data(key)
-    mixed = words[1] ^ (index * jnp.uint32(0x9E3779B9) + jnp.uint32(0x7F4A7C15))
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        mixed = (mixed ^ (mixed >> shift)) * jnp.uint32(factor)
-    mixed = mixed ^ (mixed >> 16)
-    first = words[0] ^ (mixed * jnp.uint32(0xCC9E2D51))
-    data = jnp.stack([jnp.broadcast_to(first, mixed.shape), mixed], axis=-1)
-    return jax.random.wrap_key_data(data, impl="threefry2x32")
+    return jax.random.wrap_key_data(_mix(jax.random.key_data(key), index), impl="threefry2x32")
 
 
 def derive_keys(key: Key, num: int) -> Key:
     """`num` keys, like `jax.random.split` at a tenth of its cost; see `derive`."""
     return derive(key, jnp.arange(num, dtype=jnp.uint32))
+
+
+def zero_of(key: Key) -> Array:
+    """0.0, which `jax.vmap` over keys takes for a number of its run.
+
+    A loop that starts from a plain 0 is traced again under `vmap`, once its numbers turn out to
+    belong to runs; XLA sees a 0 in both cases.
+    """
+    data = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+    return (data[0] & np.uint32(0)).astype(float)
 
 
 def standard_uniform(key: Key, shape: tuple[int, ...] = (), dtype: Any = float) -> Array:
@@ -145,6 +148,17 @@ def random_index(key: Key, num: int) -> Array:
 
 
 @jax.jit  # traced and lowered once, however often a program calls it; XLA sees no difference
+def _mix(words: Array, index: Array) -> Array:
+    """The two words of a key, and an index, to those of the keys derived from it."""
+    mixed = words[1] ^ (index * np.uint32(0x9E3779B9) + np.uint32(0x7F4A7C15))
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        mixed = (mixed ^ (mixed >> np.uint32(shift))) * np.uint32(factor)
+    mixed = mixed ^ (mixed >> np.uint32(16))
+    first = words[0] ^ (mixed * np.uint32(0xCC9E2D51))
+    return jnp.stack([first, mixed], axis=-1)
+
+
+@jax.jit  # likewise
 def _threefry(key_0: Array, key_1: Array, x_0: Array, x_1: Array) -> tuple[Array, Array]:
     """Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror & Shaw 2011)."""
     schedule = (key_0, key_1, key_0 ^ key_1 ^ np.uint32(0x1BD11BDA))

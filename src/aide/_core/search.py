@@ -6,6 +6,9 @@ from jaxtyping import Array, Float, Int
 
 from aide._core.random import standard_uniform
 
+FEW = 64
+"""Up to so many weights, all are compared with every point."""
+
 
 def invert_cdf(
     cumulative: Float[Array, " num"], points: Float[Array, " *shape"]
@@ -15,9 +18,14 @@ def invert_cdf(
     Points at or above the total are pulled just below it, so that an index with $C_i = C_{i-1}$ is
     never returned unless all are equal. (The rounding of a long `jnp.cumsum` may leave a
     weight of zero a step of $10^{-16}$.) A branchless binary search in a `fori_loop`:
-    4 times faster on CPU than `jnp.searchsorted` under `vmap`.
+    4 times faster on CPU than `jnp.searchsorted` under `vmap`. Among few, counting those at or
+    below the point is as fast, and compiles in two thirds of the time.
     """
     num = cumulative.shape[0]
+    if num <= FEW:
+        points = jnp.minimum(points, jnp.nextafter(cumulative[-1], -jnp.inf))
+        below = jnp.sum(cumulative <= points[..., None], axis=-1, dtype=jnp.int32)
+        return jnp.minimum(below, num - 1)
     num_levels = max(num - 1, 0).bit_length()
     padding = jnp.full((2**num_levels - num,), jnp.inf, cumulative.dtype)
     table = jnp.concatenate([cumulative, padding])

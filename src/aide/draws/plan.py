@@ -49,18 +49,11 @@ class Plan:
     def __reduce__(self) -> Any:
         return _received, tuple(getattr(self, field.name) for field in fields(self))
 
-    def compile_tasks(self) -> list[Callable[[], None]]:
-        """Functions that compile all programs; they may run in threads."""
-        return [
-            task
-            for role, runner in self.runners.items()
-            for task in runner.compile_tasks(
-                self.request.key,
-                self.output,
-                self.simulate_chunks[role],
-                self.regenerate_chunks[role],
-            )
-        ]
+    def compile_tasks(self) -> Iterator[Callable[[], None]]:
+        """Functions that compile all programs; they may run in threads, each once it comes."""
+        for role, runner in self.runners.items():
+            chunks = self.simulate_chunks[role], self.regenerate_chunks[role]
+            yield from runner.compile_tasks(self.request.key, self.output, *chunks)
 
     def blocks(self, role: Role, known: Kept) -> Iterator[tuple[int, int]]:
         """Ranges of runs to finish one by one; what is known of one range is known alike."""
@@ -106,6 +99,9 @@ def make_plan(
         own = sizes[role] * max(1, request.num_own(role) - 1)
         cross = sizes[role.other] * request.num_cross(role.other)
         regenerate[role] = Chunk(max(own, cross), request.chunk_size)
+        if looks[role].is_shared:
+            rows = max(simulate[role].rows, regenerate[role].rows)
+            simulate[role] = regenerate[role] = Chunk(rows, request.chunk_size)
     first_runs = {role: look.first_run for role, look in looks.items()}
     token = uuid4().hex
     return Plan(request, chosen, output, first_runs, simulate, regenerate, sizes, token)

@@ -11,11 +11,11 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Int
 
 from aide._core.numerics import as_parameter
-from aide._core.types import LogDensity, Parameter, Value
+from aide._core.types import LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_positive, check_size
 from aide.kernels.leapfrog import DIVERGED, climb_of, leap
 from aide.kernels.metric import Metric, as_metric
-from aide.kernels.metropolis import AbstractMetropolis
+from aide.kernels.metropolis import AbstractMetropolis, Proposal
 from aide.kernels.noise import NormalNoise, ravel_reals
 
 
@@ -57,6 +57,18 @@ class AbstractHamiltonian(NormalNoise, AbstractMetropolis):
 
     def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
         """Follow the dynamics for `length` leapfrog steps, then flip the momentum."""
+        y, w, _, _ = self._follow(log_density, x, v)
+        return y, w
+
+    def propose(
+        self, log_density: LogDensity, x: Value, v: Value, here: LogProb | None = None
+    ) -> Proposal:
+        """The same with the log densities that leapfrog steps evaluate along with gradients."""
+        if type(self).involution is not AbstractHamiltonian.involution:  # a subclass has its own
+            return super().propose(log_density, x, v, here)
+        return self._follow(log_density, x, v)
+
+    def _follow(self, log_density: LogDensity, x: Value, v: Value) -> Proposal:
         position, unravel = ravel_reals(x)
         momentum, _ = ravel_pytree(v)
 
@@ -96,7 +108,8 @@ class AbstractHamiltonian(NormalNoise, AbstractMetropolis):
             length = length if isinstance(length, int) else jnp.asarray(length).astype(int)
             end = jax.lax.fori_loop(0, length, leapfrog, carry)
         momentum = jnp.where(end.diverged & jnp.isnan(end.value), jnp.nan, end.momentum)
-        return unravel(end.position), unravel(-momentum)
+        there = jnp.where(end.broken, jnp.nan, end.value)
+        return Proposal(unravel(end.position), unravel(-momentum), value, there)
 
 
 class Hmc(AbstractHamiltonian):

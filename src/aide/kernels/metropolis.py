@@ -8,7 +8,7 @@ which $\varphi(y, v') = (x, v)$; a rejected one leaves $(v, 0)$.
 """
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -29,6 +29,15 @@ REJECTED, ACCEPTED = 0, 1
 """Branches of a Metropolis step."""
 
 
+class Proposal(NamedTuple):
+    r"""$(y, v') = \varphi(x, v)$, with $\log\gamma(x)$ and $\log\gamma(y)$."""
+
+    value: Value
+    noise: Value
+    log_density_before: LogProb
+    log_density: LogProb
+
+
 class AbstractMetropolis(AbstractNoiseKernel):
     r"""A kernel given by noise $g$ and an involution $\varphi$."""
 
@@ -37,6 +46,18 @@ class AbstractMetropolis(AbstractNoiseKernel):
     @abstractmethod
     def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
         r"""$\varphi(x, v)$, with $\varphi(\varphi(x, v)) = (x, v)$ and $|\det J| = 1$."""
+
+    def propose(
+        self, log_density: LogDensity, x: Value, v: Value, here: LogProb | None = None
+    ) -> Proposal:
+        r"""$\varphi(x, v)$ and the log density at both ends; `here` is that at $x$, if known.
+
+        A kernel whose involution evaluates the density on its way hands on what it found.
+        """
+        y, w = self.involution(log_density, x, v)
+        before = log_density(x) if here is None else here
+        before, there = (check_scalar("log_density", log) for log in (before, log_density(y)))
+        return Proposal(y, w, before, there)
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         r"""Draw $v$, propose $\varphi(x, v)$, accept or stay.
@@ -55,9 +76,7 @@ class AbstractMetropolis(AbstractNoiseKernel):
         """Make a step; the record is the noise that leads back, and the branch."""
         key_noise, key_accept = derive_keys(key, 2)
         v = self.noise(key_noise, x)
-        y, w = self.involution(log_density, x, v)
-        here = check_scalar("log_density", log_density(x))
-        there = check_scalar("log_density", log_density(y))
+        y, w, here, there = self.propose(log_density, x, v)
         log_accept = there + self.log_noise(y, w) - here - self.log_noise(x, v)
         accept = jnp.log(standard_uniform(key_accept)) < log_accept
         accept = (accept | jnp.isnan(there)) & all_finite((y, w)) & ~jnp.isnan(here)
@@ -73,8 +92,8 @@ class AbstractMetropolis(AbstractNoiseKernel):
         $g(w \mid x) \min\{1, \gamma(y) g(v \mid y) / (\gamma(x) g(w \mid x))\}$, also where
         $\gamma(x) = 0$.
         """
-        x, w = self.involution(log_density, y, noise)
-        there, here = as_log(log_density(x)), as_log(log_density_y)
+        here = as_log(log_density_y)
+        x, w, _, there = self.propose(log_density, y, noise, here)
         log_v, log_w = self.log_noise(y, noise), self.log_noise(x, w)
         possible = all_finite((x, w))
         broken = jnp.isnan(here) | (jnp.isnan(there) & possible)

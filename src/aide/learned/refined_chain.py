@@ -1,12 +1,12 @@
 """A Markov chain with learned meta-inference, as an inference algorithm."""
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 
-from aide._core.algorithm import Draw, Label, describe
+from aide._core.algorithm import Label, describe
 from aide._core.observation import ObservedSteps
-from aide._core.random import derive
 from aide._core.types import Key, LogProb, Value
 from aide._core.versions import MOST_STEPS
 from aide.algorithms.mcmc import MarkovChain, Transition
@@ -14,8 +14,8 @@ from aide.kernels.kernel import Repeat
 from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.records.flat_states import FlatLayout
 from aide.learned.records.recording import ChainRecorder
-from aide.learned.records.transitions import Transitions
-from aide.learned.refined import WHEN_UNEVEN, AbstractRefined, refined_label
+from aide.learned.records.transitions import StepRecord, Transitions
+from aide.learned.refined import WHEN_UNEVEN, AbstractRefined, meta_key, refined_label
 from aide.smc.policy import AbstractResampler, as_resampler
 
 
@@ -72,26 +72,22 @@ class RefinedChain(AbstractRefined):
             return self.with_steps(MOST_STEPS).few_reverse(f", {MOST_STEPS} steps")
         return self.few_reverse()
 
-    def simulate(self, key: Key) -> Draw:
-        r"""Run the chain, then conditional SMC around its trace."""
-        transitions = transitions_of(self.chain)
-        run = ChainRecorder(transitions).record(key)
-        # Keys 0 and 1 are those of the run.
-        log_xi = self.backward().estimate_log_density(
-            derive(key, 2), transitions, run.layout, run.last, run.trace
-        )
-        return Draw(run.layout.unravel(run.last), log_xi)
+    def run_with_trace(self, key: Key) -> tuple[Value, tuple[StepRecord, ...]]:
+        """Run the chain; the trace is the records of its steps."""
+        run = ChainRecorder(transitions_of(self.chain)).record(key)
+        return run.layout.unravel(run.last), run.trace
+
+    def score_trace(
+        self, key: Key, value: Value, trace: tuple[StepRecord, ...], is_own: Any
+    ) -> LogProb:
+        r"""SMC backwards from $x$: $\log$ of an unbiased estimate of $q(x)$."""
+        layout = FlatLayout(value)
+        walk = (transitions_of(self.chain), layout, layout.flat, trace, is_own)
+        return self.backward().estimate_log_density(meta_key(key, is_own), *walk)
 
     def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
         """What the steps of the chain show; meta-inference changes none of them."""
         return self.chain.observe_steps(key)
-
-    def regenerate(self, key: Key, value: Value) -> LogProb:
-        r"""SMC backwards from $x$: $\log$ of an unbiased estimate of $q(x)$."""
-        layout = FlatLayout(value)
-        return self.backward().estimate_log_density(
-            key, transitions_of(self.chain), layout, layout.flat, None
-        )
 
 
 def transitions_of(chain: MarkovChain) -> Transitions:

@@ -1,19 +1,19 @@
 """Unadjusted annealing with learned meta-inference, as an inference algorithm."""
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 import numpy as np
 
-from aide._core.algorithm import Draw, Label
-from aide._core.random import derive
+from aide._core.algorithm import Label
 from aide._core.types import Key, LogProb, Value
 from aide.algorithms.annealed_langevin import AnnealedLangevin
 from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.records.flat_states import FlatLayout
 from aide.learned.records.recording import ChainRecorder
 from aide.learned.records.transitions import StepRecord, Transitions
-from aide.learned.refined import WHEN_UNEVEN, AbstractRefined
+from aide.learned.refined import WHEN_UNEVEN, AbstractRefined, meta_key
 from aide.smc.policy import AbstractResampler, as_resampler
 
 
@@ -53,17 +53,19 @@ class RefinedLangevin(AbstractRefined):
             return self.few_reverse()
         return self._at_steps(kept).few_reverse(f", {len(kept)} steps")
 
-    def simulate(self, key: Key) -> Draw:
-        r"""Run the algorithm, then conditional SMC around its path."""
-        transitions = langevin_transitions(self.algorithm)
-        run = ChainRecorder(transitions).record(key)
-        value = self.algorithm.lower(run.layout.unravel(run.last))
-        # Keys 0 and 1 are those of the run.
-        return Draw(value, self._log_density(derive(key, 2), transitions, value, run.trace))
+    def run_with_trace(self, key: Key) -> tuple[Value, tuple[StepRecord, ...]]:
+        """Run the algorithm; the trace is the records of its steps."""
+        run = ChainRecorder(langevin_transitions(self.algorithm)).record(key)
+        return self.algorithm.lower(run.layout.unravel(run.last)), run.trace
 
-    def regenerate(self, key: Key, value: Value) -> LogProb:
+    def score_trace(
+        self, key: Key, value: Value, trace: tuple[StepRecord, ...], is_own: Any
+    ) -> LogProb:
         r"""SMC backwards from $x$: $\log$ of an unbiased estimate of $q(x)$."""
-        return self._log_density(key, langevin_transitions(self.algorithm), value, None)
+        end, extra = self.algorithm.lift(value)
+        layout = FlatLayout(end)
+        walk = (langevin_transitions(self.algorithm), layout, layout.flat, trace, is_own)
+        return self.backward().estimate_log_density(meta_key(key, is_own), *walk) + extra
 
     def _at_steps(self, kept: np.ndarray) -> "RefinedLangevin":
         """Some of the steps with their models; that which ends a run with momenta stays."""
@@ -71,19 +73,6 @@ class RefinedLangevin(AbstractRefined):
         index = np.asarray(self.fit.index)[np.append(kept, last).astype(int)]
         fit = dataclasses.replace(self.fit, index=index)
         return dataclasses.replace(self, algorithm=self.algorithm.at_steps(kept), fit=fit)
-
-    def _log_density(
-        self,
-        key: Key,
-        transitions: Transitions,
-        value: Value,
-        trace: tuple[StepRecord, ...] | None,
-    ) -> LogProb:
-        end, extra = self.algorithm.lift(value)
-        layout = FlatLayout(end)
-        walk = (key, transitions, layout, layout.flat, trace)
-        log_q = self.backward().estimate_log_density(*walk)
-        return log_q + extra
 
 
 def langevin_transitions(algorithm: AnnealedLangevin) -> Transitions:

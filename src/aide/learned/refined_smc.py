@@ -14,18 +14,20 @@ $x$ and $\hat C_j$ that of $E[1/\hat p]$ around path $j$ of $J$, all drawn from 
 $$\xi = \hat Z\,\frac1J\sum_j \hat C_j \prod_t m_t(w_t(x_t^j)), \qquad E_r[\xi] = q(x).$$
 
 `simulate` runs SMC, then the conditional twins of both around what really happened: the true path
-is one of the $J$, and the others are drawn from the walk back that retains it.
+is the first of the $J$, and the others are drawn from the walk back that retains it.
 """
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
-from aide._core.algorithm import Draw, Label
+from aide._core.algorithm import Label
 from aide._core.numerics import log_mean_exp
 from aide._core.observation import ObservedSteps
 from aide._core.random import derive, derive_keys
@@ -35,12 +37,31 @@ from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.models.mean_weights import MeanWeights
 from aide.learned.records.flat_states import FlatLayout
 from aide.learned.records.smc_recorder import SmcRecorder
+from aide.learned.records.transitions import StepRecord
 from aide.learned.refined import WHEN_UNEVEN, AbstractRefined
 from aide.learned.walk_back.backward import choose_path
 from aide.learned.walk_back.islands import Path, log_inverse_evidence
 from aide.learned.walk_back.reverse_particles import ReverseParticles
 from aide.smc.policy import AbstractResampler, as_resampler
 from aide.smc.smc import ALL_ZERO, Smc
+from aide.smc.sweep import Population
+
+KEYS = np.array([3, 4, 5]), np.array([0, 2, 3])
+"""Keys of the walk back, of the islands and of other paths: of a run, and without one."""
+
+
+class SmcTrace(NamedTuple):
+    """What happened in a run.
+
+    Attributes:
+        path: Records of the steps that led to the output.
+        others: Populations at the start and after all steps, with the slots of that path.
+        log_evidence: In the end.
+    """
+
+    path: tuple[StepRecord, ...]
+    others: Population
+    log_evidence: Array
 
 
 class RefinedSmc(AbstractRefined):
@@ -102,75 +123,67 @@ class RefinedSmc(AbstractRefined):
             )
         return versions
 
-    def simulate(self, key: Key) -> Draw:
-        r"""Run SMC, then walk back around the path of its output."""
-        recorder = SmcRecorder(self.smc)
-        layout, x, trace, totals, _, populations = recorder.record(key)
-        # Keys 0 to 2 are those of the run.
-        key_back, key_islands = derive(key, 3), derive(key, 4)
-        particles, history = self._walk_back(key_back, recorder, layout, x, trace)
-        log_xi = particles.log_estimate()
-        if self.smc.num_particles > 1:
-            states = jnp.concatenate([trace[0].before, x[None]])
-            log_true = self._log_others(key_islands, recorder, layout, states, populations)
-            num, others = self.num_paths - 1, (derive(key, 5), recorder, layout, x)
-            log_others = self._log_chosen(*others, particles, history, num)
-            log_xi = log_xi + log_mean_exp(jnp.append(log_others, log_true))
-        return Draw(layout.unravel(x), raise_if(log_xi, totals[-1] == -jnp.inf, ALL_ZERO))
+    def run_with_trace(self, key: Key) -> tuple[Value, SmcTrace]:
+        """Run SMC; the trace is the path of its output and all populations."""
+        run = SmcRecorder(self.smc).record(key)
+        assert run.populations is not None
+        trace = SmcTrace(run.trace, run.populations, run.log_evidence[-1])
+        return run.layout.unravel(run.last), trace
 
     def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
         """What the steps of the algorithm show; meta-inference changes none of them."""
         return self.smc.observe_steps(key)
 
-    def regenerate(self, key: Key, value: Value) -> LogProb:
-        r"""Walk back from $x$, choose a path, guess the other particles."""
-        key_back, key_path, key_islands = derive_keys(key, 3)
+    def score_trace(self, key: Key, value: Value, trace: SmcTrace, is_own: Any) -> LogProb:
+        r"""Walk back from $x$, choose paths, guess the other particles; or retain what happened."""
+        # Keys 0 to 2 are those of a run.
+        key_back, key_islands, key_others = derive(key, jnp.where(is_own, *KEYS))
         recorder, layout = SmcRecorder(self.smc), FlatLayout(value)
         x = layout.flat
-        particles, history = self._walk_back(key_back, recorder, layout, x, None)
+        particles, history = self._walk_back(key_back, recorder, layout, x, trace.path, is_own)
         log_xi = particles.log_estimate()
-        if self.smc.num_particles == 1:
-            return log_xi
-        states = jnp.concatenate([choose_path(key_path, particles, history), x[None]])
-        log_first = self._log_others(key_islands, recorder, layout, states, None)
-        num, others = self.num_paths - 1, (derive(key, 3), recorder, layout, x)
-        log_others = self._log_chosen(*others, particles, history, num)
-        log_mean = log_mean_exp(jnp.append(log_others, log_first))
-        return jnp.where(log_xi == -jnp.inf, -jnp.inf, log_xi + log_mean)
+        if self.smc.num_particles > 1:
+            keys = jax.vmap(lambda key: derive_keys(key, 2))(
+                derive_keys(key_others, self.num_paths - 1)
+            )
+            keys_path = jnp.append(derive(key, 1), keys[:, 0])
+            keys_islands = jnp.append(key_islands, keys[:, 1])
+            paths = _map(lambda key: choose_path(key, particles, history), keys_path)
+            # The true path is the first.
+            is_true = is_own & (jnp.arange(self.num_paths) == 0)
+            paths = jnp.where(is_true[:, None, None], trace.path[0].before, paths)
+            weigh = lambda key, path, is_true: self._log_others(
+                key, recorder, layout, jnp.append(path, x[None], axis=0), trace.others, is_true
+            )
+            log_mean = log_mean_exp(_map(weigh, keys_islands, paths, is_true))
+            log_xi = jnp.where(log_xi == -jnp.inf, -jnp.inf, log_xi + log_mean)
+        return raise_if(log_xi, is_own & (trace.log_evidence == -jnp.inf), ALL_ZERO)
 
-    def _log_chosen(
+    def _log_others(
+        self,
+        key: Key,
+        recorder: SmcRecorder,
+        layout: FlatLayout,
+        states: Array,
+        others: Population,
+        is_true: Array,
+    ) -> LogProb:
+        r"""$\log\hat C \prod_t m_t(w_t)$ of one path."""
+        log_w = recorder.log_weights(layout, states)
+        around = (recorder.transitions, layout, Path(states, log_w))
+        options = (self.num_islands, self.resampler, others, is_true)
+        log_c = log_inverse_evidence(key, self.smc, *around, *options)
+        log_means = jax.vmap(lambda mean, w: mean(w))(self.fit.mean_weights, log_w)
+        return jnp.where(jnp.any(log_w == -jnp.inf), -jnp.inf, log_c + jnp.sum(log_means))
+
+    def _walk_back(
         self,
         key: Key,
         recorder: SmcRecorder,
         layout: FlatLayout,
         x: Array,
-        particles: ReverseParticles,
-        history: Any,
-        num: int,
-    ) -> Array:
-        r"""$\log\hat C \prod_t m_t(w_t)$ of so many paths drawn from a walk back."""
-
-        def of_path(key: Key) -> Array:
-            key_path, key_islands = derive_keys(key, 2)
-            states = jnp.concatenate([choose_path(key_path, particles, history), x[None]])
-            return self._log_others(key_islands, recorder, layout, states, None)
-
-        return jax.vmap(of_path)(derive_keys(key, num)) if num else jnp.zeros(0, x.dtype)
-
-    def _log_others(
-        self, key: Key, recorder: SmcRecorder, layout: FlatLayout, states: Array, true: Any
-    ) -> LogProb:
-        r"""$\log\hat C \prod_t m_t(w_t)$."""
-        transitions = recorder.transitions
-        log_w = recorder.log_weights(layout, states)
-        path = Path(states, log_w)
-        options = (self.num_islands, self.resampler, true)
-        log_c = log_inverse_evidence(key, self.smc, transitions, layout, path, *options)
-        log_means = jax.vmap(lambda mean, w: mean(w))(self.fit.mean_weights, log_w)
-        return jnp.where(jnp.any(log_w == -jnp.inf), -jnp.inf, log_c + jnp.sum(log_means))
-
-    def _walk_back(
-        self, key: Key, recorder: SmcRecorder, layout: FlatLayout, x: Array, trace: Any
+        path: tuple[StepRecord, ...],
+        is_own: Array,
     ) -> tuple[ReverseParticles, Any]:
         transitions, means = recorder.transitions, self.fit.mean_weights
         # A step's inputs travel with the mean weights after it.
@@ -189,7 +202,8 @@ class RefinedSmc(AbstractRefined):
             weigh = lambda x: transitions.move_at(inputs[0]).log_weight(layout.unravel(x))
             return self._log_survival(jax.vmap(weigh, -1)(states), inputs[1])
 
-        return self.backward().run(key, timed, layout, x, trace, log_start, log_factor)
+        walk = (key, timed, layout, x, path, is_own)
+        return self.backward().run(*walk, log_start, log_factor)
 
     def _log_survival(self, log_w: Array, mean: MeanWeights) -> Array:
         r"""$\log c = \log w - \log m(w)$."""
@@ -205,6 +219,13 @@ def share_out(num_islands: int) -> tuple[int, int]:
     """
     num_paths = max(1, round(num_islands ** (2 / 3)))
     return max(1, num_islands // num_paths), num_paths
+
+
+def _map(function: Callable[..., Array], *arguments: Array) -> Array:
+    """`jax.vmap`, without another axis in the whole program if there is but one."""
+    if len(arguments[0]) == 1:
+        return function(*(argument[0] for argument in arguments))[None]
+    return jax.vmap(function)(*arguments)
 
 
 class _First(eqx.Module):

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from aide._core.algorithm import ScoredApart, underlying
 from aide.algorithms.python import PythonAlgorithm
 from aide.algorithms.reference import ReferenceDraws
 from aide.running.plain import PythonRunner
 from aide.running.runner import Runner
+from aide.running.scored_apart import ScoredApartRunner
 from aide.running.stored import StoredRunner
 from aide.running.traced import TracedRunner
 
@@ -16,6 +18,8 @@ def runner_of(algorithm: Any) -> Runner:
         return StoredRunner(algorithm)
     if is_plain_python(algorithm):
         return PythonRunner(algorithm)
+    if isinstance(underlying(algorithm), ScoredApart):
+        return ScoredApartRunner(algorithm)
     return TracedRunner(algorithm)
 
 

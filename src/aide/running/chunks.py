@@ -1,8 +1,8 @@
 """How many runs are computed at a time: as many as fit, read off the traced program of one run."""
 
+import math
 from typing import Any, NamedTuple
 
-import numpy as np
 from jax.extend.core import jaxprs_in_params
 
 from aide.running.device import Place
@@ -40,12 +40,13 @@ class Footprint(NamedTuple):
         """The footprint of a traced program."""
         loops, largest, kept = [], 8, 8
         for equation in jaxpr.eqns:
-            size = sum(_bytes(variable.aval) for variable in equation.outvars)
+            sizes = [_bytes(variable.aval) for variable in equation.outvars]
+            size = sum(sizes)
             for inner in jaxprs_in_params(equation.params):
                 inside = Footprint.of(inner)
                 loops.append(inside.hot)
                 size += inside.kept
-            largest = max(largest, *(_bytes(variable.aval) for variable in equation.outvars), 8)
+            largest = max(largest, *sizes, 8)
             kept += size
         return Footprint(max(loops) if loops else largest, kept)
 
@@ -81,4 +82,4 @@ class Chunk(NamedTuple):
 def _bytes(aval: Any) -> int:
     shape = getattr(aval, "shape", ())
     itemsize = getattr(getattr(aval, "dtype", None), "itemsize", 8)
-    return int(np.prod(shape, dtype=np.int64)) * itemsize
+    return math.prod(shape) * itemsize

@@ -129,23 +129,43 @@ class PreparedRuns:
         `gathered` is a last argument (tree, index): row i gets entry index[i] of the tree, taken
         chunk by chunk so that nothing is copied M times at once.
         """
-        num, size, place = len(jax.tree.leaves(rows)[0]), self.size(chunk), self._program.place
-        execute = self._program.compiled(size)
 
-        def run(begin: int) -> Any:
-            index = np.minimum(np.arange(begin, begin + size), num - 1)
+        def run(index: np.ndarray) -> Any:
             taken = jax.tree.map(lambda a: a[index], rows)
             if gathered is not None:
                 tree, position = gathered
                 taken = (*taken, jax.tree.map(lambda a: a[position[index]], tree))
-            with place.entered(), _memory_errors(size):
-                return jax.tree.map(np.asarray, execute(self._arrays, key, taken))
+            return self.run_chunk(key, taken)
 
-        pieces = []
-        for piece in in_threads(run, range(0, num, size), place.num_threads):
-            pieces.append(piece)
-            report(min(size, num - size * (len(pieces) - 1)))
-        return jax.tree.map(lambda *parts: np.concatenate(parts)[:num], *pieces)
+        num, size = len(jax.tree.leaves(rows)[0]), self.size(chunk)
+        self._program.compiled(size)
+        return map_chunks(run, num, size, self._program.place.num_threads, report)
+
+    def run_chunk(self, key: Key, rows: tuple[Any, ...]) -> Any:
+        """Run all rows at once; results are where they were computed."""
+        size = len(jax.tree.leaves(rows)[0])
+        execute = self._program.compiled(size)
+        with self._program.place.entered(), _memory_errors(size):
+            return jax.block_until_ready(execute(self._arrays, key, rows))
+
+
+def map_chunks(
+    run: Callable[[np.ndarray], Any], num: int, size: int, num_threads: int, report: Report
+) -> Any:
+    """`run(index)` for chunks of the rows 0 to `num`, in threads; results stacked, in NumPy.
+
+    The last chunk is padded with its last row.
+    """
+
+    def run_from(begin: int) -> Any:
+        index = np.minimum(np.arange(begin, begin + size), num - 1)
+        return jax.tree.map(np.asarray, run(index))
+
+    pieces = []
+    for piece in in_threads(run_from, range(0, num, size), num_threads):
+        pieces.append(piece)
+        report(min(size, num - size * (len(pieces) - 1)))
+    return jax.tree.map(lambda *parts: np.concatenate(parts)[:num], *pieces)
 
 
 @contextmanager

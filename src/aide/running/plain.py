@@ -4,7 +4,7 @@ The runs are made here, or shared by worker processes (`num_workers` of the algo
 function of (key, role, run, purpose, meta index) and the algorithm, whoever makes it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -41,9 +41,9 @@ class PythonRunner:
 
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk
-    ) -> list[Callable[[], None]]:
+    ) -> Iterator[Callable[[], None]]:
         """Nothing is compiled."""
-        return []
+        return iter(())
 
     def simulate(
         self, key: Key, role: Role, runs: np.ndarray, chunk: Chunk, report: Report

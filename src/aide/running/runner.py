@@ -4,7 +4,7 @@ Code in another framework, or on another kind of machine, is run by another impl
 file, and one line in `aide.running.choose`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -30,12 +30,14 @@ class Look(NamedTuple):
         chunk_size: Runs computed at a time.
         num_threads: Chunks at a time.
         first_run: The first run, if looking meant running it.
+        is_shared: Whether runs and meta-runs share a program: chunks of one size share it compiled.
     """
 
     output: Any
     chunk_size: int
     num_threads: int
     first_run: FirstRun | None = None
+    is_shared: bool = False
 
 
 class MetaRuns(NamedTuple):
@@ -74,8 +76,11 @@ class Runner(Protocol):
 
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk
-    ) -> list[Callable[[], None]]:
-        """Functions that make ready what is needed for such outputs; they may run in threads."""
+    ) -> Iterator[Callable[[], None]]:
+        """Functions that make ready what is needed for such outputs; they may run in threads.
+
+        They come one by one, so that some may run while others are being prepared.
+        """
         ...
 
     def simulate(

@@ -1,6 +1,6 @@
 """Fixed lists of draws: run i takes the draw at its place, and nothing is simulated."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import RLock
 from typing import Any
 
@@ -43,7 +43,7 @@ class StoredRunner:
 
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk
-    ) -> list[Callable[[], None]]:
+    ) -> Iterator[Callable[[], None]]:
         """What the density needs."""
         return self.scorer.compile_tasks(key, output, simulate, regenerate)
 

@@ -1,6 +1,6 @@
 """Work in threads: XLA releases Python's lock while it compiles and while it runs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -27,7 +27,16 @@ def in_threads(
                 future.cancel()
 
 
-def compile_all(tasks: Sequence[Callable[[], None]]) -> None:
-    """Do all tasks, as many at a time as there are cores; the first error is raised."""
-    for _ in in_threads(lambda task: task(), tasks, num_cores()):
-        pass
+def compile_all(tasks: Iterable[Callable[[], None]]) -> None:
+    """Do all tasks, as many at a time as there are cores; the first error is raised.
+
+    A task begins as soon as it comes: one program is compiled while the next is traced.
+    """
+    with ThreadPoolExecutor(num_cores()) as pool:
+        futures = [pool.submit(task) for task in tasks]
+        try:
+            for future in futures:
+                future.result()
+        finally:
+            for future in futures:
+                future.cancel()

@@ -1,7 +1,7 @@
 """How long runs take: a runner that watches the clock while another one runs."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class TimedRunner:
 
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk
-    ) -> list[Callable[[], None]]:
+    ) -> Iterator[Callable[[], None]]:
         """What the other runner compiles."""
         return self._runner.compile_tasks(key, output, simulate, regenerate)
 

@@ -1,6 +1,6 @@
 """Algorithms that JAX can trace: compiled, in chunks, on all cores or on an accelerator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import RLock
 from typing import Any
 
@@ -41,7 +41,7 @@ class TracedRunner:
         self._lock = RLock()
 
     def __reduce__(self) -> Any:
-        return _rebuild, (self.algorithm, self.place.quick, self.place.num_threads)
+        return _rebuild, (type(self), self.algorithm, self.place.quick, self.place.num_threads)
 
     def look(self, key: Key, role: Role, first_run: int, chunk: Chunk) -> Look:
         """Trace one run."""
@@ -50,10 +50,12 @@ class TracedRunner:
 
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk
-    ) -> list[Callable[[], None]]:
-        """Trace both methods; compiling them is left to the tasks."""
-        first, second = self._simulate(key), self._regenerate(key, output)
-        return [lambda: first.compile(simulate), lambda: second.compile(regenerate)]
+    ) -> Iterator[Callable[[], None]]:
+        """Trace one method after the other; compiling them is left to the tasks."""
+        first = self._simulate(key)
+        yield lambda: first.compile(simulate)
+        second = self._regenerate(key, output)
+        yield lambda: second.compile(regenerate)
 
     def simulate(
         self, key: Key, role: Role, runs: np.ndarray, chunk: Chunk, report: Report
@@ -68,6 +70,7 @@ class TracedRunner:
         like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), values)
         row = np.repeat(np.arange(len(runs)), len(metas))
         rows = (runs.astype(np.uint32)[row], np.tile(metas.astype(np.uint32), len(runs)))
+        rows = (*rows, *self._no_trace(key, len(row)))
         stream = stream_key(key, role, OWN_META if own else CROSS_META)
         log_xi = self._regenerate(key, like).map(stream, rows, chunk, report, (values, row))
         return log_xi.reshape(len(runs), len(metas))
@@ -78,12 +81,17 @@ class TracedRunner:
             self.algorithm.simulate(run_key(stream_key(key, role, SIMULATE), run, 0))
 
     def _simulate(self, key: Key) -> PreparedRuns:
-        return self._get(_simulate, "simulate", key, (NUMBER,))
+        return self.prepare(_simulate, "simulate", key, (NUMBER,))
 
     def _regenerate(self, key: Key, output: Any) -> PreparedRuns:
-        return self._get(_regenerate, "regenerate", key, (NUMBER, NUMBER, output))
+        return self.prepare(_regenerate, "regenerate", key, (NUMBER, NUMBER, output))
 
-    def _get(self, operation: Any, method: str, key: Key, row: tuple[Any, ...]) -> PreparedRuns:
+    def _no_trace(self, key: Key, num: int) -> tuple[Any, ...]:
+        """What the rows of so many meta-runs hold besides."""
+        return ()
+
+    def prepare(self, operation: Any, method: str, key: Key, row: tuple[Any, ...]) -> PreparedRuns:
+        """The program of one operation, traced once for such rows."""
         leaves, tree = jax.tree.flatten(row)
         place = self.place.here()
         types = tuple((leaf.shape, jnp.dtype(leaf.dtype)) for leaf in leaves)
@@ -103,8 +111,10 @@ class TracedRunner:
             return self._prepared[name]
 
 
-def _rebuild(algorithm: InferenceAlgorithm, quick: bool, num_threads: int) -> TracedRunner:
-    return TracedRunner(algorithm, Place(current_place().device, quick, num_threads))
+def _rebuild(
+    kind: type[TracedRunner], algorithm: InferenceAlgorithm, quick: bool, num_threads: int
+) -> TracedRunner:
+    return kind(algorithm, Place(current_place().device, quick, num_threads))
 
 
 def _simulate(algorithm: InferenceAlgorithm, stream: Key, run: Any) -> tuple[Value, LogProb]:
@@ -115,17 +125,18 @@ def _simulate(algorithm: InferenceAlgorithm, stream: Key, run: Any) -> tuple[Val
             f"{type(draw).__name__}."
         )
     value, log_xi = draw
-    return jax.tree.map(jnp.asarray, value), _scalar(algorithm, "simulate", log_xi)
+    return jax.tree.map(jnp.asarray, value), as_score(algorithm, "simulate", log_xi)
 
 
 def _regenerate(
     algorithm: InferenceAlgorithm, stream: Key, run: Any, meta: Any, x: Value
 ) -> LogProb:
     log_xi = algorithm.regenerate(run_key(stream, run, meta), x)
-    return _scalar(algorithm, "regenerate", log_xi)
+    return as_score(algorithm, "regenerate", log_xi)
 
 
-def _scalar(algorithm: InferenceAlgorithm, method: str, log_xi: Any) -> LogProb:
+def as_score(algorithm: InferenceAlgorithm, method: str, log_xi: Any) -> LogProb:
+    """One number per run, or an error that names the method."""
     if log_xi is None or isinstance(log_xi, str):
         raise TypeError(
             f"{describe(algorithm)}: {method} must give a number log_xi, got {log_xi!r}."

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from aide._core.numerics import as_parameter, scaled_exp
 from aide._core.types import Key, Parameter
-from aide.smc.resampling import AbstractScheme, Multinomial, as_scheme
+from aide.smc.resampling import NOBODY, AbstractScheme, Multinomial, as_scheme
 
 
 class Resampled(NamedTuple):
@@ -34,6 +34,22 @@ class AbstractResampler(eqx.Module):
         self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""] | None
     ) -> Resampled:
         """Resample; if `retained` is an index, with the twin that keeps that particle alive."""
+
+    def around(
+        self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""]
+    ) -> Resampled:
+        """The same for a run that may be free: nobody is kept where `retained` is `NOBODY`.
+
+        The decision sees the weights alone, so that both outcomes differ in their ancestors only.
+        """
+        free = self(key, log_weights, None)
+        twin = self(key, log_weights, jnp.maximum(retained, 0))
+        is_free, ancestors = retained == NOBODY, free.ancestors
+        if ancestors is not None and twin.ancestors is not None:
+            ancestors = jnp.where(is_free, ancestors, twin.ancestors)
+        assert twin.retained is not None
+        slot = jnp.where(is_free, NOBODY, twin.retained)
+        return Resampled(ancestors, twin.log_weights, twin.log_evidence, slot)
 
 
 class EveryStep(AbstractResampler):
@@ -59,6 +75,12 @@ class EveryStep(AbstractResampler):
             return Resampled(self.scheme.ancestors(key, weights), fresh, log_evidence, None)
         ancestors, slot = self.scheme.conditional(key, weights, retained)
         return Resampled(ancestors, fresh, log_evidence, slot)
+
+    def around(
+        self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""]
+    ) -> Resampled:
+        """The same by the scheme's twin that may keep nobody."""
+        return EveryStep(_Around(self.scheme))(key, log_weights, retained)
 
 
 class Never(AbstractResampler):
@@ -109,6 +131,26 @@ class EssBelow(AbstractResampler):
             jnp.where(low, done.log_evidence, 0.0),
             slot,
         )
+
+    def around(
+        self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""]
+    ) -> Resampled:
+        """The same by the scheme's twin that may keep nobody."""
+        return EssBelow(self.fraction, _Around(self.scheme))(key, log_weights, retained)
+
+
+class _Around(AbstractScheme):
+    """A scheme whose twin may keep nobody."""
+
+    scheme: AbstractScheme
+
+    def ancestors(self, key: Key, weights: Float[Array, " num"]) -> Int[Array, " num"]:
+        return self.scheme.ancestors(key, weights)
+
+    def conditional(
+        self, key: Key, weights: Float[Array, " num"], retained: Int[Array, ""]
+    ) -> tuple[Int[Array, " num"], Int[Array, ""]]:
+        return self.scheme.around(key, weights, retained)
 
 
 def as_resampler(resampler: object) -> AbstractResampler:

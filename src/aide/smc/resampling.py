@@ -15,6 +15,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from aide._core.numerics import computed_once
 from aide._core.random import derive_keys, standard_uniform
 from aide._core.search import draw_index, invert_cdf
 from aide._core.types import Key
@@ -22,6 +23,10 @@ from aide._core.types import Key
 Ancestors = Int[Array, " num"]
 Slot = Int[Array, ""]
 Weights = Float[Array, " num"]
+
+
+NOBODY = -1
+"""The retained particle, and its slot, of a run that turns out to be free."""
 
 
 class AbstractScheme(eqx.Module):
@@ -34,6 +39,13 @@ class AbstractScheme(eqx.Module):
     @abstractmethod
     def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
         r"""Sample a slot $k$, and $a^{1:P}$ given that particle `retained` survives in it."""
+
+    def around(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
+        """`conditional`, or `ancestors` where `retained` is `NOBODY`."""
+        is_free = retained == NOBODY
+        twin, slot = self.conditional(key, weights, jnp.maximum(retained, 0))
+        ancestors = jnp.where(is_free, self.ancestors(key, weights), twin)
+        return ancestors, jnp.where(is_free, NOBODY, slot)
 
 
 class Multinomial(AbstractScheme):
@@ -75,6 +87,14 @@ class Systematic(AbstractScheme):
         """A uniform point of the particle's stretch fixes the slot and the comb."""
         slot, uniform = _hit(key, weights, retained)
         return _put(_comb(weights, uniform), slot, retained), slot
+
+    def around(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
+        """One comb, whose offset is that of either."""
+        is_free = retained == NOBODY
+        slot, uniform = _hit(key, weights, jnp.maximum(retained, 0))
+        slot = jnp.where(is_free, NOBODY, slot)
+        uniform = jnp.where(is_free, standard_uniform(key, (), weights.dtype), uniform)
+        return _put(_comb(weights, computed_once(uniform)), slot, retained), slot
 
 
 class Residual(AbstractScheme):

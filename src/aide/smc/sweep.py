@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from aide._core.numerics import as_log, log_mean_exp
-from aide._core.random import derive, derive_keys, random_index
+from aide._core.random import derive, derive_keys, random_index, zero_of
 from aide._core.types import Key, LogProb, Value
 from aide.smc.move import ForwardMove, WeightedMove
 from aide.smc.moves import Steps
@@ -63,7 +63,7 @@ def start(
     log_weights = as_log(jax.vmap(log_weight)(particles))
     if slot is not None:
         log_weights, possible = _keep(log_weights, slot, log_weights[slot])
-    return Population(particles, log_weights, jnp.zeros((), float), slot, possible)
+    return Population(particles, log_weights, zero_of(key), slot, possible)
 
 
 def advance(

@@ -40,6 +40,7 @@ GOOD = tuple(Reverse(0.6, RNG.uniform(0.01, 0.1, (9, 2, 2))) for _ in range(2))
 BAD = tuple(Reverse(k, RNG.uniform(0.0, 3.0, (9, 2, 2)) ** 4 + 1e-3) for k in (1e-3, 5.0))
 MODELS = {"good": GOOD, "bad": BAD}
 FRACTION = 0.8
+BLANK = StepRecord(np.zeros(1), np.zeros(()), np.zeros(1), np.zeros((), int))
 UNDO = np.vectorize(undo, otypes=[int, float])
 
 
@@ -95,11 +96,10 @@ def estimate(x, tables, policy, trace, slots=None, kept=None):
     kernel = FlatKernel(Hop(), log_posterior, FlatLayout(jnp.zeros(1)))
     models = [Table(m.kernel, m.table, s) for m, s in zip(tables, (second, first), strict=True)]
     key, y = jax.random.key(0), jnp.full(1, x, float)
-    population = begin(key, y, log_posterior(y), models[1], len(ancestors), kept is not None)
+    population = begin(key, y, log_posterior(y), models[1], len(ancestors), jnp.asarray(False))
     if slots is not None:
         population = population._replace(retained=slots[0])
-    slot = None if slots is None else slots[1]
-    resampler = policy(ScriptedScheme(ancestors, slot))
+    resampler = policy(ScriptedScheme(ancestors, 0 if slots is None else slots[1]))
     start = lambda s, density: (
         models[0].score(s, density)[0],
         jnp.log(look_up(START, s[0])),
@@ -108,7 +108,7 @@ def estimate(x, tables, policy, trace, slots=None, kept=None):
     middle = lambda s, density: (*models[0].score(s, density), density)
     # All particles start at x: before the first step back there is nothing to resample.
     for t, before, rule in ((1, middle, aide.smc.Never()), (0, start, resampler)):
-        now = None if kept is None else jax.tree.map(lambda a, t=t: a[t], kept)
+        now = BLANK if kept is None else jax.tree.map(lambda a, t=t: a[t], kept)
         population, _ = step_back(key, kernel, models[t], before, rule, population, now)
     return population.log_estimate()
 

@@ -16,6 +16,7 @@ from support.clockwork import GAMMA, NOISE, NUM_NOISES, NUM_STATES, START, Clock
 import aide
 from aide.learned.models.joint import Proposed
 from aide.learned.records.flat_states import FlatKernel, FlatLayout
+from aide.learned.records.transitions import StepRecord
 from aide.learned.walk_back.reverse_particles import begin, step_back
 from aide.running.programs import QUICK_OPTIONS
 
@@ -56,10 +57,11 @@ def estimates():
     def run(y, script, start, equilibrium):
         model, key = Scripted(TABLE, script, equilibrium), jax.random.key(0)
         flat = jnp.full(1, y, float)
-        population = begin(key, flat, log_gamma(y), model, 2, False)
+        population = begin(key, flat, log_gamma(y), model, 2, jnp.asarray(False))
+        blank = StepRecord(flat, jnp.zeros(()), jnp.zeros(1), jnp.zeros((), int))
         log_start = lambda x: jnp.log(jnp.asarray(start))[x[0].astype(int)]
         before = lambda x, density: (jnp.zeros((1, x.shape[1])), log_start(x), density)
-        population, _ = step_back(key, kernel, model, before, aide.smc.Never(), population, None)
+        population, _ = step_back(key, kernel, model, before, aide.smc.Never(), population, blank)
         return population.log_estimate(), population.log_weights
 
     with jax.enable_x64(True):

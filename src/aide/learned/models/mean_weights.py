@@ -58,19 +58,14 @@ class MeanWeights(eqx.Module):
 
 
 def interpolate(x: Array, knots: Array, values: Array) -> Array:
-    """The numbers of `jnp.interp` between the first and the last knot, in a third of its program.
+    """The numbers of `jnp.interp`, in a fifth of its program: the first value and all rises so far.
 
-    Knots are few: comparing with all of them takes no search and no gather.
+    Knots are few: going through all of them takes no search and no gather.
     """
-    x = x[..., None]
-    below = jnp.clip(jnp.sum(knots <= x, axis=-1, keepdims=True), 1, knots.size - 1) - 1
-    here = jnp.arange(knots.size - 1) == below
-    pick = lambda a: jnp.sum(jnp.where(here, a, 0.0), axis=-1)
-    left, low = pick(knots[:-1]), pick(values[:-1])
-    width, rise = pick(knots[1:]) - left, pick(values[1:]) - low
-    flat = jnp.abs(width) <= jnp.spacing(jnp.finfo(width.dtype).eps)
-    share = (x[..., 0] - left) / jnp.where(flat, 1.0, width)
-    return jnp.where(flat, low, low + share * rise)
+    width, ahead = knots[1:] - knots[:-1], x[..., None] - knots[:-1]
+    flat = width <= jnp.spacing(jnp.finfo(width.dtype).eps)
+    share = jnp.where(flat, ahead >= 0.0, jnp.clip(ahead / jnp.where(flat, 1.0, width), 0.0, 1.0))
+    return values[0] + jnp.sum(share * (values[1:] - values[:-1]), axis=-1)
 
 
 def _regress(log_own: np.ndarray, log_mean: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from aide._core.numerics import scaled_exp
 from aide._core.random import derive, derive_keys
@@ -52,13 +52,14 @@ class Backward(eqx.Module):
         transitions: Transitions,
         layout: FlatLayout,
         x: Float[Array, " d"],
-        trace: tuple[StepRecord, ...] | None,
+        trace: tuple[StepRecord, ...],
+        is_own: Bool[Array, ""],
     ) -> Float[Array, ""]:
-        r"""$\log\hat q(x)$ of a free run, or of one around the true trace."""
+        r"""$\log\hat q(x)$ of a run around the true trace where `is_own` is true, else free."""
         if not transitions.num_steps:
             return transitions.log_start(layout, x[:, None])[0]
         start = lambda states: transitions.log_start(layout, states)
-        particles, _ = self.run(key, transitions, layout, x, trace, start, None)
+        particles, _ = self.run(key, transitions, layout, x, trace, is_own, start, None)
         return particles.log_estimate()
 
     def run(
@@ -67,7 +68,8 @@ class Backward(eqx.Module):
         transitions: Transitions,
         layout: FlatLayout,
         x: Float[Array, " d"],
-        trace: tuple[StepRecord, ...] | None,
+        trace: tuple[StepRecord, ...],
+        is_own: Bool[Array, ""],
         log_start: Callable[[Array], Array],
         log_factor: LogFactor | None,
     ) -> tuple[ReverseParticles, Any]:
@@ -80,9 +82,7 @@ class Backward(eqx.Module):
         index = jnp.asarray(self.index)[: transitions.num_steps].astype(jnp.uint32)
         last = transitions.kernels(transitions.last_inputs(), layout)[-1]
         model = _slice(self.models[-1], index[-1])
-        particles = begin(
-            key_slot, x, last.log_density(x), model, self.num_reverse, trace is not None
-        )
+        particles = begin(key_slot, x, last.log_density(x), model, self.num_reverse, is_own)
 
         def transition(particles: ReverseParticles, step: Any) -> tuple[ReverseParticles, Any]:
             time, inputs, inputs_before, now, before, kept = step
@@ -111,7 +111,7 @@ class Backward(eqx.Module):
                     score_before,
                     self.resampler,
                     particles,
-                    None if kept is None else kept[part],
+                    kept[part],
                 )
                 if ancestors is not None:
                     parents = parents[ancestors]

@@ -12,15 +12,16 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from aide._core.distribution import sample_from
 from aide._core.numerics import log_mean_exp
-from aide._core.random import derive, derive_keys, random_index
+from aide._core.random import derive, derive_keys, random_index, zero_of
 from aide._core.types import Key, LogProb
 from aide.learned.records.flat_states import FlatLayout
 from aide.learned.records.transitions import Transitions
 from aide.smc.policy import AbstractResampler
+from aide.smc.resampling import NOBODY
 from aide.smc.smc import Smc
 from aide.smc.sweep import Population, Retained, advance, place, start, total_log_evidence
 
@@ -52,37 +53,37 @@ def log_inverse_evidence(
     path: Path,
     num_islands: int,
     resampler: AbstractResampler,
-    true: Population | None,
+    true: Population,
+    is_own: Bool[Array, ""],
 ) -> LogProb:
     r"""$\log$ of an unbiased estimate of $E[1/\hat p]$ around a path.
 
     `true` holds the populations of the run that put the path out, stacked over the start and all
-    steps, with the path's slots as `retained`; they are one island then (the conditional twin).
+    steps, with the path's slots as `retained`; where `is_own` is true they are one island (the
+    conditional twin).
     """
     key_start, key_steps, key_slot = derive_keys(key, 3)
     first = lambda key: layout.ravel(sample_from(smc.initial, key))
     weigh = lambda x: smc.log_first_weight(layout.unravel(x))
     begin = lambda key: start(key, first, weigh, smc.num_particles, path.states[0])
-    slot = None
     islands = jax.vmap(begin)(derive_keys(key_start, num_islands))
-    if true is not None:
-        slot = random_index(key_slot, num_islands)
-        islands = place(islands, slot, jax.tree.map(lambda a: a[0], true))
+    slot = jnp.where(is_own, random_index(key_slot, num_islands), NOBODY)
+    islands = place(islands, slot, jax.tree.map(lambda a: a[0], true))
     totals = jax.vmap(total_log_evidence)(islands)
 
     def step(carry: Any, inputs: Any) -> tuple[Any, None]:
         islands, totals, log_weights, log_estimate, slot = carry
         index, inputs, kept, now = inputs
         key_islands, key_moves = derive_keys(derive(key_steps, index), 2)
-        done = resampler(key_islands, log_weights, slot)
+        done = resampler.around(key_islands, log_weights, slot)
+        assert done.retained is not None
         if done.ancestors is not None:
             pick = lambda a: a.at[done.ancestors].get(mode="promise_in_bounds")
             islands, totals = jax.tree.map(pick, (islands, totals))
         move = FlatMove(transitions, inputs, layout)
         moved = lambda key, island: advance(key, move, smc.resampler, island, kept)[0]
         islands = jax.vmap(moved)(derive_keys(key_moves, num_islands), islands)
-        if done.retained is not None:
-            islands = place(islands, done.retained, now)
+        islands = place(islands, done.retained, now)
         after = jax.vmap(total_log_evidence)(islands)
         log_weights = done.log_weights + totals - after
         log_estimate = log_estimate + done.log_evidence
@@ -90,8 +91,8 @@ def log_inverse_evidence(
 
     times = jnp.arange(transitions.num_steps, dtype=jnp.uint32)
     kept = Retained(path.states[1:], path.log_weights[1:])
-    later = None if true is None else jax.tree.map(lambda a: a[1:], true)
-    carry = (islands, totals, -totals, jnp.zeros((), totals.dtype), slot)
+    later = jax.tree.map(lambda a: a[1:], true)
+    carry = (islands, totals, -totals, zero_of(key), slot)
     steps = (times, transitions.inputs, kept, later)
     (_, _, log_weights, log_estimate, _), _ = jax.lax.scan(step, carry, steps)
     return log_estimate + log_mean_exp(log_weights)
