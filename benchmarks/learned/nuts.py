@@ -4,12 +4,14 @@
     python benchmarks/run.py learned/nuts --only regression --data ../shared/data/ionosphere.csv
 
 Step sizes and metrics are those of BlackJAX's warm-up. The Gaussian's truth is a histogram of
-BlackJAX's chains (`reference.nuts_truth`); for the others more and more reverse particles on the
-same runs, and the sandwich, whose lower end uses samples alone, must agree.
+BlackJAX's chains (`reference.nuts_truth`); for the others more and more reverse particles,
+canonical meta-inference with thousands of meta-runs where it can be tight, and the sandwich, whose
+lower end uses samples alone, must agree.
 """
 
 import time
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import blackjax
@@ -23,15 +25,17 @@ from reference.nuts_truth import radial_nuts_truth
 import aide
 from aide._core.algorithm import Draw
 from aide.problems.distributions import Normal
-from benchmarks.chains import Problem
+from benchmarks.chains import Problem, meta_bias, outputs
 from benchmarks.learned.schools import CENTRE, EightSchools, gold_standard
-from benchmarks.regressions import LogisticRegression
+from benchmarks.regressions import Laplace, LogisticRegression
 from benchmarks.table import Row
 
 SIZE, SPREAD, STEP_SIZE = 20, 3.0, 0.5
 """Of the Gaussian: dimension, the spread of its start in units of the posterior's, step size."""
 CANONICAL = 100
-"""Meta-runs of canonical rows, which have a tenth of the runs."""
+"""Meta-runs of canonical rows."""
+AT_ONCE = 100_000
+"""Canonical estimates that run side by side where they are the truth."""
 
 
 def rows(
@@ -40,39 +44,69 @@ def rows(
     particles: Sequence[int],
     runs: int,
     truths: dict[int, Truth] | None = None,
+    **effort: Any,
 ) -> Iterator[Row]:
-    """Refined and canonical, at every number of steps; what is learned serves all of them."""
+    """Refined and canonical, at every number of steps; what is learned serves all of them.
+
+    Without an exact divergence, the sandwich's lower end stands beside the value. `effort` goes to
+    `aide.refine`.
+    """
     begun = time.perf_counter()
-    fit = problem.learn(max(steps))
+    fit = problem.learn(max(steps), **effort)
     learning = time.perf_counter() - begun
     print("pilots:", *fit.notes, flush=True)
     for number in steps:
-        trials: list[tuple[int, dict[str, Any]]] = [
-            (runs, {"fit": fit, "num_reverse": num, "num_meta_target": 2}) for num in particles
+        trials: list[dict[str, Any]] = [
+            {"fit": fit, "num_reverse": num, "num_meta_target": 2} for num in particles
         ]
-        trials.append((max(runs // 10, 20), {"num_meta_target": CANONICAL}))
-        for num, meta in trials:
-            truth = {} if truths is None else {"truth": truths[number]}
-            row = _measure(problem, number, num, meta, **truth)
-            refined = "fit" in meta
-            yield {"meta": "refined" if refined else "canonical", **row, "learning": learning}
+        for meta in [*trials, {"num_meta_target": CANONICAL}]:
+            row, result = problem.run(number, runs, **meta)
+            truth = None if truths is None else truths[number]
+            if truth is not None:
+                log_q = (truth.log_q(values) for values in outputs(result))
+                row |= meta_bias(result, *log_q)
+            if truth is None or np.isnan(truth.divergence):
+                row["at least"] = result.sandwich(level=0.95).lower
+            else:
+                row["truth"] = truth.divergence
+            yield {"meta": "refined" if "fit" in meta else "canonical", **row, "learning": learning}
 
 
-def _measure(
-    problem: Problem, steps: int, runs: int, meta: dict[str, Any], truth: Truth | None = None
-) -> Row:
-    if truth is not None:
-        return problem.measure(steps, runs, truth, **meta)
-    row, result = problem.run(steps, runs, **meta)
-    lower = result.sandwich(level=0.95).lower if runs >= 50 else None
-    return {**row, "at least": lower}
+def canonical_truth(problem: Problem, steps: int, num: int) -> Truth:
+    r"""$\log q$ at given outputs by canonical meta-inference, which learns nothing; no divergence.
+
+    The log of the mean of so many estimates of $q(x)$ is too low by half their relative variance
+    over their number.
+    """
+    chain = aide.mcmc(problem.start, problem.log_joint, kernel=problem.kernel, num_steps=steps)
+
+    def log_q(values: np.ndarray) -> np.ndarray:
+        with jax.enable_x64(True):
+
+            def at(x: Any, number: Any) -> Any:
+                keys = jax.random.split(jax.random.fold_in(jax.random.key(8), number), num)
+                logs = jax.vmap(lambda key: chain.regenerate(key, x))(keys)
+                return jax.nn.logsumexp(logs) - np.log(num)
+
+            size = max(1, AT_ONCE // num)
+            pairs = (jnp.asarray(values), jnp.arange(len(values)))
+            return np.asarray(
+                jax.jit(lambda p: jax.lax.map(lambda a: at(*a), p, batch_size=size))(pairs)
+            )
+
+    return Truth(np.nan, log_q)
 
 
-def warm_up(key: int, log_density: Any, first: np.ndarray, max_depth: int) -> aide.kernels.Nuts:
-    """NUTS as BlackJAX's warm-up leaves it, after 1,000 steps."""
+def warm_up(
+    key: int, log_density: Any, first: np.ndarray, max_depth: int, dense: bool = False
+) -> aide.kernels.Nuts:
+    """NUTS as BlackJAX's warm-up leaves it, after 1,000 steps; 2,000 for a dense metric."""
     with jax.enable_x64(True):
-        adapt: Any = blackjax.window_adaptation(blackjax.nuts, log_density)
-        (_, parameters), info = adapt.run(jax.random.key(key), jnp.asarray(first), 1000)
+        adapt: Any = blackjax.window_adaptation(
+            blackjax.nuts, log_density, is_mass_matrix_diagonal=not dense
+        )
+        num = 2000 if dense else 1000
+        (_, parameters), info = adapt.run(jax.random.key(key), jnp.asarray(first), num)
     deepest = int(np.max(np.asarray(info.info.num_trajectory_expansions)[200:]))
     size = float(parameters["step_size"])
     print(f"warm-up: step size {size:.3g}, deepest tree {deepest}", flush=True)
@@ -113,7 +147,7 @@ class CentredSchools(eqx.Module):
 
     def __call__(self, x: Any) -> Any:
         """The log joint density."""
-        return self.plain(to_normals(x)) - 8.0 * x[1] + 8.0 * np.log(10.0)
+        return self.plain(to_normals(x)) + log_jacobian(x[1])
 
 
 def to_normals(x: Any) -> Any:
@@ -124,6 +158,11 @@ def to_normals(x: Any) -> Any:
 def to_effects(x: Any) -> Any:
     """The other way."""
     return jnp.concatenate([x[:2], 0.1 * (5.0 * x[0] + jnp.exp(x[1]) * x[2:])])
+
+
+def log_jacobian(log_scale: Any) -> Any:
+    """Of `to_normals`."""
+    return 8.0 * (np.log(10.0) - log_scale)
 
 
 class Centred(eqx.Module):
@@ -139,67 +178,86 @@ class Centred(eqx.Module):
     def simulate(self, key: Any) -> Any:
         """Run it and change variables, in the output and in its density."""
         x, log_xi = self.plain.simulate(key)
-        return Draw(to_effects(x), log_xi + self._jacobian(x))
+        return Draw(to_effects(x), log_xi + log_jacobian(x[1]))
 
     def regenerate(self, key: Any, value: Any) -> Any:
         """The same from a given output."""
-        normals = to_normals(value)
-        return self.plain.regenerate(key, normals) + self._jacobian(normals)
-
-    def _jacobian(self, normals: Any) -> Any:
-        return -8.0 * normals[1] + 8.0 * np.log(10.0)
+        return self.plain.regenerate(key, to_normals(value)) + log_jacobian(value[1])
 
 
 def schools_problem(gold: int, centred: bool) -> Problem:
-    """NUTS after warm-up, from log scale N(1, 0.5^2)."""
-    plain = gold_standard(gold)
-    posterior = Centred(plain) if centred else plain
-    log_joint: Any = CentredSchools() if centred else EightSchools()
-    spread = np.array([1.0, 0.5] + [1.0] * 8)
-    first = np.array([0.0, 1.0] + [0.0] * 8)
-    kernel = warm_up(3, log_joint, first, 6 if centred else 5)
-    return Problem(Normal(CENTRE, spread), posterior, log_joint, kernel)
+    """NUTS after warm-up, from log scale N(1, 0.5^2) and normals N(0, 1), in either form."""
+    posterior, log_joint = gold_standard(gold), EightSchools()
+    start = Normal(CENTRE, np.array([1.0, 0.5] + [1.0] * 8))
+    if not centred:
+        return Problem(start, posterior, log_joint, warm_up(3, log_joint, CENTRE, 5))
+    log_start = lambda x: start.log_prob(to_normals(x)) + log_jacobian(x[1])
+    moved = aide.Tractable(lambda key: to_effects(start.sample(key)), log_start)
+    kernel = warm_up(3, CentredSchools(), CENTRE, 6)
+    return Problem(moved, Centred(posterior), CentredSchools(), kernel)
 
 
 def schools(
     runs: int = 1000,
-    steps: tuple[int, ...] = (1, 2, 5, 10, 20, 40),
+    steps: tuple[int, ...] = (1, 2, 5, 10),
     particles: tuple[int, ...] = (200, 2000),
     gold: int = 500,
     centred: bool = False,
+    canonical: int = 10_000,
 ) -> Iterator[Row]:
-    """Eight schools from log scale N(1, 0.5^2); `--centred` for the other form."""
+    """Eight schools from log scale N(1, 0.5^2); `--centred` for the other form.
+
+    The truth is `--canonical` estimates of the density at every output.
+    """
     problem = schools_problem(gold, centred)
-    for row in rows(problem, steps, particles, runs):
+    truths = {number: canonical_truth(problem, number, canonical) for number in steps}
+    for row in rows(problem, steps, particles, runs, truths):
         yield {"form": "centred" if centred else "non-centred", **row}
 
 
-def regression_problem(gold: int, data: str) -> Problem:
-    """NUTS after warm-up, from the prior."""
+def regression_problem(gold: int, data: str, start: str, spread: float) -> Problem:
+    """NUTS with a dense metric after warm-up; see `regression` for the starts."""
     model = LogisticRegression.of(data)
-    size = model.features.shape[1]
-    prior = Normal(np.zeros(size), 1.0)
-    temperatures = (np.arange(1, 61) / 60) ** 3
+    laplace = Laplace.of(model)
+    covariance = np.linalg.inv(laplace.precision)
     posterior = aide.tempered_smc(
-        prior,
+        laplace.full(1.2),
         model,
-        kernel=aide.kernels.Hmc(0.08, 30),
+        kernel=aide.kernels.Hmc(0.4, 4, metric=covariance),
         num_particles=gold,
-        temperatures=temperatures,
+        num_temperatures=10,
     )
-    kernel = warm_up(4, model, np.zeros(size), 5)
-    return Problem(prior, posterior, model, kernel)
+    size = len(laplace.mode)
+    starts = {
+        "wide": laplace.full(spread),
+        "mean-field": laplace.mean_field(),
+        "prior": Normal(np.zeros(size), 1.0),
+    }
+    kernel = warm_up(4, model, np.zeros(size), 4, dense=True)
+    return Problem(starts[start], posterior, model, kernel)
 
 
 def regression(
     runs: int = 500,
-    steps: tuple[int, ...] = (1, 2, 3, 5, 10, 20),
-    particles: tuple[int, ...] = (100, 1000),
+    steps: tuple[int, ...] = (1, 2, 3),
+    particles: tuple[int, ...] = (200, 2000),
     gold: int = 1000,
     data: str = "../shared/data/ionosphere.csv",
+    start: str = "wide",
+    spread: float = 1.5,
+    pilots: int = 16384,
+    components: int = 0,
 ) -> Iterator[Row]:
-    """Logistic regression in 35 dimensions from its prior."""
-    yield from rows(regression_problem(gold, data), steps, particles, runs)
+    """Logistic regression in 35 dimensions from `--start` wide, mean-field or prior.
+
+    `wide` is the Laplace approximation, `--spread` times as wide, `mean-field` has its marginal
+    variances. `--components` 0: chosen by held-out pilots.
+    """
+    problem = regression_problem(gold, data, start, spread)
+    effort = {"num_pilots": pilots, "num_components": components or None}
+    name = f"{spread} wide" if start == "wide" else start
+    for row in rows(problem, steps, particles, runs, **effort):
+        yield {"start": name, "pilots": pilots, **row}
 
 
 def curve(
@@ -209,20 +267,22 @@ def curve(
     gold: int = 500,
     which: str = "gaussian",
     data: str = "../shared/data/ionosphere.csv",
+    spread: float = 1.5,
 ) -> Iterator[Row]:
     """`aide.measure_convergence` of `--which` gaussian, schools, centred or regression."""
     problems = {
         "gaussian": lambda: gaussian_problem()[0],
         "schools": lambda: schools_problem(gold, False),
         "centred": lambda: schools_problem(gold, True),
-        "regression": lambda: regression_problem(gold, data),
+        "regression": lambda: regression_problem(gold, data, "wide", spread),
     }
     problem = problems[which]()
     fit = problem.learn(max(steps))
     chain = aide.mcmc(problem.start, problem.log_joint, kernel=problem.kernel, num_steps=max(steps))
     refined = aide.refine(None, chain, fit=fit, num_reverse=reverse)
-    key, sizes = jax.random.key(6), {"num_gold": runs, "num_target": runs}
-    found = aide.measure_convergence(key, problem.posterior, refined, steps=steps, **sizes)
+    key, options = jax.random.key(6), {"num_gold": runs, "num_target": runs}
+    options["num_chains"] = 4 if find_spec("arviz") else 0
+    found = aide.measure_convergence(key, problem.posterior, refined, steps=steps, **options)
     print(found, flush=True)
     for record in found.records():
         yield {"chain": which, **record}

@@ -201,3 +201,13 @@ def test_check_kernel():
 def test_bad_settings_are_named(build, message):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+def test_trajectories_mirror_each_other():
+    kernel, (y, v) = aide.kernels.Nuts(0.6, 2), np.random.default_rng(0).normal(size=(2, 3))
+    log_density = lambda x: -0.5 * jnp.sum(x**2) - 0.1 * jnp.sum(x**4)
+    with jax.enable_x64(True):
+        undo = jax.jit(lambda v: kernel.retrace(log_density, y, log_density(y), v))
+        ahead, back = (jax.tree.map(np.asarray, undo(side * v)) for side in (1.0, -1.0))
+    for one, other in zip(ahead, back, strict=True):
+        assert one == pytest.approx(other[::-1], rel=1e-12)

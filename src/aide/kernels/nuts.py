@@ -1,5 +1,7 @@
 r"""The no-U-turn sampler with a fixed step size and metric."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
@@ -44,6 +46,8 @@ class Nuts(NormalNoise, AbstractOrbitKernel):
         criterion: When a tree turns back: `stan` (also PyMC) or `numpyro` (also BlackJAX).
         divergence: Nats.
     """
+
+    mirrors: ClassVar[bool] = True
 
     step_size: Parameter = eqx.field(converter=as_parameter)
     max_depth: int = eqx.field(static=True)

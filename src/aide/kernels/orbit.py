@@ -105,6 +105,8 @@ class AbstractOrbitKernel(AbstractNoiseKernel):
 
     num_branches: ClassVar[int] = 1
     weighs_origins: ClassVar[bool] = True
+    mirrors: ClassVar[bool] = False
+    """Whether $x_b$ of $(y, -v)$ is $x_{-b}$ of $(y, v)$, with the same chance."""
 
     @property
     @abstractmethod

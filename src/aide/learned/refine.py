@@ -106,10 +106,12 @@ def refine(
             as their inverse.
         num_islands: For SMC, populations, for the other particles: unless stated, as many as make
             up `num_reverse` particles. With tilted models they are shared out among several paths.
-        num_pilots: Pilot runs: by default 2,000 for one dimension up to 8,000 for ten; of tilted
-            models 8 times the squared dimension, from 8,192 to 32,768.
-        num_components: Gaussians for accepted steps (half as many for rejected ones); by default
-            chosen by the likelihood of held-out pilots. If stated, a mixture is learned.
+        num_pilots: Pilot runs: by default 2,000 for one dimension up to 8,000 for ten, with `Nuts`
+            up to 16,384 for 23; of tilted models 8 times the squared dimension, from 8,192 to
+            32,768.
+        num_components: Gaussians for accepted steps (half as many for rejected ones; with `Nuts`
+            pairs); by default chosen by the likelihood of held-out pilots. If stated, a mixture is
+            learned.
         log_z: For a chain, $\log\int\gamma$ if you know it; estimated otherwise. Affects looseness
             only.
         fit: Something learned before, `refined.fit` or from `aide.learned.load_reverse`; no

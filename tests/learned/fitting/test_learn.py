@@ -77,7 +77,7 @@ def records(seed, num=3000):
     rng = np.random.default_rng(seed)
     branch = rng.integers(0, 2, num)
     points = rng.normal(0.0, 1.0, (num, 2)) * [1.0, 0.5] + np.where(branch, 2.0, -2.0)[:, None]
-    return RecordsAtTime(points, branch, np.full(num, -50.0), np.zeros(num))
+    return RecordsAtTime(points, branch, branch, np.full(num, -50.0), np.zeros(num))
 
 
 def test_em_finds_the_gaussians_and_improves():

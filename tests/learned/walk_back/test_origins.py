@@ -4,7 +4,7 @@ One step of the finite stand-in for NUTS, with arbitrary tables $J(y, v)$ in pla
 """
 
 import itertools
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -26,6 +26,8 @@ TABLE = np.random.default_rng(8).uniform(0.01, 1.0, (NUM_STATES, NUM_NOISES))
 
 class Scripted(eqx.Module):
     """A model by table that proposes what the script says; or the kernel in equilibrium."""
+
+    tilts: ClassVar[bool] = False
 
     table: Any
     script: Any

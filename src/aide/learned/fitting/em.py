@@ -3,16 +3,18 @@ r"""Fitting the joint models to pilot chains: EM along a grid of times (NumPy).
 Each time is warm-started at, and shrunk towards, the fit of the time before. Independent fits lose
 the last stragglers, and a single run of the target then costs tens of nats. For the same reason one
 wide Gaussian per branch, the moments of the first step, stays in the mixture for ever.
+
+Where a kernel mirrors origins (NUTS), $(y, -v)$ is as likely as $(y, v)$: Gaussians come in pairs,
+each the mirror image of the other, and a pair learns from all pilots and from their images.
 """
 
 import numpy as np
 
 from aide.learned.fitting.moments import Moments, RecordsAtTime, log_terms
+from aide.learned.fitting.starts import FEWEST, mirror_of, start_moments
 
 PENALTY = 1.0
 """Counts taken from every Gaussian and not from the kernel, which Gaussians would mimic else."""
-FEWEST = 0.3
-"""No component's weight falls below this many counts: proposals keep their tails."""
 MEAN_COUNTS = 1.0
 """Counts with which a mean is drawn to the previous one; covariances have dimension + 2."""
 FIRST_ITERATIONS, ITERATIONS = 60, 15
@@ -32,68 +34,40 @@ def gaussian_slots(num_branches: int, num_components: int) -> np.ndarray:
 
 
 def fit_times(
-    seed: int, times: list[RecordsAtTime], branch: np.ndarray, size: int, num_lagging: int = 0
+    seed: int,
+    times: list[RecordsAtTime],
+    branch: np.ndarray,
+    size: int,
+    num_lagging: int = 0,
+    mirrors: bool = False,
 ) -> list[Moments]:
-    """One fit per time, in order, with the Gaussians of `gaussian_slots`; `size` is that of y."""
-    prior = start_moments(seed, times[0], branch, size, num_lagging)
+    """One fit per time, in order, with the Gaussians of `gaussian_slots`; `size` is that of y.
+
+    With `mirrors`, the second half of those that move mirrors the first.
+    """
+    prior = start_moments(seed, times[0], branch, size, num_lagging, mirrors)
+    mirror = mirror_of(times[0].points.shape[1], size) if mirrors else None
     fits, num_iterations = [], FIRST_ITERATIONS
     for records in times:
         current = prior
         for _ in range(num_iterations):
-            current = improve(current, prior, records, branch)
+            current = improve(current, prior, records, branch, mirror)
         fits.append(current)
         prior, num_iterations = current, ITERATIONS
     return fits
 
 
-def start_moments(
-    seed: int, records: RecordsAtTime, branch: np.ndarray, size: int, num_lagging: int
-) -> Moments:
-    """Centres by k-means++ in whitened coordinates within each branch, one common covariance."""
-    rng = np.random.default_rng(seed)
-    points = records.points
-    total = points.shape[1]
-    means = np.empty((branch.size, total))
-    covariances = np.empty((branch.size, total, total))
-    overall = np.cov(points.T).reshape(total, total)
-    for b in np.unique(branch):
-        mine = points[records.branch == b]
-        *slots, stays = np.flatnonzero(branch == b)
-        share = len(mine) / (len(mine) + 2 * total)
-        own = np.cov(mine.T).reshape(total, total) if len(mine) > 1 else overall
-        spread = share * own + (1 - share) * overall
-        spread = spread + np.diag(1e-4 * np.diag(spread) + 1e-12)
-        if len(mine) < 2 * len(slots):
-            mine = points[rng.choice(len(points), 2 * len(slots))]
-        means[stays], covariances[stays] = mine.mean(axis=0), spread
-        means[slots], covariances[slots] = _centres(rng, mine, len(slots), spread)
-    spread = overall[:size, :size] + np.diag(1e-4 * np.diag(overall)[:size] + 1e-12)
-    lagging = _centres(rng, points[:, :size], num_lagging, spread)
-    shares = np.bincount(records.branch, minlength=branch.max() + 1) / len(points)
-    counts = np.bincount(branch)
-    gauss = np.maximum(0.5 * shares[branch] / counts[branch], FEWEST / len(points))
-    weights = np.concatenate([[0.5], np.full(num_lagging, 0.5 / max(num_lagging, 1)), gauss])
-    return Moments(weights / weights.sum(), means, covariances, lagging)
-
-
-def _centres(
-    rng: np.random.Generator, points: np.ndarray, num: int, spread: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    from scipy.cluster.vq import kmeans2
-
-    size = len(spread)
-    if not num:
-        return np.empty((0, size)), np.empty((0, size, size))
-    root = np.linalg.cholesky(spread)
-    white = points @ np.linalg.inv(root).T
-    centres, _ = kmeans2(white, num, iter=1, minit="++", rng=rng, missing="warn")
-    return centres @ root.T, np.repeat(spread[None] / num ** (2 / size), num, axis=0)
-
-
 def improve(
-    current: Moments, prior: Moments, records: RecordsAtTime, branch: np.ndarray
+    current: Moments,
+    prior: Moments,
+    records: RecordsAtTime,
+    branch: np.ndarray,
+    mirror: np.ndarray | None = None,
 ) -> Moments:
-    """One step of EM towards the most probable parameters, `prior` being the centre."""
+    """One step of EM towards the most probable parameters, `prior` being the centre.
+
+    `mirror` holds the signs of an image, where Gaussians come in pairs.
+    """
     terms = log_terms(current, records, branch)
     shares = np.exp(terms - np.logaddexp.reduce(terms, axis=0))
     counts = shares.sum(axis=1)
@@ -102,9 +76,19 @@ def improve(
     means, covariances = np.empty_like(prior.means), np.empty_like(prior.covariances)
     moving = branch.size - np.unique(branch).size
     means[moving:], covariances[moving:] = prior.means[moving:], prior.covariances[moving:]
-    for j in range(moving):
+    gauss, points, pairs = shares[1 + num_lagging :], records.points, 0
+    if mirror is not None:
+        pairs, first = moving // 2, 1 + num_lagging
+        points = np.concatenate([points, points * mirror])
+        halves = weights[first : first + moving].reshape(2, pairs)
+        weights[first : first + moving] = np.tile(halves.mean(axis=0), 2)
+        gauss = np.concatenate([gauss[:pairs], gauss[pairs:moving]], axis=1)
+    for j in range(pairs or moving):
         before = prior.means[j], prior.covariances[j]
-        means[j], covariances[j] = _update(records.points, shares[1 + num_lagging + j], *before)
+        means[j], covariances[j] = _update(points, gauss[j], *before)
+        if mirror is not None:
+            image = means[j] * mirror, covariances[j] * np.outer(mirror, mirror)
+            means[pairs + j], covariances[pairs + j] = image
     lagging = (np.empty_like(prior.lagging[0]), np.empty_like(prior.lagging[1]))
     for i in range(num_lagging):
         before = prior.lagging[0][i], prior.lagging[1][i]

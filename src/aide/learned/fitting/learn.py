@@ -6,7 +6,7 @@ import numpy as np
 
 from aide._core.types import Key
 from aide._core.validate import check_size
-from aide.kernels.retrace import parts_of
+from aide.kernels.retrace import parts_of, weighs_origins
 from aide.learned.fitting.families import StateFamily, example_state, family_for, state_size
 from aide.learned.fitting.log_constant import evaluate_log_density
 from aide.learned.fitting.reverse_fit import ReverseFit
@@ -19,6 +19,8 @@ from aide.smc.smc import ALL_ZERO
 
 NUM_LAGGING = 3
 """Lagging components of the models of SMC: along an annealing path states are behind or ahead."""
+PER_SQUARE, MOST = 32, 16384
+"""Pilots that are grouped by origin: so many times the squared size of a state, at most so many."""
 
 
 def learn_reverse(
@@ -35,18 +37,21 @@ def learn_reverse(
     Args:
         key: A JAX key.
         recorder: The run that is to be retraced.
-        num_pilots: Pilot runs: by default 2,000 for one dimension up to 8,000 for ten.
+        num_pilots: Pilot runs: by default 2,000 for one dimension up to 8,000 for ten, more for
+            kernels that weigh origins.
         num_components: Gaussians for accepted steps; chosen by held-out likelihood if `None`.
         log_z: $\log\int\gamma$ of a chain, if it is known.
         progress: Show a progress bar; by default if it takes long and a person watches.
     """
     transitions = recorder.transitions
-    num_pilots = count_pilots(num_pilots, state_size(transitions.initial))
+    parts = parts_of(transitions.first().kernel)
+    by_origin = any(weighs_origins(part) for part in parts)
+    num_pilots = count_pilots(num_pilots, state_size(transitions.initial), by_origin)
     if num_components is not None:
         check_size("num_components", num_components)
     family = family_for(transitions.initial)
     seed = int(jax.random.bits(jax.random.fold_in(key, 1), dtype=jnp.uint32))
-    branches = [part.num_branches for part in parts_of(transitions.first().kernel)]
+    branches = [part.num_branches for part in parts]
     totals = (num_pilots, family.num_fits(len(branches), num_components))
     with Progress(("pilots", "fits"), totals, progress) as bars:
         pilots = run_pilots(jax.random.fold_in(key, 0), recorder, num_pilots, bars.reporter(0))
@@ -66,10 +71,14 @@ def learn_reverse(
     )
 
 
-def count_pilots(num_pilots: int | None, size: int) -> int:
-    """How many pilots: as stated, or 2,000 for one dimension up to 8,000 for ten."""
+def count_pilots(num_pilots: int | None, size: int, by_origin: bool = False) -> int:
+    """How many pilots: as stated, or 2,000 for one dimension up to 8,000 for ten.
+
+    Where they are grouped by origin, rare groups need more: up to 16,384 for 23 dimensions.
+    """
     if num_pilots is None:
-        return int(np.clip(1400 + 600 * size, 2000, 8000))
+        num = int(np.clip(1400 + 600 * size, 2000, 8000))
+        return max(num, min(PER_SQUARE * size**2, MOST)) if by_origin else num
     check_size("num_pilots", num_pilots, 50)
     return num_pilots
 

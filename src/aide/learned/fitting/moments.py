@@ -14,12 +14,14 @@ class RecordsAtTime(NamedTuple):
     Attributes:
         points: $(y, v)$, [n, D].
         branch: $b$, [n].
+        origin: Which of the states before, where the kernel weighs them; else $b$, [n].
         log_kernel: $\log\gamma(y)/\hat Z$, [n].
         log_own: $\log g(v, b \mid y)$, [n].
     """
 
     points: np.ndarray
     branch: np.ndarray
+    origin: np.ndarray
     log_kernel: np.ndarray
     log_own: np.ndarray
 

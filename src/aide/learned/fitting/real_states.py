@@ -111,8 +111,9 @@ def _fit(
     num_lagging: int,
 ) -> JointMixture:
     """The models of one part, stacked over the grid's times."""
-    slots, size = gaussian_slots(num_branches, num_components), part.state.shape[-1]
-    fits = fit_times(seed, _records(part, slice(None), log_z), slots, size, num_lagging)
+    slots, size, mirrors = _layout(part, num_branches, num_components)
+    records = _records(part, slice(None), log_z)
+    fits = fit_times(seed, records, slots, size, num_lagging, mirrors)
     stacked = []
     for moments, constant in zip(fits, log_z, strict=True):
         weights, means, covariances, lagging = moments.inflated()
@@ -123,6 +124,15 @@ def _fit(
     return jax.tree.map(lambda *leaves: np.stack(leaves), *stacked)
 
 
+def _layout(
+    part: PartRecords, num_branches: int, num_components: int
+) -> tuple[np.ndarray, int, bool]:
+    """Which branches Gaussians serve, the size of y, and whether Gaussians come in pairs."""
+    mirrors = bool((part.origin < 0).any())
+    slots = gaussian_slots(num_branches, 2 * num_components if mirrors else num_components)
+    return slots, part.state.shape[-1], mirrors
+
+
 def _records(
     part: PartRecords, pilots: slice, log_z: np.ndarray, every: int = 1
 ) -> list[RecordsAtTime]:
@@ -131,7 +141,9 @@ def _records(
     log_kernel = part.log_density - log_z
     times = range(0, points.shape[1], every)
     return [
-        RecordsAtTime(points[:, t], part.branch[:, t], log_kernel[:, t], part.log_own[:, t])
+        RecordsAtTime(
+            points[:, t], part.branch[:, t], part.origin[:, t], log_kernel[:, t], part.log_own[:, t]
+        )
         for t in times
     ]
 
@@ -145,10 +157,10 @@ def _held_out(
     num_lagging: int,
 ) -> float:
     """Mean log density of held-out records, over every third grid time."""
-    slots, size = gaussian_slots(num_branches, num_components), part.state.shape[-1]
+    slots, size, mirrors = _layout(part, num_branches, num_components)
     cut = len(part.state) // HELD_OUT
     records = _records(part, slice(cut, None), log_z, 3)
-    fits = fit_times(seed, records, slots, size, num_lagging)
+    fits = fit_times(seed, records, slots, size, num_lagging, mirrors)
     judges = _records(part, slice(cut), log_z, 3)
     pairs = zip(fits, judges, strict=True)
     return float(np.mean([mean_log_joint(fit.inflated(), judge, slots) for fit, judge in pairs]))

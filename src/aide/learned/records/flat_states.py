@@ -63,6 +63,7 @@ class FlatKernel:
     def __init__(self, kernel: Any, log_density: LogDensity, layout: FlatLayout):
         self.kernel, self._log_density = kernel, log_density
         self.weighs_origins = weighs_origins(kernel)
+        self.mirrors = bool(getattr(kernel, "mirrors", False))
         self.unravel, self.dtype = layout.unravel, layout.flat.dtype
         noise = jax.eval_shape(
             lambda: kernel.reverse_noise(

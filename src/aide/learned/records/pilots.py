@@ -19,11 +19,16 @@ SPACING = 0.1
 
 
 class PartRecords(NamedTuple):
-    """Records of one part of the kernel, [n, G, ...] over pilots and grid times."""
+    """Records of one part of the kernel, [n, G, ...] over pilots and grid times.
+
+    `origin` is the number of the state before among all that a kernel which weighs them finds,
+    counted from the middle one if the kernel mirrors them; of other kernels, the branch.
+    """
 
     state: Stored
     noise: Stored
     branch: Stored
+    origin: Stored
     log_density: Stored
     log_own: Stored
 
@@ -99,9 +104,14 @@ def _pilot(recorder: Recorder, stream: Key, run: Any, times: Int[Array, " G"]) -
             y = (trace[number + 1].before if number + 1 < len(trace) else after)[time]
             noise, branch = trace[number].noise[time], trace[number].branch[time]
             log_density = kernel.log_density(y)
-            log_own = kernel.retrace(y[:, None], log_density[None], noise[:, None])[3][:, 0]
+            undone = kernel.retrace(y[:, None], log_density[None], noise[:, None])
+            log_own, origin = undone[3][:, 0], branch
+            if kernel.weighs_origins:
+                apart = jnp.sum((undone[0][:, :, 0] - trace[number].before[time]) ** 2, axis=1)
+                origin = jnp.argmin(jnp.where(log_own == -jnp.inf, jnp.inf, apart))
+                origin = origin - kernel.mirrors * (log_own.size // 2)
             own = jax.nn.logsumexp(log_own) if kernel.weighs_origins else log_own[branch]
-            parts.append(PartRecords(y, noise, branch, log_density, own))
+            parts.append(PartRecords(y, noise, branch, origin, log_density, own))
         return tuple(parts)
 
     end = transitions.kernels(transitions.last_inputs(), layout)[-1].log_density(last)
