@@ -74,13 +74,14 @@ class Search:
         num = int(np.clip(SHARE * self._pilot_evaluations / NUM_STEPS, FEWEST_CLIMBS, BATCH))
         ends = self._climb(climb_from_start, np.arange(num, dtype=np.uint32))
         modes = self._follow_up(modes, ends)
-        for number in range(MOST_BATCHES if len(modes) > 1 else 0):
+        affordable = int((most_evaluations - self.num_evaluations) / (NUM_STEPS * BATCH))
+        for number in range(min(MOST_BATCHES, affordable) if len(modes) > 1 else 0):
             runs = np.arange(BATCH, dtype=np.uint32) + num + number * BATCH
             more, known = self._climb(climb_from_start, runs), len(modes)
             modes, ends = self._follow_up(modes, more), np.concatenate([ends, more])
             hits = np.bincount(1 + _which(modes, ends))[1:]
             rare = np.any((hits > 0) & (hits < FEWEST_HITS))
-            if (len(modes) == known and not rare) or self.num_evaluations > most_evaluations:
+            if len(modes) == known and not rare:
                 break
         return in_double(_weigh, self._key, self._log_density, modes)
 
