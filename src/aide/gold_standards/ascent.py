@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from aide._core.types import Key, Parameter, Value
+from aide._core.types import Key, LogProb, Parameter, Value
 from aide.gold_standards.path import Path, start_particle, unraveller
 
 NUM_STEPS = 60
@@ -36,13 +36,15 @@ class Ascent(eqx.Module):
     factor: Parameter
     like: Value
 
+    def log_density(self, flat: Array) -> LogProb:
+        """That of the end of the path, at a flat state."""
+        return jnp.asarray(self.path.log_joint(unraveller(self.like)(flat)), float)
+
     def climb(self, flat: Array) -> tuple[Array, Array]:
         """Where a climb ends, and the log density there."""
         mean, factor = jnp.asarray(self.mean), jnp.asarray(self.factor)
-        unravel, most = unraveller(self.like), 10 * FIRST_MOVE * np.sqrt(mean.size)
-
-        def value(white: Array) -> Array:
-            return jnp.asarray(self.path.log_joint(unravel(mean + factor @ white)), float)
+        most = 10 * FIRST_MOVE * np.sqrt(mean.size)
+        value = lambda white: self.log_density(mean + factor @ white)
 
         def step(_: int, now: _Place) -> _Place:
             move = now.size * now.slope

@@ -23,7 +23,7 @@ from aide.gold_standards.modes import mixture_of
 from aide.gold_standards.path import unraveller
 from aide.gold_standards.pilot import Pilot, moved
 from aide.gold_standards.population import Frame, moments_of
-from aide.gold_standards.student import draw_student, log_student
+from aide.gold_standards.student import draw_student, log_student_mixture
 from aide.kernels.coordinates import ScaledCoordinates
 
 SHARE = 0.1
@@ -69,9 +69,7 @@ class Covering(eqx.Module):
         if self.coordinates is not None:
             z = self.coordinates.away(z)
             volume = self.coordinates.log_volume(z)
-        means, factors = jnp.asarray(self.means), jnp.asarray(self.factors)
-        parts = jax.vmap(log_student, (None, 0, 0))(z, means, factors)
-        return jax.nn.logsumexp(jnp.log(jnp.asarray(self.weights)) + parts) - volume
+        return log_student_mixture(z, self.weights, self.means, self.factors) - volume
 
 
 def cover_modes(start: Distribution, modes: Sequence[Mode]) -> Covering:

@@ -13,7 +13,7 @@ from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide.gold_standards.climbing import Mode, Optimiser
 from aide.gold_standards.path import unraveller
-from aide.gold_standards.student import draw_student, log_student
+from aide.gold_standards.student import draw_student, log_student_mixture
 from aide.running.map_runs import in_double
 
 NUM_POINTS, SCATTER = 32, (0.1, 1.0, 3.0, 10.0)
@@ -47,9 +47,7 @@ class StudentMixture(eqx.Module):
 
     def log_density(self, x: Value) -> LogProb:
         """The mixture's log density."""
-        means, factors = jnp.asarray(self.means), jnp.asarray(self.factors)
-        parts = jax.vmap(log_student, (None, 0, 0))(flat_reals(x), means, factors)
-        return jax.nn.logsumexp(jnp.log(jnp.asarray(self.weights)) + parts)
+        return log_student_mixture(flat_reals(x), self.weights, self.means, self.factors)
 
 
 def fit_start(key: Key, log_joint: LogDensity, point: Value) -> StudentMixture:

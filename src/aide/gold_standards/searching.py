@@ -18,10 +18,10 @@ from jaxtyping import Array
 from aide._core.types import Key
 from aide.gold_standards.ascent import NUM_STEPS, Ascent, climb_from, climb_from_start
 from aide.gold_standards.climbing import STRETCH, Mode, Optimiser, join_modes
-from aide.gold_standards.path import Path, unraveller
+from aide.gold_standards.path import Path
 from aide.gold_standards.pilot import Pilot
 from aide.gold_standards.population import moments_of
-from aide.gold_standards.student import draw_student, log_student
+from aide.gold_standards.student import draw_student, log_student_mixture
 from aide.running.map_runs import in_double, map_runs
 
 PILOT_CLIMBS, MOST_FRUITLESS, MOST_STEPS = 64, 16, 200
@@ -55,9 +55,7 @@ class Search:
         like = jax.tree.map(lambda leaf: np.asarray(leaf)[0], pilot.population.states)
         moments = moments_of(flat, np.full(len(flat), 1 / len(flat)))
         self._ascent = Ascent(path, moments.mean, moments.factor(dense=True), like)
-        unravel = unraveller(like)
-        self._log_density = lambda x: jnp.asarray(path.log_joint(unravel(x)), float)
-        self._optimiser = Optimiser(self._log_density)
+        self._optimiser = Optimiser(self._ascent.log_density)
         self._flat, self._pilot_evaluations = flat, pilot.num_evaluations
 
     def find(self, most_evaluations: float) -> tuple[Mode, ...]:
@@ -83,7 +81,7 @@ class Search:
             rare = np.any((hits > 0) & (hits < FEWEST_HITS))
             if len(modes) == known and not rare:
                 break
-        return in_double(_weigh, self._key, self._log_density, modes)
+        return in_double(_weigh, self._key, self._ascent.log_density, modes)
 
     def _climb(self, operation: Callable[..., Any], begins: np.ndarray) -> np.ndarray:
         """Ends of climbs, the highest first."""
@@ -128,11 +126,9 @@ def _weigh(
 
     @jax.jit
     def log_mass(mean: Array, factor: Array) -> Array:
-        def term(x: Array) -> Array:
-            near = jax.vmap(log_student, (None, 0, 0))(x, means, factors)
-            return log_density(x) - jax.nn.logsumexp(near)
-
-        return jax.nn.logsumexp(jax.vmap(term)(mean + noise @ factor.T)) - np.log(NUM_DRAWS)
+        x, all_alike = mean + noise @ factor.T, np.ones(len(modes))
+        log_near = jax.vmap(lambda x: log_student_mixture(x, all_alike, means, factors))(x)
+        return jax.nn.logsumexp(jax.vmap(log_density)(x) - log_near) - np.log(NUM_DRAWS)
 
     masses = np.array([log_mass(mean, factor) for mean, factor in zip(means, factors, strict=True)])
     kept = np.exp(masses - np.max(masses)) >= SMALLEST

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from aide._core.random import derive_keys
-from aide._core.types import Key, LogProb
+from aide._core.types import Key, LogProb, Parameter
 
 FREEDOM = 4.0
 r"""Degrees of freedom $\nu$."""
@@ -28,3 +28,12 @@ def log_student(x: Array, mean: Array, factor: Array) -> LogProb:
     constant -= 0.5 * num * math.log(FREEDOM * math.pi)
     tail = -0.5 * (FREEDOM + num) * jnp.log1p(jnp.sum(white**2) / FREEDOM)
     return constant + tail - jnp.sum(jnp.log(jnp.diagonal(factor)))
+
+
+def log_student_mixture(
+    x: Array, weights: Parameter, means: Parameter, factors: Parameter
+) -> LogProb:
+    r"""$\log\sum_k w_k\,t_\nu(x; m_k, L_k L_k^\top)$."""
+    one = jax.vmap(log_student, (None, 0, 0))
+    parts = one(x, jnp.asarray(means), jnp.asarray(factors))
+    return jax.nn.logsumexp(jnp.log(jnp.asarray(weights)) + parts)
