@@ -93,13 +93,20 @@ def outputs(result: aide.estimation.Estimate) -> tuple[np.ndarray, np.ndarray]:
 def meta_bias(
     result: aide.estimation.Estimate, log_q_gold: np.ndarray, log_q_target: np.ndarray
 ) -> Row:
-    """What the target's meta-inference adds, given its true log density at all outputs."""
+    """What the target's meta-inference adds, given its true log density at all outputs.
+
+    `at gold` is the part at outputs of the gold standard, the rest at the target's own.
+    """
     draws = result.draws
     num_meta = draws.target.num_meta
     missing = log_q_gold - draws.gold.scored(num_meta)
     excess = draws.target.kept(num_meta) - log_q_target
     error = np.hypot(missing.std() / len(missing) ** 0.5, excess.std() / len(excess) ** 0.5)
-    return {"bias": float(missing.mean() + excess.mean()), "bias_error": float(error)}
+    return {
+        "at gold": float(missing.mean()),
+        "bias": float(missing.mean() + excess.mean()),
+        "bias_error": float(error),
+    }
 
 
 def gaussian_problem(dimension: int, kernel: Any, start_mean: float = 1.0) -> Problem:

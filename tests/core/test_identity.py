@@ -6,6 +6,7 @@ import sys
 from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +17,7 @@ from support.pairs import gaussian
 import aide
 from aide._core.algorithm import Label
 from aide._core.identity import identity_of, program_identity_of
+from aide.problems.distributions import Normal
 
 DATA = np.array([0.3, -0.4])
 
@@ -143,3 +145,20 @@ def test_labels_are_ordinary_texts_and_no_part_of_a_structure():
         gaussian(0.0, 1.0, "other")
     )
     assert jax.tree.map(lambda leaf: leaf, gaussian(0.0, 1.0, "one")).label == "one"
+
+
+def test_a_method_whose_argument_may_be_of_several_types():
+    """JAX 0.11 made `ArrayLike` a union; nobody could look in, and every call compiled anew."""
+
+    class Density(eqx.Module):
+        shift: float
+
+        def log_prob(self, x: int | jax.Array) -> Any:
+            return self.shift - jnp.asarray(x) ** 2
+
+    found = identity_of(Density(0.5).log_prob)
+    assert not found.unseen
+    assert found.digest == identity_of(Density(0.5).log_prob).digest
+    assert found.digest != identity_of(Density(0.6).log_prob).digest
+    assert not identity_of(Normal(0.0, 1.0).log_prob).unseen
+    assert identity_of(int | str).digest != identity_of(int | bytes).digest

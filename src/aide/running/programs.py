@@ -23,6 +23,7 @@ from aide._core.identity import identity_of, is_packaged, program_identity_of
 from aide._core.tracing import check_concrete
 from aide._core.validate import check_memory, deferred_errors
 from aide.running.chunks import Chunk, Footprint
+from aide.running.collection import without_collection
 from aide.running.device import QUICK, Place
 from aide.running.store import StoredProgram, folder_of_programs, stored_program
 from aide.running.structure import split_algorithm
@@ -112,7 +113,9 @@ class Program:
         arrays, (key, *row) = self._shapes
         rows = jax.tree.map(lambda s: jax.ShapeDtypeStruct((size, *s.shape), s.dtype), tuple(row))
         with self.place.entered():
-            compiled = self._compile_lowered(self._traced_chunk().lower(arrays, key, rows))
+            with without_collection():
+                lowered = self._traced_chunk().lower(arrays, key, rows)
+            compiled = self._compile_lowered(lowered)
         if self._entry is not None:
             self._entry.save_executable(size, compiled)
         return compiled
@@ -185,7 +188,7 @@ def _trace(
     def once(*arguments: Any) -> Any:  # JAX keeps what it traced as long as the function lives
         return one_run(*arguments)
 
-    with deferred_errors():
+    with deferred_errors(), without_collection():
         jaxpr, output = jax.make_jaxpr(once, return_shape=True)(arrays, example)
     del once
     check_concrete("aide", jaxpr.consts)

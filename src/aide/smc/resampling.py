@@ -72,7 +72,7 @@ class Stratified(AbstractScheme):
     def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
         """The slot that a uniform point of the particle's stretch hits; the others freely."""
         key_slot, key_rest = derive_keys(key, 2)
-        slot, _ = _hit(key_slot, weights, retained)
+        slot, _ = _hit(_uniform(key_slot, weights), weights, retained)
         return _put(self.ancestors(key_rest, weights), slot, retained), slot
 
 
@@ -81,20 +81,20 @@ class Systematic(AbstractScheme):
 
     def ancestors(self, key: Key, weights: Weights) -> Ancestors:
         """One uniform for the whole comb."""
-        return _comb(weights, standard_uniform(key, (), weights.dtype))
+        return _comb(weights, _uniform(key, weights))
 
     def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
         """A uniform point of the particle's stretch fixes the slot and the comb."""
-        slot, uniform = _hit(key, weights, retained)
+        slot, uniform = _hit(_uniform(key, weights), weights, retained)
         return _put(_comb(weights, uniform), slot, retained), slot
 
     def around(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
         """One comb, whose offset is that of either."""
-        is_free = retained == NOBODY
-        slot, uniform = _hit(key, weights, jnp.maximum(retained, 0))
+        is_free, drawn = retained == NOBODY, computed_once(_uniform(key, weights))
+        slot, uniform = _hit(drawn, weights, jnp.maximum(retained, 0))
         slot = jnp.where(is_free, NOBODY, slot)
-        uniform = jnp.where(is_free, standard_uniform(key, (), weights.dtype), uniform)
-        return _put(_comb(weights, computed_once(uniform)), slot, retained), slot
+        uniform = computed_once(jnp.where(is_free, drawn, uniform))
+        return _put(_comb(weights, uniform), slot, retained), slot
 
 
 class Residual(AbstractScheme):
@@ -163,12 +163,18 @@ def _comb(weights: Weights, offsets: Float[Array, "..."]) -> Ancestors:
     return invert_cdf(cumulative, points * cumulative[-1])
 
 
-def _hit(key: Key, weights: Weights, retained: Slot) -> tuple[Slot, Float[Array, ""]]:
+def _uniform(key: Key, weights: Weights) -> Float[Array, ""]:
+    return standard_uniform(key, (), weights.dtype)
+
+
+def _hit(
+    uniform: Float[Array, ""], weights: Weights, retained: Slot
+) -> tuple[Slot, Float[Array, ""]]:
     r"""A uniform point of the retained particle's stretch of $[0, 1]$: its slot and offset."""
     num = weights.shape[0]
     cumulative = jnp.cumsum(weights)
     stop = cumulative[retained]
-    point = stop - weights[retained] * standard_uniform(key, (), weights.dtype)
+    point = stop - weights[retained] * uniform
     scaled = num * point / cumulative[-1]
     slot = jnp.clip(jnp.floor(scaled), 0, num - 1)
     return slot.astype(jnp.int32), jnp.clip(scaled - slot, 0.0, 1.0)

@@ -1,5 +1,6 @@
 """A walk through an object and everything it refers to."""
 
+import copyreg
 import dataclasses
 import functools
 import hashlib
@@ -212,8 +213,9 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 def _reduced(thing: Any) -> dict[str, Any] | None:
     """What pickling would write down; nothing is pickled."""
+    registered = copyreg.dispatch_table.get(type(thing))  # `int | str`, say
     try:
-        how, *state = thing.__reduce_ex__(4)
+        how, *state = thing.__reduce_ex__(4) if registered is None else registered(thing)
     except Exception:  # whatever an object raises that cannot be pickled
         return None
     return {"made by": how, "from": [part for part in state if part is not None]}
