@@ -66,9 +66,9 @@ def make_filtered(
             "with another proposal",
         )
         versions["itself with another proposal"] = rival
-    tested = run_tests(key_test, algorithm, versions, progress)
     cost = float(num_steps * sizing.num_particles)
     spent = 2.0 * NUM_RUNS * NUM_TRIAL * num_steps * len(tried) + sizing.num_evaluations
+    tested = run_tests(key_test, algorithm, versions, (spent, cost), progress)
     value, error = tested.pairs.looseness, tested.pairs.std_error
     short = (
         [

@@ -125,9 +125,9 @@ def _test(
 ) -> GoldStandard:
     name = "itself from a start twice as wide, tuned there"
     rivals = {} if other is None else {name: other.algorithm}
-    tested = run_tests(key, one.algorithm, rivals, progress)
     cost = one.recipe.cost(tuner) * one.recipe.num_particles
     spent = one.num_evaluations + (0.0 if other is None else other.num_evaluations)
+    tested = run_tests(key, one.algorithm, rivals, (spent, cost), progress)
     remarks = (*remarks_of(one, tested, goal), *([failure] if failure else []))
     chosen = chosen_words(one, tuner)
     record = tested.record(

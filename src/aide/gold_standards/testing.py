@@ -24,6 +24,8 @@ NUM_LOOKED_AT = 10
 """Runs that are looked at step by step."""
 TOLERANCE = 0.5
 """Nats of disagreement between two versions that would still do."""
+MOST_META = 30
+"""Meta-runs per output at most, where looseness hides whether two versions agree."""
 
 
 class Tested(NamedTuple):
@@ -87,12 +89,20 @@ def run_tests(
     key: Key,
     algorithm: InferenceAlgorithm,
     rivals: Mapping[str, InferenceAlgorithm],
+    evaluations: tuple[float, float],
     progress: bool | None,
 ) -> Tested:
-    """Run the algorithm, itself at half the budget, and its rivals."""
+    """Run the algorithm, itself at half the budget, and its rivals.
+
+    `evaluations` are those spent so far, and those of one run: more meta-runs than one per output
+    may cost as much as making it did.
+    """
     half = budget_version(algorithm, 0.5)
     versions = {} if half is None else {"itself at half the budget": half}
     key_compare, key_look = jax.random.split(key)
+    spent, cost = evaluations
+    # One more per output, of one algorithm: at its own outputs and at the other's.
+    more = spent / (2 * NUM_RUNS * cost * max(len(versions) + len(rivals), 1))
     found = compare(
         key_compare,
         algorithm,
@@ -100,6 +110,7 @@ def run_tests(
         tolerance=TOLERANCE,
         num_gold=NUM_RUNS,
         num_target=NUM_RUNS,
+        most_meta=1 + int(min(more, MOST_META - 1)),
         progress=progress,
         keep_values=True,
     )
