@@ -9,7 +9,7 @@ import pytest
 
 import aide
 from aide.gold_standards.choices import choose_tuner
-from aide.gold_standards.tuners import GivenKernel, HmcTuner, WalkTuner
+from aide.gold_standards.pilots.tuners import GivenKernel, HmcTuner, WalkTuner
 from aide.problems import IsingModel, LocalLevelModel
 from aide.problems.distributions import Categorical, Normal
 

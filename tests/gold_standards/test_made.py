@@ -13,7 +13,7 @@ from support import Z_MAX, laws
 import aide
 from aide._core.identity import identity_of
 from aide._core.roles import GOLD
-from aide.gold_standards.tuners import HmcTuner
+from aide.gold_standards.pilots.tuners import HmcTuner
 from aide.problems import IsingModel, LocalLevelModel
 from aide.problems.distributions import Normal
 from aide.running.pairs import run_pairs

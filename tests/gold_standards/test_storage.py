@@ -17,11 +17,11 @@ from aide._core.identity import identity_of
 from aide._core.roles import GOLD
 from aide.auditing.starts import Widened
 from aide.gold_standards.annealed import Annealed
-from aide.gold_standards.covering import Covering
-from aide.gold_standards.modes import StudentMixture
+from aide.gold_standards.pilots.tuners import HmcTuner
 from aide.gold_standards.record import Record
 from aide.gold_standards.result import GoldStandard, Making
-from aide.gold_standards.tuners import HmcTuner
+from aide.gold_standards.starts.covering import Covering
+from aide.gold_standards.starts.modes import StudentMixture
 from aide.kernels import ScaledCoordinates
 from aide.problems.distributions import Normal
 from aide.running.choose import runner_of

@@ -7,10 +7,10 @@ from aide._core.algorithm import Aside
 from aide.auditing.starts import widen
 from aide.diagnosing.steps import StepDiagnosis
 from aide.gold_standards.annealed import Annealed
+from aide.gold_standards.pilots.schedule import Recipe
+from aide.gold_standards.pilots.tuners import HmcTuner
 from aide.gold_standards.record import Agreement, Record
 from aide.gold_standards.result import GoldStandard, Making
-from aide.gold_standards.schedule import Recipe
-from aide.gold_standards.tuners import HmcTuner
 
 STEP = StepDiagnosis(1, 0.3, 0.9, 0.8, 3.0, 0.0, None)
 RECORD = Record(

@@ -8,8 +8,8 @@ from aide._core.distribution import Distribution
 from aide._core.types import Key, LogDensity
 from aide.gold_standards.budget import Goal
 from aide.gold_standards.exploring import Explored
-from aide.gold_standards.pilot import Pilot
-from aide.gold_standards.schedule import Recipe, make_recipe
+from aide.gold_standards.pilots.pilot import Pilot
+from aide.gold_standards.pilots.schedule import Recipe, make_recipe
 from aide.gold_standards.sizing import Sizing, choose_size
 from aide.smc.smc import Smc
 

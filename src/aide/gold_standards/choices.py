@@ -8,7 +8,7 @@ import numpy as np
 
 from aide._core.distribution import Distribution, sample_from
 from aide._core.types import Key, LogDensity
-from aide.gold_standards.tuners import GivenKernel, HmcTuner, Tuner, WalkTuner
+from aide.gold_standards.pilots.tuners import GivenKernel, HmcTuner, Tuner, WalkTuner
 from aide.kernels.gibbs import GibbsSites
 from aide.kernels.kernel import AnyKernel, as_invariant
 from aide.running.map_runs import in_double

@@ -12,13 +12,13 @@ from aide._core.types import Key, LogDensity
 from aide.auditing.starts import Widened, can_be_widened, widen
 from aide.gold_standards.budget import Goal
 from aide.gold_standards.choices import dimension_of, shape_of
-from aide.gold_standards.climbing import Mode
-from aide.gold_standards.covering import cover, cover_modes
-from aide.gold_standards.passes import PILOT_TIME, run_passes
-from aide.gold_standards.path import Path
-from aide.gold_standards.pilot import Pilot, run_pilot
-from aide.gold_standards.searching import Search
-from aide.gold_standards.tuners import GivenKernel, HmcTuner, Tuner
+from aide.gold_standards.pilots.passes import PILOT_TIME, run_passes
+from aide.gold_standards.pilots.path import Path
+from aide.gold_standards.pilots.pilot import Pilot, run_pilot
+from aide.gold_standards.pilots.tuners import GivenKernel, HmcTuner, Tuner
+from aide.gold_standards.starts.climbing import Mode
+from aide.gold_standards.starts.covering import cover, cover_modes
+from aide.gold_standards.starts.searching import Search
 
 FEWEST_PILOTS, PILOTS_PER_DIMENSION, MOST_PILOTS = 1000, 60, 4000
 WIDER = 2.0

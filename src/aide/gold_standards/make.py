@@ -15,14 +15,14 @@ from aide.algorithms.state_space import StateSpaceModel
 from aide.gold_standards.annealed import Annealed, make_annealed, make_rival
 from aide.gold_standards.budget import Budget, Goal
 from aide.gold_standards.choices import choose_tuner, has_gradient
-from aide.gold_standards.climbing import join_modes
 from aide.gold_standards.exploring import cover_explored, explore, stretchable, wider
 from aide.gold_standards.filtered import make_filtered
-from aide.gold_standards.modes import fit_start
+from aide.gold_standards.pilots.schedule import make_recipe
+from aide.gold_standards.pilots.tuners import Tuner
 from aide.gold_standards.result import GoldStandard, Making
-from aide.gold_standards.schedule import make_recipe
+from aide.gold_standards.starts.climbing import join_modes
+from aide.gold_standards.starts.modes import fit_start
 from aide.gold_standards.testing import run_tests
-from aide.gold_standards.tuners import Tuner
 from aide.gold_standards.words import chosen_words, remarks_of, title_of
 from aide.kernels.kernel import AnyKernel
 from aide.running.progress import Progress

@@ -24,12 +24,12 @@ from aide._core.types import LogDensity, Value
 from aide.auditing.starts import Widened
 from aide.gold_standards.annealed import Annealed
 from aide.gold_standards.choices import choose_tuner, shape_of
-from aide.gold_standards.covering import Covering
 from aide.gold_standards.exploring import WIDER
-from aide.gold_standards.modes import StudentMixture
+from aide.gold_standards.pilots.schedule import Recipe
 from aide.gold_standards.record import Record
 from aide.gold_standards.result import GoldStandard, Making
-from aide.gold_standards.schedule import Recipe
+from aide.gold_standards.starts.covering import Covering
+from aide.gold_standards.starts.modes import StudentMixture
 from aide.kernels.coordinates import ScaledCoordinates
 from aide.kernels.kernel import AnyKernel
 

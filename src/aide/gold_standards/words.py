@@ -6,10 +6,10 @@ from aide._core.algorithm import describe
 from aide.auditing.starts import Widened
 from aide.gold_standards.annealed import Annealed
 from aide.gold_standards.budget import Goal
-from aide.gold_standards.covering import Covering
-from aide.gold_standards.modes import StudentMixture
+from aide.gold_standards.pilots.tuners import Tuner
+from aide.gold_standards.starts.covering import Covering
+from aide.gold_standards.starts.modes import StudentMixture
 from aide.gold_standards.testing import Tested
-from aide.gold_standards.tuners import Tuner
 
 SLOW = 20.0
 """Steps that a kernel may need to forget before that is said."""

@@ -8,12 +8,12 @@ from support import Z_MAX
 from support.posteriors import funnel
 
 import aide
-from aide.gold_standards import searching
-from aide.gold_standards.ascent import Ascent
-from aide.gold_standards.path import Path
-from aide.gold_standards.pilot import Pilot
-from aide.gold_standards.population import Population
-from aide.gold_standards.searching import Search
+from aide.gold_standards.pilots.path import Path
+from aide.gold_standards.pilots.pilot import Pilot
+from aide.gold_standards.pilots.population import Population
+from aide.gold_standards.starts import searching
+from aide.gold_standards.starts.ascent import Ascent
+from aide.gold_standards.starts.searching import Search
 from aide.problems.distributions import Normal
 
 PLACES, WIDTHS = np.array([[-5.0, 0.0], [4.0, 3.0], [6.0, -7.0]]), np.array([1.0, 0.3, 0.5])

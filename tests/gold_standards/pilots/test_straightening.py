@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from aide.gold_standards.straightening import MOST_PLACES, find_structure, fit_coordinates
+from aide.gold_standards.pilots.straightening import MOST_PLACES, find_structure, fit_coordinates
 
 RNG = np.random.default_rng(4)
 NOISE = RNG.normal(size=(4000, 6))

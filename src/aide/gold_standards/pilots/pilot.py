@@ -12,8 +12,8 @@ import jax
 import numpy as np
 
 from aide._core.types import Key
-from aide.gold_standards.path import Path, start_particle
-from aide.gold_standards.population import (
+from aide.gold_standards.pilots.path import Path, start_particle
+from aide.gold_standards.pilots.population import (
     Frame,
     Population,
     effective_share,
@@ -22,8 +22,8 @@ from aide.gold_standards.population import (
     resample,
     weigh,
 )
-from aide.gold_standards.tuners import Settings, Tuner
-from aide.gold_standards.walking import LAGS, walk
+from aide.gold_standards.pilots.tuners import Settings, Tuner
+from aide.gold_standards.pilots.walking import LAGS, walk
 from aide.kernels.coordinates import ScaledCoordinates
 from aide.running.map_runs import in_double, map_runs
 

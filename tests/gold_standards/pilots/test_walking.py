@@ -3,8 +3,8 @@ r"""How fast a population forgets, where that is known."""
 import numpy as np
 import pytest
 
-from aide.gold_standards.population import Population
-from aide.gold_standards.walking import LAGS, Walked
+from aide.gold_standards.pilots.population import Population
+from aide.gold_standards.pilots.walking import LAGS, Walked
 
 
 def walked(log_ratios):

@@ -15,9 +15,9 @@ from jaxtyping import Float
 from aide._core.distribution import Distribution
 from aide._core.types import LogDensity
 from aide.algorithms.annealed import tempered_smc
-from aide.gold_standards.pilot import Pilot
-from aide.gold_standards.population import Frame
-from aide.gold_standards.tuners import RUNG, Tuner
+from aide.gold_standards.pilots.pilot import Pilot
+from aide.gold_standards.pilots.population import Frame
+from aide.gold_standards.pilots.tuners import RUNG, Tuner
 from aide.kernels.coordinates import ScaledCoordinates
 from aide.kernels.kernel import as_invariant
 from aide.kernels.schedule import stack_kernels

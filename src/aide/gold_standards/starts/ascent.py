@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from aide._core.types import Key, LogProb, Parameter, Value
-from aide.gold_standards.path import Path, start_particle, unraveller
+from aide.gold_standards.pilots.path import Path, start_particle, unraveller
 
 NUM_STEPS = 60
 FIRST_MOVE = 0.1

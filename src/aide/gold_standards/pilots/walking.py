@@ -10,8 +10,8 @@ from jaxtyping import Array, Float
 from aide._core.numerics import flat_reals
 from aide._core.types import Key, Value
 from aide._core.versions import ask
-from aide.gold_standards.path import Path
-from aide.gold_standards.population import Population
+from aide.gold_standards.pilots.path import Path
+from aide.gold_standards.pilots.population import Population
 from aide.kernels.kernel import AbstractKernel, AnyKernel
 from aide.running.map_runs import map_runs
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from aide.gold_standards.population import (
+from aide.gold_standards.pilots.population import (
     Moments,
     Population,
     effective_share,

@@ -3,10 +3,10 @@ r"""From pilots to a path: equal lengths, kernels in between."""
 import numpy as np
 import pytest
 
-from aide.gold_standards.pilot import Pilot, Stage
-from aide.gold_standards.population import Frame, Moments, Population
-from aide.gold_standards.schedule import FEWEST_TEMPERATURES, STEP, make_recipe
-from aide.gold_standards.tuners import GivenKernel, HmcTuner
+from aide.gold_standards.pilots.pilot import Pilot, Stage
+from aide.gold_standards.pilots.population import Frame, Moments, Population
+from aide.gold_standards.pilots.schedule import FEWEST_TEMPERATURES, STEP, make_recipe
+from aide.gold_standards.pilots.tuners import GivenKernel, HmcTuner
 from aide.kernels.metropolis import RandomWalk
 
 NUM = 100

@@ -11,9 +11,9 @@ from jaxtyping import Array
 from aide._core.numerics import flat_reals
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
-from aide.gold_standards.climbing import Mode, Optimiser
-from aide.gold_standards.path import unraveller
-from aide.gold_standards.student import draw_student, log_student_mixture
+from aide.gold_standards.pilots.path import unraveller
+from aide.gold_standards.starts.climbing import Mode, Optimiser
+from aide.gold_standards.starts.student import draw_student, log_student_mixture
 from aide.running.map_runs import in_double
 
 NUM_POINTS, SCATTER = 32, (0.1, 1.0, 3.0, 10.0)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from support import Z_MAX
 
-from aide.gold_standards.covering import SHARE, Covering
-from aide.gold_standards.student import draw_student, log_student
+from aide.gold_standards.starts.covering import SHARE, Covering
+from aide.gold_standards.starts.student import draw_student, log_student
 from aide.kernels import ScaledCoordinates
 from aide.problems.distributions import Normal
 

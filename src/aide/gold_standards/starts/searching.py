@@ -16,12 +16,12 @@ import numpy as np
 from jaxtyping import Array
 
 from aide._core.types import Key
-from aide.gold_standards.ascent import NUM_STEPS, Ascent, climb_from, climb_from_start
-from aide.gold_standards.climbing import STRETCH, Mode, Optimiser, join_modes
-from aide.gold_standards.path import Path
-from aide.gold_standards.pilot import Pilot
-from aide.gold_standards.population import moments_of
-from aide.gold_standards.student import draw_student, log_student_mixture
+from aide.gold_standards.pilots.path import Path
+from aide.gold_standards.pilots.pilot import Pilot
+from aide.gold_standards.pilots.population import moments_of
+from aide.gold_standards.starts.ascent import NUM_STEPS, Ascent, climb_from, climb_from_start
+from aide.gold_standards.starts.climbing import STRETCH, Mode, Optimiser, join_modes
+from aide.gold_standards.starts.student import draw_student, log_student_mixture
 from aide.running.map_runs import in_double, map_runs
 
 PILOT_CLIMBS, MOST_FRUITLESS, MOST_STEPS = 64, 16, 200

@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Float
 
 from aide._core.types import Key
-from aide.gold_standards.path import Path
-from aide.gold_standards.population import Frame, Population
-from aide.gold_standards.straightening import Structure, fit_coordinates
-from aide.gold_standards.trajectory import LONGEST, Trial, choose, follow
-from aide.gold_standards.walking import LAGS, Walked, walk
+from aide.gold_standards.pilots.path import Path
+from aide.gold_standards.pilots.population import Frame, Population
+from aide.gold_standards.pilots.straightening import Structure, fit_coordinates
+from aide.gold_standards.pilots.trajectory import LONGEST, Trial, choose, follow
+from aide.gold_standards.pilots.walking import LAGS, Walked, walk
 from aide.kernels.coordinates import InCoordinates, ScaledCoordinates
 from aide.kernels.hamiltonian import Hmc
 from aide.kernels.kernel import AnyKernel, Cycle, Repeat

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from aide.gold_standards.tuners import NUM_RUNGS, ladder, num_needed
+from aide.gold_standards.pilots.tuners import NUM_RUNGS, ladder, num_needed
 
 
 def acceptance(stuck):

@@ -16,7 +16,7 @@ from jaxtyping import Array
 from aide._core.normal import standard_normal
 from aide._core.numerics import flat_reals
 from aide._core.types import Key, Parameter, Value
-from aide.gold_standards.path import Path, unraveller
+from aide.gold_standards.pilots.path import Path, unraveller
 from aide.kernels.coordinates import ScaledCoordinates
 from aide.kernels.metric import Metric
 

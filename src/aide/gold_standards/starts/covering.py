@@ -18,12 +18,12 @@ from aide._core.distribution import Distribution, log_density_of, sample_from
 from aide._core.numerics import as_parameter, flat_reals
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogProb, Parameter, Value
-from aide.gold_standards.climbing import Mode
-from aide.gold_standards.modes import mixture_of
-from aide.gold_standards.path import unraveller
-from aide.gold_standards.pilot import Pilot, moved
-from aide.gold_standards.population import Frame, moments_of
-from aide.gold_standards.student import draw_student, log_student_mixture
+from aide.gold_standards.pilots.path import unraveller
+from aide.gold_standards.pilots.pilot import Pilot, moved
+from aide.gold_standards.pilots.population import Frame, moments_of
+from aide.gold_standards.starts.climbing import Mode
+from aide.gold_standards.starts.modes import mixture_of
+from aide.gold_standards.starts.student import draw_student, log_student_mixture
 from aide.kernels.coordinates import ScaledCoordinates
 
 SHARE = 0.1

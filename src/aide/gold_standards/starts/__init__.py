@@ -1,0 +1,1 @@
+"""Modes, and starts with heavy tails about them."""
