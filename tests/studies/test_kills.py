@@ -1,5 +1,6 @@
 """`kill -9` at ten random moments, and a rerun: the bits of an undisturbed study."""
 
+import contextlib
 import os
 import random
 import signal
@@ -55,8 +56,12 @@ def finish(process):
 
 
 def written(folder):
-    """What changes with every write."""
-    return {file.name: file.stat().st_mtime_ns for file in folder.glob("*")}
+    """What changes with every write; files that are being written come and go."""
+    found = {}
+    for file in folder.glob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            found[file.name] = file.stat().st_mtime_ns
+    return found
 
 
 def kill_at_a_random_moment(process, runs, rng):

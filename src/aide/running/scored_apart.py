@@ -35,18 +35,13 @@ class ScoredApartRunner(TracedRunner):
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk
     ) -> Iterator[Callable[[], None]]:
-        """Trace both programs, the second while the first is compiled, for as many runs at once.
-
-        Where the second has room for fewer, the first is compiled again.
-        """
+        """Trace both programs; compiling them is left to the tasks."""
         first = self._runs(key)
-        wanted = first.size(simulate)
-        yield lambda: first.compile(Chunk(wanted, wanted))
         second, others = self._regenerate(key, first.output[0]), self._regenerate(key, output)
         size = _size(first, second, simulate)
-        yield lambda: second.compile(Chunk(size, size))
-        if size != wanted:
-            yield lambda: first.compile(Chunk(size, size))
+        both = Chunk(size, size)
+        yield lambda: second.compile(both)
+        yield lambda: first.compile(both)
         if others is not second or others.size(regenerate) != size:
             yield lambda: others.compile(regenerate)
 

@@ -14,6 +14,8 @@ however rare a whole crossing is:
    Z/\gamma$ of the model of the pilots where the chain goes.
 """
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -79,15 +81,10 @@ def learn_crossing(
     times = len(values)
     again = lambda tree: jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], times, 0), tree)
     silent = np.full_like(np.asarray(model.log_gauss), -np.inf)
-    there = JointMixture(
-        *(silent if name == "log_gauss" else getattr(model, name) for name in FIELDS)
-    )
+    there = dataclasses.replace(model, log_gauss=silent)
     return DividedModel(
         model, there, again(near), again(far), again(edge), again(knots), values, again(log_z)
     )
-
-
-FIELDS = tuple(JointMixture.__dataclass_fields__)
 
 
 def log_density_of(clusters: Clusters, states: np.ndarray) -> np.ndarray:
