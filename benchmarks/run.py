@@ -73,7 +73,7 @@ def chosen(word: str) -> list[Benchmark]:
 
 
 def options_of(table: Table) -> dict[str, Any]:
-    """Defaults of a table's parameters: a bool, a number, a text, or a tuple of integers."""
+    """Defaults of a table's parameters: a bool, a number, a text, or a tuple of numbers."""
     return {name: each.default for name, each in inspect.signature(table).parameters.items()}
 
 
@@ -83,7 +83,8 @@ def add_option(parser: argparse.ArgumentParser, name: str, default: Any) -> None
     if isinstance(default, bool):
         parser.add_argument(flag, action="store_true", default=None)
     elif isinstance(default, tuple):
-        parser.add_argument(flag, type=int, nargs="+", help=f"integers; {default} without")
+        kind = type(default[0])
+        parser.add_argument(flag, type=kind, nargs="+", help=f"numbers; {default} without")
     else:
         parser.add_argument(flag, type=type(default), help=f"{default!r} without")
 

@@ -1,7 +1,7 @@
 """Annealed Langevin without an accept step: its bound on log Z, canonical, learned and published.
 
     python benchmarks/run.py learned/langevin --only ionosphere --data ../shared/data/ionosphere.csv
-    python benchmarks/run.py learned/langevin --only simulated --size 26 --kind underdamped
+    python benchmarks/run.py learned/langevin --only simulated --size 61 --powers 1
 
 `gap` is log Z minus E[log p(x, y) - log xi]: the sampler's own error KL(q || p) together with the
 looseness of its meta-inference. It is at least `error` (xi of fresh meta-inference at the outputs,
@@ -58,6 +58,7 @@ class Study(NamedTuple):
     log_z: float
     kind: str
     start: str
+    powers: tuple[float, ...] = POWERS
 
     def algorithm(self, num_steps: int, setting: Setting) -> Any:
         """The sampler with K steps."""
@@ -73,7 +74,7 @@ class Study(NamedTuple):
         """The grid."""
         narrowest = np.linalg.eigvalsh(Laplace.of(self.model).precision)[-1] ** -0.5
         sizes = [round(float(factor * narrowest), 3) for factor in RELATIVE[self.kind]]
-        grid = product(sizes, POWERS, PERSISTENCE[self.kind])
+        grid = product(sizes, self.powers, PERSISTENCE[self.kind])
         return [Setting(*point) for point in grid]
 
     def measure(self, key: Any, algorithm: Any, runs: int) -> dict[str, np.ndarray]:
@@ -143,11 +144,12 @@ def ionosphere(
     runs: int = 500,
     tries: int = 100,
     start: str = "mean field",
+    powers: tuple[float, ...] = POWERS,
     setting: str = "",
     data: str = "../shared/data/ionosphere.csv",
 ) -> Iterator[Row]:
     """35 dimensions, beside published gaps."""
-    study = Study(LogisticRegression.of(data), LOG_Z, kind, start)
+    study = Study(LogisticRegression.of(data), LOG_Z, kind, start, powers)
     yield from rows(study, steps, reverse, runs, tries, setting)
 
 
@@ -159,13 +161,14 @@ def simulated(
     runs: int = 500,
     tries: int = 100,
     start: str = "mean field",
+    powers: tuple[float, ...] = POWERS,
     setting: str = "",
 ) -> Iterator[Row]:
     """Simulated data; log Z by SMC from the Laplace approximation."""
     model = LogisticRegression.simulated(size)
     log_z, error = evidence(model)
     print(f"log Z = {log_z:.3f} ± {error:.3f}", flush=True)
-    study = Study(model, log_z, kind, start)
+    study = Study(model, log_z, kind, start, powers)
     for row in rows(study, steps, reverse, runs, tries, setting):
         yield {"size": size, **row}
 

@@ -38,6 +38,7 @@ def choose_tuner(
             "aide.kernels.OnEntry('x', aide.kernels.RandomWalk(0.5)))."
         )
     num_values = _num_values(start)
+    # An update counts as one evaluation per value, that of the state included.
     sweep = GibbsSites(np.arange(num), num_values)
     return GivenKernel(sweep, float(num * num_values), f"Gibbs sweeps over {num} sites")
 

@@ -73,7 +73,8 @@ def gold_standard(
         kernel: Your own kernel for all temperatures; needed where a state mixes integers and reals.
         proposals: For a `StateSpaceModel`: `Proposal`s to try beside the model's own transition;
             the runner-up is what the result must agree with.
-        max_evaluations: Log densities (or gradients) that may be evaluated in all, about.
+        max_evaluations: Log densities (or gradients) that may be evaluated in all, about; a Gibbs
+            update counts as one per value of its site.
         max_seconds: Seconds it may take, about: later steps are cut first, and what has begun is
             finished. The result then depends on the machine.
         num_pilots: Particles of the pilots; chosen by the dimension unless stated.

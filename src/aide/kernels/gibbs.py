@@ -1,6 +1,7 @@
 """Gibbs updates: one block from its conditional; discrete variables site by site."""
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -54,8 +55,8 @@ class GibbsSites(AbstractInvariantKernel):
     r"""Resample each site of an integer array from its conditional, in the given order.
 
     The state is one integer array with values $0 \dots K-1$; sites index its flattened form. One
-    update evaluates the log density at all $K$ values of the site. A sweep is not reversible:
-    its reversal visits the sites in reverse order.
+    update evaluates the log density at the $K - 1$ other values of the site: that of the state is
+    handed on. A sweep is not reversible: its reversal visits the sites in reverse order.
 
     Args:
         sites: Flat indices, in the order of the sweep.
@@ -73,13 +74,13 @@ class GibbsSites(AbstractInvariantKernel):
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         """Update site after site. As in MH, a NaN density is entered and never left."""
 
-        def update(x: Array, inputs: tuple[Key, Array]) -> tuple[Array, None]:
+        def update(now: tuple[Array, LogProb], inputs: tuple[Key, Array]) -> Any:
             subkey, site = inputs
-            return GibbsSite(site, self.num_values).step(subkey, log_density, x), None
+            return GibbsSite(site, self.num_values).advance(subkey, log_density, *now), None
 
-        sites = jnp.asarray(self.sites)
+        sites, x = jnp.asarray(self.sites), jnp.asarray(x)
         steps = (derive_keys(key, sites.shape[0]), sites)
-        return jax.lax.scan(update, x, steps)[0]
+        return jax.lax.scan(update, (x, as_log(log_density(x))), steps)[0][0]
 
     def reversal(self) -> "GibbsSites":
         """The same sites in reverse order."""
@@ -117,13 +118,29 @@ class GibbsSite(AbstractInvariantKernel):
     def record(self, key: Key, log_density: LogDensity, x: Value) -> Recorded:
         """Draw the site; the record is the value that it had."""
         options, logits = self._options(log_density, x)
-        broken = jnp.isnan(logits)
-        peak = jnp.max(jnp.where(broken, -jnp.inf, logits))
-        drawn = draw_index(key, jnp.exp(logits - jnp.where(jnp.isfinite(peak), peak, 0.0)))
-        drawn = jnp.where(jnp.any(broken), jnp.argmax(broken), drawn)
-        old = x.ravel()[self.site]
-        drawn = jnp.where(broken[old], old, drawn)
-        return Recorded(options[drawn], (), jnp.asarray(old, jnp.int32))
+        old = self._value(x)
+        return Recorded(options[_draw(key, logits, old)], (), old)
+
+    def advance(
+        self, key: Key, log_density: LogDensity, x: Array, here: LogProb
+    ) -> tuple[Array, LogProb]:
+        r"""`step` from a state with its log density to the next one with its own.
+
+        With $o$ the value of the site, $\log\gamma$ is evaluated at $o + 1, \dots, o + K - 1$,
+        modulo $K$. A value outside of $0 \dots K-1$ has density 0.
+        """
+        num, old = self.num_values, self._value(x)
+        others = (old + jnp.arange(1, num, dtype=jnp.int32)) % num
+        if num == 2:  # without an axis for one value the state is changed in place
+            x = self._place(x, others[0])
+            found = log_density(x)
+        else:
+            found = jax.vmap(lambda value: log_density(self._place(x, value)))(others)
+        here = jnp.where((old >= 0) & (old < num), here, -jnp.inf)
+        behind = (jnp.arange(num, dtype=jnp.int32) - old) % num  # by how much it exceeds the old
+        logits = jnp.append(here, as_log(found))[behind]
+        drawn = _draw(key, logits, old)
+        return self._place(x, drawn), logits[drawn]
 
     def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
         """There is none: the branch says it all."""
@@ -147,6 +164,22 @@ class GibbsSite(AbstractInvariantKernel):
     def _options(self, log_density: LogDensity, x: Value) -> tuple[Array, Array]:
         """The state with every value at the site, and their log densities."""
         values = jnp.arange(self.num_values, dtype=x.dtype)
-        place = lambda value: x.ravel().at[self.site].set(value).reshape(x.shape)
-        options = jax.vmap(place)(values)
+        options = jax.vmap(lambda value: self._place(x, value))(values)
         return options, as_log(jax.vmap(log_density)(options))
+
+    def _value(self, x: Array) -> Int[Array, ""]:
+        """What the site holds."""
+        return x.ravel()[self.site].astype(jnp.int32)
+
+    def _place(self, x: Array, value: Array) -> Array:
+        """The state with a value at the site."""
+        return x.ravel().at[self.site].set(value.astype(x.dtype)).reshape(x.shape)
+
+
+def _draw(key: Key, logits: Array, old: Array) -> Array:
+    """A value in proportion to its density; one whose density is NaN is entered and not left."""
+    broken = jnp.isnan(logits)
+    peak = jnp.max(jnp.where(broken, -jnp.inf, logits))
+    drawn = draw_index(key, jnp.exp(logits - jnp.where(jnp.isfinite(peak), peak, 0.0)))
+    drawn = jnp.where(jnp.any(broken), jnp.argmax(broken), drawn)
+    return jnp.where(broken[old], old, drawn)
