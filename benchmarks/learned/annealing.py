@@ -16,9 +16,12 @@ import numpy as np
 from scipy import stats
 
 import aide
+from aide._core.roles import TARGET
 from aide.problems import IsingModel, LinearRegression
 from aide.problems.distributions import Normal
+from aide.running.pairs import run_pairs
 from benchmarks.chains import Shifted, gaussian_problem, meta_bias, outputs
+from benchmarks.regressions import LogisticRegression
 from benchmarks.table import Row
 
 REVERSE = (100, 1000)
@@ -171,7 +174,36 @@ def ising(runs: int = 1000) -> Iterator[Row]:
         yield from compare(model.exact(), algorithm, runs, truth)
 
 
+def ionosphere(
+    runs: int = 100,
+    temperatures: int = 64,
+    step: float = 0.2,
+    reverse: tuple[int, ...] = REVERSE,
+    data: str = "../shared/data/ionosphere.csv",
+) -> Iterator[Row]:
+    """Looseness alone, of AIS from the prior of a logistic regression in 35 dimensions."""
+    model, key = LogisticRegression.of(data), jax.random.key(2)
+    start = Normal(np.zeros(model.features.shape[1]), 1.0)
+    plain = aide.ais(start, model, kernel=aide.kernels.Mala(step), num_temperatures=temperatures)
+    begun = time.perf_counter()
+    fit = aide.refine(jax.random.key(1), plain).fit
+    learning = time.perf_counter() - begun
+    refined = [aide.refine(None, plain, num_reverse=number, fit=fit) for number in reverse]
+    for algorithm in (plain, *refined):
+        begun = time.perf_counter()
+        found = run_pairs(key, algorithm, TARGET, runs)
+        gaps = found.log_xi - found.regenerated
+        yield {
+            "R": getattr(algorithm, "num_reverse", "canonical"),
+            "looseness": float(gaps.mean()),
+            "std_error": float(gaps.std(ddof=1) / runs**0.5),
+            "seconds": time.perf_counter() - begun,
+            "learning": 0.0 if algorithm is plain else learning,
+        }
+
+
 TABLES = {
+    "ionosphere": ionosphere,
     "ais1d": ais1d,
     "smc1d": smc1d,
     "regression": regression,

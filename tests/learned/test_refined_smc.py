@@ -23,14 +23,17 @@ from support.learned import (
     stack,
     tempered,
 )
+from support.logistic import logistic_regression
 from support.registry import LINE, Entry
 
 import aide
+from aide._core.roles import TARGET
 from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.models.mean_weights import MeanWeights, interpolate
 from aide.learned.models.table import JointTable
 from aide.learned.refined_smc import RefinedSmc
 from aide.problems.distributions import Normal
+from aide.running.pairs import run_pairs
 from aide.running.programs import QUICK_OPTIONS as QUICK
 from aide.running.programs import compile_quickly
 
@@ -198,6 +201,23 @@ def test_refining_tightens_and_keeps_the_outputs():
     assert results[1].value < results[0].value
     again = aide.refine(key, smc, fit=tight.fit, num_reverse=5, num_islands=1)
     assert again.fit is tight.fit
+
+
+@pytest.mark.full
+def test_powers_serve_a_run_that_lags_behind():
+    """Coarse AIS from a prior: states early on are far from their densities, and no Gaussians."""
+    prior, log_joint = logistic_regression(100, 7, 0.5, 1)
+    kernel = aide.kernels.Mala(0.25)
+    plain = aide.ais(prior, log_joint, kernel=kernel, num_temperatures=16)
+    refined = aide.refine(jax.random.key(0), plain, num_reverse=50, num_pilots=4096)
+    scores = refined.fit.held_out
+    assert scores["power"] > scores["tilted"] + 0.3
+    gaps = []
+    for algorithm in (refined, plain):
+        pairs = run_pairs(jax.random.key(3), algorithm, TARGET, 200)
+        gaps.append(pairs.log_xi - pairs.regenerated)
+    assert np.mean(gaps[0]) < 0.2
+    assert np.mean(gaps[1]) > 10.0
 
 
 def test_fits_are_stored(tmp_path):

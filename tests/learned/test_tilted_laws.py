@@ -7,6 +7,7 @@ import dataclasses
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from support import Z_MAX, laws
 from support.learned import (
@@ -20,6 +21,7 @@ from support.learned import (
 from support.registry import LINE, Entry
 
 import aide
+from aide.learned.models.tilted import TiltedKernel
 
 FEW = 5_000
 """Enough for the quick cases."""
@@ -76,6 +78,49 @@ def test_smc_whose_branches_are_weighed(num_particles, num):
 @pytest.mark.parametrize("num_paths", [2, 3])
 def test_smc_with_several_paths(num_paths):
     assert_obeyed(tilted_smc("mala", 2, 2, 1, num_paths))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("num", [1, 2, 3])
+@pytest.mark.parametrize("name", LANGEVIN_KERNELS)
+def test_unadjusted_annealing_with_powers(name, num):
+    assert_obeyed(tilted_langevin(name, num, has_power=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "num_reverse"), quick_or_full(("mala", "hmc", "ula", "walk"), ("mala", 2))
+)
+def test_chains_with_powers(name, num_reverse):
+    num_runs = FEW if (name, num_reverse) == ("mala", 2) else 20_000
+    assert_obeyed(tilted_chain(name, num_reverse, has_power=True), num_runs)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("num", [1, 2, 3])
+@pytest.mark.parametrize("num_particles", [1, 3])
+def test_smc_with_powers(num_particles, num):
+    assert_obeyed(tilted_smc("mala", num_particles, num, num, has_power=True))
+
+
+class BlindTilt(TiltedKernel):
+    """Proposes by the gradient, and forgets it in the density of what it proposed."""
+
+    def log_joint(self, scores, y, noise, branch, possible, log_own):
+        y = y.at[y.shape[0] // 2 :].set(0.0)
+        return super().log_joint(scores, y, noise, branch, possible, log_own)
+
+
+def test_a_gradient_that_is_forgotten_is_rejected():
+    right = tilted_langevin("overdamped", 1, has_power=True)
+    (model,) = right.fit.models
+    stronger = model.slope * np.array([1.0, 4.0])  # 0.1 of a gradient is little
+    fields = {field.name: getattr(model, field.name) for field in dataclasses.fields(model)}
+    wrong = BlindTilt(**(fields | {"slope": stronger}))
+    with_models = lambda *models: dataclasses.replace(
+        right, fit=dataclasses.replace(right.fit, models=models)
+    )
+    assert_rejected(with_models(wrong))
+    assert_obeyed(with_models(dataclasses.replace(model, slope=stronger)))
 
 
 class OnePathTooFew(aide.learned.RefinedSmc):

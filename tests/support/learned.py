@@ -226,42 +226,41 @@ def annealed_langevin(name):
     return aide.annealed_langevin(toys.PRIOR, toys.log_joint, **parts)
 
 
-def wide_tilt(rng, size, noise_size):
+def wide_tilt(rng, size, noise_size, has_power=False):
     """A tilt that is wrong everywhere; noise is 0.95 to 1.2 times as wide as the kernel's own."""
     bent = rng.normal(0.0, 0.1, (size, size))
     root = np.diag(rng.uniform(0.95, 1.2, noise_size))
-    return TiltedKernel.of(
-        0.5 * (bent + bent.T),
-        rng.normal(0.0, 0.2, size),
-        rng.normal(0.0, 0.15, (noise_size, size)),
-        rng.normal(0.0, 0.2, noise_size),
-        root @ root.T,
-        0.3,
-    )
+    tilt = (0.5 * (bent + bent.T), rng.normal(0.0, 0.2, size))
+    slope, shift = rng.normal(0.0, 0.15, (noise_size, size)), rng.normal(0.0, 0.2, noise_size)
+    power = 1.0
+    if has_power:
+        slope = np.concatenate([slope, rng.normal(0.0, 0.1, (noise_size, size))], axis=1)
+        power = rng.uniform(0.6, 0.9)
+    return TiltedKernel.of(*tilt, slope, shift, root @ root.T, 0.3, power)
 
 
-def tilted_langevin(name, num_reverse):
+def tilted_langevin(name, num_reverse, has_power=False):
     """Unadjusted annealing with made-up tilted models."""
     algorithm, rng = annealed_langevin(name), np.random.default_rng(4)
     sizes = (2, 1) if algorithm.has_momenta else (1, 1)
     num_steps = algorithm.steps().num_steps
-    models = (stack(*(wide_tilt(rng, *sizes) for _ in range(num_steps))),)
+    models = (stack(*(wide_tilt(rng, *sizes, has_power) for _ in range(num_steps))),)
     fit = made_up_fit(models, np.arange(num_steps, dtype=np.int32))
     return RefinedLangevin(algorithm, fit, num_reverse)
 
 
-def tilted_chain(name, num_reverse):
+def tilted_chain(name, num_reverse, has_power=False):
     """A chain with made-up tilted models: branches are weighed."""
     rng = np.random.default_rng(5)
     chain = aide.mcmc(toys.PRIOR, toys.log_joint, kernel=CHAIN_KERNELS[name], num_steps=3)
-    models = (stack(*(wide_tilt(rng, 1, 1) for _ in range(2))),)
+    models = (stack(*(wide_tilt(rng, 1, 1, has_power) for _ in range(2))),)
     return RefinedChain(chain, made_up_fit(models, np.array([0, 1, 0], np.int32)), num_reverse)
 
 
-def tilted_smc(name, num_particles, num_reverse, num_islands, num_paths=1):
+def tilted_smc(name, num_particles, num_reverse, num_islands, num_paths=1, has_power=False):
     """An SMC sampler with made-up tilted models."""
     rng = np.random.default_rng(6)
-    models = (stack(*(wide_tilt(rng, 1, 1) for _ in range(2))),)
+    models = (stack(*(wide_tilt(rng, 1, 1, has_power) for _ in range(2))),)
     index, blank = np.arange(2, dtype=np.int32), np.zeros(2)
     fit = ReverseFit(models, index, blank, blank, blank, {}, made_up_means(3))
     return RefinedSmc(tempered(name, num_particles), fit, num_reverse, num_islands, num_paths)

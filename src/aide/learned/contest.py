@@ -49,29 +49,36 @@ def learn_best(
     log_z: float | None,
     progress: bool | None,
 ) -> ReverseFit:
-    """Learn a tilted model where it may serve, a mixture or table where that may be better.
+    """Learn a tilted model where it may serve, another one where that may be better.
 
-    `build` makes an algorithm of a fit, with the reverse particles that are asked for. Whoever
-    states `num_components` wants Gaussians.
+    Unless the first is tight: one with powers of the densities, for runs that lag far behind; then
+    a mixture or table. `build` makes an algorithm of a fit, with the reverse particles that are
+    asked for. Whoever states `num_components` wants Gaussians.
     """
     transitions = recorder.transitions
     size, changes = state_size(transitions.initial), transitions.inputs is not None
     effort = {"num_pilots": num_pilots, "num_components": num_components, "log_z": log_z}
     learn_mixture = lambda: learn_reverse(key, recorder, **effort, progress=progress)
-    may_tilt = num_components is None and size >= FEWEST_DIMENSIONS and can_tilt(transitions)
-    if not may_tilt:
+    if num_components is not None or size < FEWEST_DIMENSIONS or not can_tilt(transitions):
         return learn_mixture()
-    key_tilted, key_runs = jax.random.fold_in(key, 2), jax.random.fold_in(key, 3)
-    tilted = learn_tilted(key_tilted, recorder, num_pilots=num_pilots, progress=progress)
+    key_tilted, key_runs, key_power = (jax.random.fold_in(key, number) for number in (2, 3, 4))
+    pilots = {"num_pilots": num_pilots, "progress": progress}
+    learners = {
+        "tilted": lambda: learn_tilted(key_tilted, recorder, **pilots),
+        "power": lambda: learn_tilted(key_power, recorder, **pilots, with_power=True),
+        "mixture": learn_mixture,
+    }
     if changes and size > MOST_DIMENSIONS:
-        return tilted
-    verdict = _judge(key_runs, build(tilted))
-    if verdict.looseness <= TIGHT:
-        return tilted
-    mixture = learn_mixture()
-    rival = _judge(key_runs, build(mixture))
-    best = tilted if verdict.log_likelihood > rival.log_likelihood else mixture
-    scores = {"tilted": verdict.log_likelihood, "mixture": rival.log_likelihood}
+        del learners["mixture"]
+    found = dict[str, tuple[Verdict, ReverseFit]]()
+    for name, learn in learners.items():
+        fit = learn()
+        found[name] = _judge(key_runs, build(fit)), fit
+        if found[name][0].looseness <= TIGHT:
+            break
+    _, best = max(found.values(), key=lambda one: one[0].log_likelihood)
+    scores = {name: verdict.log_likelihood for name, (verdict, _) in found.items()}
+    scores = scores if len(scores) > 1 else {}
     return dataclasses.replace(best, held_out={**best.held_out, **scores})
 
 

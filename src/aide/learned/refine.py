@@ -94,9 +94,10 @@ def refine(
     with coarse schedules or few particles. Here pilot runs are made, and along a grid of times the
     joint law of state and record is fitted: a mixture of the kernel in equilibrium and Gaussians,
     or a table where states are integers; from 5 dimensions on first the kernel's own guess, tilted
-    (`aide.learned.models.tilted`), and the mixture only if the bound is then not yet tight: fresh
-    runs decide between the two. Outputs have the same law (for AIS and SMC they are the same, key
-    by key), and any fit gives a valid bound; `result.looseness` says whether it is tight.
+    (`aide.learned.models.tilted`), then with powers of the densities, then the mixture, each only
+    if the bound is not yet tight: fresh runs decide between them. Outputs have the same law (for
+    AIS and SMC they are the same, key by key), and any fit gives a valid bound;
+    `result.looseness` says whether it is tight.
 
     Args:
         key: A JAX key for pilot runs; use another one for the estimate itself.

@@ -34,7 +34,12 @@ def can_tilt(transitions: Transitions) -> bool:
 
 
 def learn_tilted(
-    key: Key, recorder: Recorder, *, num_pilots: int | None, progress: bool | None
+    key: Key,
+    recorder: Recorder,
+    *,
+    num_pilots: int | None,
+    progress: bool | None,
+    with_power: bool = False,
 ) -> ReverseFit:
     r"""Run pilots and learn, at every time, how states lag behind the density of the step.
 
@@ -43,6 +48,8 @@ def learn_tilted(
         recorder: The run that is to be retraced; `can_tilt` holds.
         num_pilots: Pilots; by default 8 times the squared dimension, from 8,192 to 32,768.
         progress: Show a progress bar; by default if it takes long and a person watches.
+        with_power: Learn a power of the density too, for runs that lag far behind it; each pilot
+            takes about twice as long.
     """
     transitions = recorder.transitions
     size = state_size(transitions.initial)
@@ -55,7 +62,7 @@ def learn_tilted(
         watched = min(num_pilots, count_pilots(None, size) if shapes.size else NUM_WATCHED)
         pilots = run_pilots(keys[0], recorder, watched, bars.reporter(0))
         check_pilots(pilots)
-        statistics = gather_statistics(keys[1], recorder, num_pilots, bars.reporter(1))
+        statistics = gather_statistics(keys[1], recorder, num_pilots, bars.reporter(1), with_power)
     mean_weights = MeanWeights.none()
     if pilots.have_weights:
         means = np.diff(pilots.log_evidence, prepend=0.0)

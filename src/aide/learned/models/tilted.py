@@ -3,11 +3,13 @@ r"""The kernel's own guess, tilted: a model for many dimensions, where mixtures 
 With $\gamma$ the density of the step's kernel and $z = v - \text{centre}(y)$ the noise relative to
 the kernel's own guess, which is $N(0, I)$,
 
-$$\hat q(y) = \gamma(y)\,e^{\frac12 y^\top Q y + l^\top y}, \qquad
-r(z \mid y) = (1 - w)\,N(z; B y + b, S) + w\,N(z; 0, I).$$
+$$\hat q(y) = \gamma(y)^\rho\,e^{\frac12 y^\top Q y + l^\top y}, \qquad
+r(z \mid y) = (1 - w)\,N(z; B y + D\,\nabla\log\gamma(y) + b, S) + w\,N(z; 0, I).$$
 
 $\gamma$ carries whatever shape the posterior has, the quadratic says how the run lags behind it:
-$Q = 0$ and $B = 0$ where it has arrived. $\hat q$ steers the walk back and needs no constant;
+$Q = 0$ and $B = 0$ where it has arrived. A power $\rho$ other than 1 is for runs that lag far
+behind: along an annealing path from a Gaussian it stands for an earlier temperature.
+$\hat q$ steers the walk back and needs no constant;
 $r$ is a density whatever the numbers are. Branches are not guessed: given $z$, the state before is
 drawn in proportion to its chance (`aide.learned.walk_back.origins`).
 """
@@ -30,13 +32,14 @@ class TiltedKernel(eqx.Module):
     Attributes:
         quadratic: $Q$, [d, d].
         linear: $l$, [d].
-        slope: $B$, [e, d].
+        slope: $B$, [e, d]; with a power, $(B, D)$, [e, 2d].
         shift: $b$, [e].
         colour: The Cholesky factor of $S$, [e, e].
         white: Its inverse.
         log_shares: $\log(1 - w)$ with the constant of the first Gaussian, $\log w$ with that of the
             second, [2].
         share: $w$.
+        power: $\rho$.
     """
 
     tilts: ClassVar[bool] = True
@@ -49,6 +52,12 @@ class TiltedKernel(eqx.Module):
     white: Stored
     log_shares: Stored
     share: Stored
+    power: Stored
+
+    @property
+    def sees_slope(self) -> bool:
+        r"""Whether proposals look at $\nabla\log\gamma(y)$, which then follows $y$."""
+        return self.slope.shape[-1] > self.quadratic.shape[-1]
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -63,16 +72,17 @@ class TiltedKernel(eqx.Module):
         shift: np.ndarray,
         covariance: np.ndarray,
         share: float,
+        power: float = 1.0,
     ) -> "TiltedKernel":
-        r"""From $Q$, $l$, $B$, $b$, $S$ and $w$, at one time."""
+        r"""From $Q$, $l$, $B$ (or $(B, D)$), $b$, $S$, $w$ and $\rho$, at one time."""
         colour = np.linalg.cholesky(covariance)
         logs = np.log(np.diag(colour)).sum()
         constant = -0.5 * len(shift) * math.log(2 * math.pi)
         with np.errstate(divide="ignore"):
             log_shares = np.log([1.0 - share, share]) + constant - np.array([logs, 0.0])
         white = np.linalg.inv(colour)
-        own = np.asarray(share, float)
-        return TiltedKernel(quadratic, linear, slope, shift, colour, white, log_shares, own)
+        numbers = (log_shares, np.asarray(share, float), np.asarray(power, float))
+        return TiltedKernel(quadratic, linear, slope, shift, colour, white, *numbers)
 
     def score(
         self, y: States, log_density: Float[Array, " P"]
@@ -80,7 +90,7 @@ class TiltedKernel(eqx.Module):
         r"""$\log\hat q(y)$, as the only term and by itself."""
         bent = jnp.asarray(self.quadratic) @ jax.lax.optimization_barrier(y)
         tilt = jnp.sum((0.5 * bent + self.linear[:, None]) * y, axis=0)
-        log_q = log_density + tilt
+        log_q = self.power * log_density + tilt
         return log_q[None], log_q
 
     def propose(

@@ -108,6 +108,11 @@ class FlatKernel:
         white = jnp.zeros((self.noise_size, y.shape[1]), y.dtype)
         return self.reverse_noise(jax.random.key(0), white, y)
 
+    def slope(self, y: Float[Array, "d P"]) -> Float[Array, "d P"]:
+        """The gradient of the log density, for proposals: 0 where it is not finite."""
+        slope = jax.vmap(jax.grad(self.log_density), -1, -1)(y)
+        return jnp.where(jnp.isfinite(slope), slope, 0.0)
+
     def retrace(
         self, y: Float[Array, "d P"], log_density: Float[Array, " P"], noise: Float[Array, "e P"]
     ) -> tuple[Array, ...]:

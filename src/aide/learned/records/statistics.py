@@ -3,7 +3,9 @@ r"""Sums over many pilots at every time: all that tilted models are learned from
 Pilots themselves are not kept, so that there may be hundreds of thousands of them. With $g$ the
 gradient of the step's own $\log\gamma_t$, they leave, for the states before and after a step, sums
 of $(1, x)(1, x, g(x))^\top$, and for the step sums of $(1, y, z)(1, y, z, x)^\top$, where $z$ is
-the noise of its record relative to the centre of the kernel's own guess.
+the noise of its record relative to the centre of the kernel's own guess. Powers of $\gamma_t$ are
+learned from sums of $g g^\top$ and of the Hessian $H$ of $\log\gamma_t$ besides; one product
+$H e$ with random signs $e$ tells it, as $H e e^\top$.
 """
 
 from collections.abc import Callable
@@ -24,6 +26,8 @@ from aide.running.map_runs import map_runs
 
 FOLDS = 8
 """Sums are kept apart for so many sets of pilots, of which each may judge the others."""
+SIGNS = 1000
+"""The key of random signs."""
 AT_ONCE = 64
 """Pilots of one set that run side by side."""
 
@@ -32,8 +36,10 @@ class Statistics(NamedTuple):
     """Sums over pilots, [folds, times, ...].
 
     Attributes:
-        before: Of $(1, x)(1, x, g)^T$ for states before the steps.
+        before: Of $(1, x)(1, x, g)^T$ for states before the steps; with curvature, of
+            $(1, x, g)(1, x, g)^T$.
         after: The same for states after them.
+        bends: With curvature, of $H$ before and after, [folds, times, 2, d, d]; else empty.
         steps: Of $(1, y, z)(1, y, z, x)^T$ for steps that moved.
         moved: How many did.
         count: Pilots, [folds].
@@ -41,6 +47,7 @@ class Statistics(NamedTuple):
 
     before: Stored
     after: Stored
+    bends: Stored
     steps: Stored
     moved: Stored
     count: Stored
@@ -69,14 +76,19 @@ def times_of(transitions: Transitions) -> np.ndarray:
 
 
 def gather_statistics(
-    key: Key, recorder: Recorder, num_pilots: int, report: Callable[[int], None]
+    key: Key,
+    recorder: Recorder,
+    num_pilots: int,
+    report: Callable[[int], None],
+    with_curvature: bool = False,
 ) -> Statistics:
     """Run pilots, at least as many as stated, and add up; `report` counts finished folds."""
     num_batches = max(1, -(-num_pilots // (FOLDS * AT_ONCE)))
     numbers = np.arange(FOLDS * num_batches * AT_ONCE, dtype=np.uint32)
     rows = (numbers.reshape(FOLDS, num_batches, AT_ONCE),)
     what = "the algorithm of the pilot runs"
-    found = map_runs(_fold, recorder, key, rows, what=what, report=report)
+    add_up = _fold_with_curvature if with_curvature else _fold
+    found = map_runs(add_up, recorder, key, rows, what=what, report=report)
     if not np.isfinite(found.after).all():
         raise ValueError(
             "the state overflowed in some pilot runs, or the gradient of log_density is not finite "
@@ -86,11 +98,18 @@ def gather_statistics(
     return found
 
 
-def _fold(recorder: Recorder, stream: Key, numbers: Int[Array, "batches n"]) -> Statistics:
+def _fold_with_curvature(recorder: Recorder, stream: Key, numbers: Array) -> Statistics:
+    """`_fold` with sums for powers of densities."""
+    return _fold(recorder, stream, numbers, True)
+
+
+def _fold(
+    recorder: Recorder, stream: Key, numbers: Int[Array, "batches n"], with_curvature: bool = False
+) -> Statistics:
     """All pilots of one fold as an operation of the engine."""
 
     def batch(numbers: Array) -> Statistics:
-        run = lambda number: _vectors(recorder, jax.random.fold_in(stream, number))
+        run = lambda number: _vectors(recorder, jax.random.fold_in(stream, number), with_curvature)
         return _add_up(*jax.vmap(run)(numbers))
 
     def add(total: Statistics, numbers: Array) -> tuple[Statistics, None]:
@@ -102,14 +121,20 @@ def _fold(recorder: Recorder, stream: Key, numbers: Int[Array, "batches n"]) -> 
 
 
 class _States(NamedTuple):
-    """States at every time with weights that sum to 1, [G, P, ...], and their gradients."""
+    """States at every time with weights that sum to 1, [G, P, ...], and their gradients.
+
+    `bends` are $e$ and $H e$, [2, G, P, d], if they are asked for.
+    """
 
     states: Array
     weights: Array
     gradients: Array
+    bends: Array | None
 
 
-def _vectors(recorder: Recorder, key: Key) -> tuple[_States, _States, Array, Array, Array, Array]:
+def _vectors(
+    recorder: Recorder, key: Key, with_curvature: bool
+) -> tuple[_States, _States, Array, Array, Array, Array]:
     """What one pilot adds: states before and after, then x, y, z and whether the step moved."""
     transitions = recorder.transitions
     run = recorder.record(key)
@@ -125,10 +150,23 @@ def _vectors(recorder: Recorder, key: Key) -> tuple[_States, _States, Array, Arr
         z = noise - kernel.centre(y[:, None])[:, 0]
         return (z, *(slope(each) for each in states))
 
+    def bend(inputs: Any, signs: Array, states: Array) -> Array:
+        (kernel,) = transitions.kernels(inputs, run.layout)
+        slope = jax.grad(kernel.log_density)
+        return jax.vmap(lambda state, e: jax.jvp(slope, (state,), (e,))[1])(states, signs)
+
     states = _populations(run, transitions, x, y, times)
     (xs, before), (ys, after) = states
     z, *slopes = jax.vmap(look)(inputs, y[times], trace.noise[times], xs, ys)
-    laws = (_States(xs, before, slopes[0]), _States(ys, after, slopes[1]))
+    bends = [None, None]
+    if with_curvature:
+        shape = (2, *xs.shape)
+        signs = jax.random.rademacher(jax.random.fold_in(key, SIGNS), shape, xs.dtype)
+        bends = [
+            jnp.stack([e, jax.vmap(bend)(inputs, e, states)])
+            for e, states in zip(signs, (xs, ys), strict=True)
+        ]
+    laws = (_States(xs, before, slopes[0], bends[0]), _States(ys, after, slopes[1], bends[1]))
     return *laws, x[times], y[times], z, jnp.any(x != y, axis=1)[times]
 
 
@@ -168,11 +206,20 @@ def _add_up(
         ones = jnp.ones((*law.states.shape[:-1], 1), law.states.dtype)
         left = jnp.concatenate([ones, law.states], axis=-1)
         right = jnp.concatenate([left, law.gradients], axis=-1)
+        left = left if law.bends is None else right
         return jnp.einsum("ntp,ntpa,ntpb->tab", law.weights, left, right)
+
+    def bend_of(law: _States) -> Array:
+        assert law.bends is not None
+        signs, turned = law.bends[:, 0], law.bends[:, 1]
+        return jnp.einsum("ntp,ntpa,ntpb->tab", law.weights, turned, signs)
 
     ones = jnp.ones((*y.shape[:-1], 1), y.dtype)
     left = jnp.concatenate([ones, y, z], axis=-1) * moved[..., None]
     right = jnp.concatenate([ones, y, z, x], axis=-1)
     steps = jnp.einsum("nta,ntb->tab", left, right)
     counts = (jnp.sum(moved.astype(x.dtype), axis=0), jnp.asarray(len(x), x.dtype))
-    return Statistics(of_law(before), of_law(after), steps, *counts)
+    bends = jnp.zeros((steps.shape[0], 0))
+    if before.bends is not None:
+        bends = jnp.stack([bend_of(before), bend_of(after)], axis=1)
+    return Statistics(of_law(before), of_law(after), bends, steps, *counts)

@@ -83,7 +83,8 @@ def step_back(
     shape = (2 + kernel.noise_size, here.shape[0])
     block = computed_once(standard_uniform(key_block, shape, y.dtype))
     white = normal_quantile(block[2:] + 0.5 * jnp.finfo(block.dtype).eps)
-    guess = model.propose(block[0], white, scores, y)
+    seen = jnp.concatenate([y, kernel.slope(y)]) if model.tilts and model.sees_slope else y
+    guess = model.propose(block[0], white, scores, seen)
     if model.tilts:
         centre = kernel.centre(y)
         noise = centre + guess.noise
@@ -101,7 +102,7 @@ def step_back(
     x = _place(chosen.states, particles.retained, record.before)
     density = _place(chosen.log_density, particles.retained, record.log_density)
     law = (chosen.branch, chosen.possible, chosen.log_own)
-    log_joint = model.log_joint(scores, y, noise - centre, *law)
+    log_joint = model.log_joint(scores, seen, noise - centre, *law)
     scores, log_before, density = score_before(x, density)
     log_reach = chosen.log_reach
     if log_reach is None:
