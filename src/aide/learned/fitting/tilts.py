@@ -28,6 +28,8 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from aide.learned.fitting.law_moments import RIDGE, Law, law_of, mean_bend
+from aide.learned.fitting.powers import match_power
 from aide.learned.models.tilted import TiltedKernel
 from aide.learned.records.statistics import Statistics
 
@@ -35,12 +37,6 @@ LEAST_PRECISION = 0.2
 """Of the step back, relative to the kernel's own guess: proposals are no wider than that."""
 LEAST_SHARE, MOST_SHARE = 0.02, 0.9
 """Of the kernel's own guess; between them, the share of rejected steps."""
-RIDGE = 1e-9
-"""Relative to the diagonal, where a regression is singular."""
-LEAST_POWER, MOST_POWER = 0.1, 1.5
-"""Of a density: 0 would leave nothing of it, and below all is lost."""
-NO_ENERGY = 1e-5
-"""Of what gradients are besides linear, per state, in units of the law's spread."""
 
 
 class Tilt(NamedTuple):
@@ -50,15 +46,6 @@ class Tilt(NamedTuple):
     linear: np.ndarray
     power: float = 1.0
     bend: np.ndarray | None = None
-
-
-class _Law(NamedTuple):
-    """Moments of a law and of the gradient $g$ under it."""
-
-    mean: np.ndarray
-    covariance: np.ndarray
-    mean_slope: np.ndarray
-    cross: np.ndarray
 
 
 def fit_tilts(statistics: Statistics, steps: np.ndarray) -> TiltedKernel:
@@ -86,71 +73,19 @@ def match(sums: np.ndarray, bends: np.ndarray | None = None) -> Tilt:
 
     With a power if there are sums of $H$ too, and rows for $g$.
     """
-    root = np.linalg.cholesky(_law(sums.sum(axis=0)).covariance)
+    root = np.linalg.cholesky(law_of(sums.sum(axis=0)).covariance)
     power = 1.0 if bends is None else match_power(sums, bends, root)
-    law = _law(sums.sum(axis=0), power)
+    law = law_of(sums.sum(axis=0), power)
     quadratic = _matched(law, root)
     lean, curve = 0.0, 0.0
     for fold in sums:
-        mine, judge = _matched(_law(sums.sum(axis=0) - fold, power), root), _law(fold, power)
+        mine, judge = _matched(law_of(sums.sum(axis=0) - fold, power), root), law_of(fold, power)
         lean -= np.trace(mine) + np.sum(mine * judge.cross)
         curve += np.sum((mine @ judge.covariance) * mine)
     factor = float(np.clip(lean / curve, 0.0, 1.0)) if curve > 0.0 else 0.0
     quadratic = factor * quadratic
-    bend = None if bends is None else _mean_bend(bends.sum(axis=0), sums.sum(axis=0))
+    bend = None if bends is None else mean_bend(bends.sum(axis=0), sums.sum(axis=0))
     return Tilt(quadratic, -law.mean_slope - quadratic @ law.mean, power, bend)
-
-
-def match_power(sums: np.ndarray, bends: np.ndarray, root: np.ndarray) -> float:
-    r"""$\rho$, in coordinates that `root` whitens, shrunk as held-out pilots say."""
-    total, total_bend = sums.sum(axis=0), bends.sum(axis=0)
-    excess = _power_terms(total, total, total_bend, root).power - 1.0
-    lean, curve = 0.0, 0.0
-    for fold, bend in zip(sums, bends, strict=True):
-        mine = _power_terms(total - fold, total - fold, total_bend - bend, root).power - 1.0
-        judge = _power_terms(total - fold, fold, bend, root)
-        lean += (judge.gain - judge.energy) * mine
-        curve += judge.energy * mine**2
-    factor = float(np.clip(lean / curve, 0.0, 1.0)) if curve > 0.0 else 0.0
-    return float(np.clip(1.0 + factor * excess, LEAST_POWER, MOST_POWER))
-
-
-class _PowerTerms(NamedTuple):
-    r"""The objective of score matching in the power: $\frac12\rho^2$ `energy` $- \rho$ `gain`."""
-
-    energy: float
-    gain: float
-
-    @property
-    def power(self) -> float:
-        """1 where gradients are linear: any would do, with a quadratic to match."""
-        return self.gain / self.energy if self.energy > NO_ENERGY else 1.0
-
-
-def _power_terms(
-    fitted: np.ndarray, sums: np.ndarray, bends: np.ndarray, root: np.ndarray
-) -> _PowerTerms:
-    """Of one set of pilots, with the regression of the gradient on the state that others gave."""
-    size, white = len(root), np.linalg.inv(root)
-    known, law = _law(fitted), _law(sums)
-    covariance = white @ known.covariance @ white.T
-    lean = np.linalg.solve(covariance, (root.T @ known.cross @ white.T).T).T
-    lean = 0.5 * (lean + lean.T)
-    here, cross = white @ law.covariance @ white.T, root.T @ law.cross @ white.T
-    total = sums / sums[0, 0]
-    slopes = total[1 + size :, 1 + size :] - np.outer(law.mean_slope, law.mean_slope)
-    energy = (
-        np.sum(slopes * (root @ root.T)) - 2 * np.sum(lean * cross) + np.sum(lean @ here * lean)
-    )
-    bend = root.T @ _mean_bend(bends, sums) @ root
-    # The score is power times what the regression leaves, minus the state: that of N(0, I).
-    gain = np.trace(lean) - np.trace(bend) + np.trace(cross) - np.sum(lean * here)
-    return _PowerTerms(float(energy), float(gain))
-
-
-def _mean_bend(bends: np.ndarray, sums: np.ndarray) -> np.ndarray:
-    """The mean Hessian, made symmetric."""
-    return 0.5 * (bends + bends.T) / sums[0, 0]
 
 
 def from_shadow(tilt: Tilt, sums: np.ndarray, step: np.ndarray) -> Tilt:
@@ -159,25 +94,14 @@ def from_shadow(tilt: Tilt, sums: np.ndarray, step: np.ndarray) -> Tilt:
     With $g$ nearly $G x + g_0$, which regression tells almost without error, it is
     $Q - \frac14 G^\top h^2 G$ and $l - \frac14 G^\top h^2 g_0$.
     """
-    law = _law(sums)
+    law = law_of(sums)
     bend = np.linalg.solve(law.covariance, law.cross.T).T
     base = law.mean_slope - bend @ law.mean
     pull = 0.25 * bend.T * step**2
     return tilt._replace(quadratic=tilt.quadratic - pull @ bend, linear=tilt.linear - pull @ base)
 
 
-def _law(sums: np.ndarray, power: float = 1.0) -> _Law:
-    """With the gradients times a power."""
-    size = (sums.shape[1] - 1) // 2
-    total = sums[: 1 + size] / sums[0, 0]
-    mean, mean_slope = total[0, 1 : 1 + size], power * total[0, 1 + size :]
-    covariance = total[1:, 1 : 1 + size] - np.outer(mean, mean)
-    covariance = covariance + np.diag(1e-12 + RIDGE * np.diag(covariance))
-    cross = power * total[1:, 1 + size :].T - np.outer(mean_slope, mean)
-    return _Law(mean, covariance, mean_slope, cross)
-
-
-def _matched(law: _Law, root: np.ndarray) -> np.ndarray:
+def _matched(law: Law, root: np.ndarray) -> np.ndarray:
     r"""$Q$ that minimises $E[\frac12|Q (x - \mu) + g|^2] + \operatorname{tr} Q$.
 
     In coordinates that `root` whitens, where $Q\Sigma + \Sigma Q = -2I - E[\dots]$ is solved as if
