@@ -26,7 +26,7 @@ from aide.learned.models.mean_weights import MeanWeights
 from aide.learned.models.mixture import JointMixture
 from aide.learned.records.flat_states import FlatKernel, FlatLayout
 
-FORMAT = "aide reverse fit, version 2"
+FORMAT = "aide reverse fit, version 3"
 
 
 def _frozen(scores: Mapping[str, float] | Iterable[tuple[str, float]]) -> Mapping[str, float]:
