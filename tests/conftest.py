@@ -17,6 +17,7 @@ gc.set_threshold(200_000, 50, 1000)  # traced programs are many objects, and few
 FLAGS = " ".join(f"--{name}={str(value).lower()}" for name, value in QUICK_OPTIONS.items())
 os.environ.setdefault("XLA_FLAGS", FLAGS)
 os.environ.setdefault("AIDE_CACHE", "0")  # commands leave the user's cache folder alone
+os.environ["COLUMNS"] = "1000"  # sentences of results stay on one line, here and in commands
 AS_FOR_USERS = {
     "test_compilation.py",
     "test_determinism.py",

@@ -8,91 +8,13 @@ import matplotlib.figure
 import numpy as np
 import pytest
 import rich.console
-from support.made import estimate_with
+from support.results import NAME, RESULTS, SHOWN
 
 import aide
-from aide._core.identity import identity_of
-from aide.auditing.result import Audit, AuditTest
-from aide.auditing.simulated.result import Simulated
-from aide.auditing.simulated.runs import Pieces
-from aide.checking.algorithm.evidence import Evidence
-from aide.checking.algorithm.report import CheckReport
-from aide.checking.kernel.laws import LawTest
-from aide.checking.kernel.result import KernelCheck
-from aide.checking.kernel.start import StartQuality
-from aide.comparing.compare import compare_estimates
-from aide.convergence.curve import Convergence
-from aide.diagnosing import Diagnosis, StepDiagnosis
-from aide.estimation import Contrast, Sandwich
-from aide.estimation.closeness import judge
 from aide.estimation.means import Mean
 from aide.reporting import Result
 from aide.reporting.data import as_csv, as_data
 from aide.reporting.numbers import cell, factor, p_value, rounded_up, short, with_error
-
-NAME = "<b>fit</b> [/] \x1b[31mred\x1b[0m \u202e"
-SHOWN = "<b>fit</b> [/] �[31mred�[0m �"
-NOISE = np.linspace(-1.0, 1.0, 60)
-BLANK = (np.nan, np.nan)
-
-
-def _estimate(shift=0.2):
-    return estimate_with(shift + NOISE, shift + NOISE, names=("the truth", NAME))
-
-
-def _simulated():
-    table = np.stack([NOISE, NOISE], axis=1)
-    real = NOISE[:, None]
-    return Simulated(Pieces(NOISE + 0.3, real, NOISE, table, real, real, real), 0.0, NAME)
-
-
-def _convergence():
-    estimates = (estimate_with(NOISE, NOISE, names=(NAME, "chain")), _estimate())
-    return Convergence((1, 4), estimates, BLANK, BLANK, BLANK, 0, "runs.", (f"{NAME} is stuck",))
-
-
-def _audit():
-    estimate = _estimate()
-    test = AuditTest(NAME, estimate, judge(estimate, 0.5))
-    return Audit((test,), _simulated(), 0.5, (f"{NAME} was not tested",), NAME, identity_of(NAME))
-
-
-def _check():
-    evidence = (
-        Evidence(2, NAME, 1e-9, "41% were positive", 100),
-        Evidence(1, "as given", None, "no region", 100),
-        Evidence(5, "as given", 0.3, "is 1.02", 100, 0.02),
-    )
-    return CheckReport(NAME, evidence, 1e-4, 1000, place="step 2 of 4 (Extend)")
-
-
-def _kernel():
-    law = LawTest("invariance", 0.4, 1.3, "the mean")
-    return KernelCheck(0.4, 1e-4, None, law, StartQuality(1000.0, 0.1, 0.0, 0.5), 4000, NAME)
-
-
-def _diagnosis():
-    steps = (
-        StepDiagnosis(0, None, None, 0.5, 10.0, 0.0, None),
-        StepDiagnosis(1, 0.2, 0.01, 0.9, 1.0, 1.0, 0.1),
-    )
-    return Diagnosis(NAME, 10, 3, steps, np.array([-np.inf, 0.0, 1.0]))
-
-
-RESULTS = {
-    "diagnosis": _diagnosis,
-    "estimate": _estimate,
-    "infinite": lambda: estimate_with(np.r_[np.inf, NOISE], NOISE, names=("gold", NAME)),
-    "comparison": lambda: compare_estimates({NAME: _estimate(), "far": _estimate(5.0)}, 1.0),
-    "no tolerance": lambda: compare_estimates({NAME: _estimate()}),
-    "sandwich": lambda: Sandwich(0.1, math.inf, 0.9, False, True),
-    "contrast": lambda: Contrast(NAME, Mean(1.0, 0.1), Mean(1.5, math.inf)),
-    "convergence": _convergence,
-    "audit": _audit,
-    "simulated": _simulated,
-    "check": _check,
-    "kernel": _kernel,
-}
 
 
 @pytest.fixture(params=RESULTS)
@@ -137,15 +59,15 @@ def test_every_result_is_data(result):
 
 
 def test_the_verdict_is_in_the_headline_and_in_its_colour():
-    assert "FAILED" in _check().headline
-    assert "color:red" in _check()._repr_html_()
-    assert "PASSED" in _kernel().headline
-    assert "color:green" in _kernel()._repr_html_()
-    assert "color" not in _estimate()._repr_html_()
+    assert "FAILED" in RESULTS["check"]().headline
+    assert "color:red" in RESULTS["check"]()._repr_html_()
+    assert "PASSED" in RESULTS["kernel"]().headline
+    assert "color:green" in RESULTS["kernel"]()._repr_html_()
+    assert "color" not in RESULTS["estimate"]()._repr_html_()
 
 
 def test_the_check_shows_every_test():
-    text = repr(_check())
+    text = repr(RESULTS["check"]())
     assert "p = 2e-09 over 2 tests, 2 versions, 1,000 runs" in text
     assert "1    as given" in text
     assert "not tested  no region" in text

@@ -189,3 +189,6 @@ COLUMNS = (
     ),
     Column("verdict", verdict_of, _judged, lambda e: e.closeness is not None, is_text=True),
 )
+
+LEAVE_FIRST = ("k-hat", "ESS", "R-hat", "misses", "invents", "looseness", "M", "behind")
+"""Columns that a narrow terminal leaves out, the first one first."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from aide.comparing.columns import COLUMNS, TargetRow
+from aide.comparing.columns import COLUMNS, LEAVE_FIRST, TargetRow
 from aide.comparing.differences import difference_of
 from aide.estimation.closeness import LEVEL, Closeness, remedy
 from aide.estimation.means import Mean
@@ -88,6 +88,7 @@ class Comparison(Result, Mapping[str, Estimate]):
             tuple(tuple(column.text(entry) for column in columns) for entry in entries),
             tuple(self.outcomes.get(entry.name, "") for entry in entries),
             frozenset(column.title for column in columns if column.is_text),
+            LEAVE_FIRST,
         )
 
     def records(self) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ def grid_of(curve: "Convergence") -> Grid:
         for record in curve.records()
     )
     titles = tuple(title for title, _ in COLUMNS.values())
-    return Grid(titles, lines, ("",) * len(lines))
+    return Grid(titles, lines, ("",) * len(lines), optional=("±", "ESS", "looseness"))
 
 
 def curve_headline(curve: "Convergence") -> str:

@@ -1,11 +1,18 @@
-"""Results as HTML, for notebooks. Every text is escaped."""
+"""Results and their tables as HTML, for notebooks and reports. Every text is escaped.
+
+Styles stand in the elements, so that they need no style sheet; a page with one says by variables
+(`--passed` and so on) which colours suit its ground.
+"""
 
 from html import escape
 
+from aide._core.text import plain
 from aide.reporting.grid import Grid
-from aide.reporting.page import Page, colour_of
+from aide.reporting.page import Page
+from aide.reporting.verdict import colour_of
 
-LEFT, RIGHT = "text-align:left", "text-align:right"
+LEFT = "text-align:left;vertical-align:top"
+RIGHT = "text-align:right;vertical-align:top;white-space:nowrap;font-variant-numeric:tabular-nums"
 
 
 def page_html(page: Page) -> str:
@@ -14,7 +21,7 @@ def page_html(page: Page) -> str:
     headline = f"<strong{_colour(page.verdict)}>{escape(page.headline)}</strong>"
     parts = ["<div>", f"<p>{subject}{headline}</p>"]
     if page.grid is not None:
-        parts.append(_grid_html(page.grid))
+        parts.append(grid_html(page.grid))
     if page.rows:
         lines = (
             f'<tr><th style="{LEFT}">{escape(name)}</th><td style="{LEFT}">{escape(text)}</td></tr>'
@@ -24,12 +31,13 @@ def page_html(page: Page) -> str:
     return "".join([*parts, "</div>"])
 
 
-def _grid_html(grid: Grid) -> str:
+def grid_html(grid: Grid) -> str:
+    """The table with all columns; one that is wider than the page is scrolled in its own box."""
     sides = [LEFT if grid.is_text(index) else RIGHT for index in range(len(grid.titles))]
 
     def row(kind: str, cells: tuple[str, ...], colour: str = "") -> str:
         inside = "".join(
-            f'<{kind} style="{side}">{escape(cell)}</{kind}>'
+            f'<{kind} style="{side}">{escape(plain(cell))}</{kind}>'
             for cell, side in zip(cells, sides, strict=True)
         )
         return f"<tr{colour}>{inside}</tr>"
@@ -38,7 +46,8 @@ def _grid_html(grid: Grid) -> str:
         row("td", line, _colour(verdict))
         for line, verdict in zip(grid.lines, grid.verdicts, strict=True)
     ]
-    return f"<table>{row('th', grid.titles)}{''.join(body)}</table>"
+    table = f"<table>{row('th', grid.titles)}{''.join(body)}</table>"
+    return f'<div style="overflow-x:auto">{table}</div>'
 
 
 def _colour(verdict: str | None) -> str:

@@ -1,18 +1,24 @@
-"""A result taken apart into what is shown, for every kind of output."""
+"""A result taken apart into what is shown; its lines, as plain text and in a terminal."""
 
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from aide._core.text import plain
-from aide.reporting.grid import Grid
+from aide.reporting.grid import GAP, Grid, fit, wrap
+from aide.reporting.verdict import colour_of
 
-COLOURS = {
-    "passed": "green",
-    "within": "green",
-    "failed": "red",
-    "rejected": "red",
-    "too far": "red",
-}
-"""How verdicts are shown; every other one is yellow."""
+WIDTH = 15
+"""Of the names of rows."""
+NOTE = "note"
+
+
+class Line(NamedTuple):
+    """One line and its style: a colour and `bold` or `dim`, in rich's words."""
+
+    text: str
+    style: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,11 +50,55 @@ class Page:
         """A page whose every text is on one line, without control characters."""
         if grid is not None:
             lines = tuple(tuple(plain(cell) for cell in line) for line in grid.lines)
-            grid = Grid(grid.titles, lines, grid.verdicts, grid.texts)
+            titles = tuple(map(plain, grid.titles))
+            texts, optional = frozenset(map(plain, grid.texts)), tuple(map(plain, grid.optional))
+            grid = replace(grid, titles=titles, lines=lines, texts=texts, optional=optional)
         shown = tuple((plain(name), plain(text)) for name, text in rows)
         return Page(plain(subject), plain(headline), grid, shown, verdict)
 
+    def lines(self, width: int) -> Iterator[Line]:
+        """Headline, table and rows, none wider than `width`; the subject is left to the caller."""
+        for text in wrap(self.headline, width):
+            yield Line(text, f"bold {colour_of(self.verdict)}".strip())
+        if self.grid is not None:
+            yield from _grid_lines(self.grid, width - len(GAP))
+        indent = " " * (len(GAP) + WIDTH + 1)
+        for name, text in self.rows:
+            first, *others = wrap(text, width - len(indent))
+            style = "yellow" if name == NOTE else ""
+            label = f"{GAP}{name:<{WIDTH}} "
+            if len(label) > len(indent):
+                yield Line(label.rstrip(), style)
+                label = indent
+            yield Line(f"{label}{first}".rstrip(), style)
+            yield from (Line(f"{indent}{other}", style) for other in others)
 
-def colour_of(verdict: str | None) -> str:
-    """A colour by its name; empty without a verdict."""
-    return COLOURS.get(verdict.lower(), "yellow") if verdict else ""
+    def text(self, width: int | None = None) -> str:
+        """Plain text, as wide as the terminal unless stated; 80 columns where there is none."""
+        room = shutil.get_terminal_size().columns if width is None else width
+        return "\n".join(line.text for line in self.lines(room))
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        """The same in colour, below the subject: nothing is ever read as markup."""
+        from rich.text import Text
+
+        width = options.max_width
+        if self.subject:
+            yield from (Text(line, "italic") for line in wrap(self.subject, width))
+        for line in self.lines(width):
+            yield Text(line.text, line.style, no_wrap=True, overflow="ignore")
+
+
+def _grid_lines(grid: Grid, width: int) -> Iterator[Line]:
+    fitted = fit(grid, width)
+    yield Line("")
+    yield from (Line(f"{GAP}{line}".rstrip(), "bold") for line in fitted.head)
+    used = max(len(line) for lines in (fitted.head, *fitted.entries) for line in lines)
+    yield Line(f"{GAP}{'─' * min(used, width)}", "dim")
+    for lines, verdict in zip(fitted.entries, grid.verdicts, strict=True):
+        yield from (Line(f"{GAP}{line}".rstrip(), colour_of(verdict)) for line in lines)
+    if fitted.left_out:
+        names = ", ".join(fitted.left_out)
+        text = f"Columns left out for want of width: {names}; to_csv() and records() have them."
+        yield from (Line(f"{GAP}{line}", "dim") for line in wrap(text, width))
+    yield Line("")

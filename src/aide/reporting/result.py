@@ -11,8 +11,6 @@ from aide.reporting.figures import PanelGrid, panels_of
 from aide.reporting.grid import Grid
 from aide.reporting.html import page_html
 from aide.reporting.page import Page
-from aide.reporting.terminal import page_rich
-from aide.reporting.text import page_text
 
 
 class Result(ABC):
@@ -43,7 +41,7 @@ class Result(ABC):
 
     @property
     def verdict(self) -> str | None:
-        """The outcome in a word or two, if there is one."""
+        """`passed`, `failed` or `undecided`, where something was asked (`reporting.verdict`)."""
         return None
 
     def grid(self) -> Grid | None:
@@ -99,10 +97,10 @@ class Result(ABC):
         return Page.of(self.subject, self.headline, self.grid(), rows, self.verdict)
 
     def __repr__(self) -> str:
-        return page_text(self._page())
+        return self._page().text()
 
-    def __rich__(self) -> Any:
-        return page_rich(self._page())
+    def __rich__(self) -> Page:
+        return self._page()
 
     def _repr_html_(self) -> str:
         return page_html(self._page())

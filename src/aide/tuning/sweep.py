@@ -74,7 +74,7 @@ class Sweep(Result):
             "within" if self.tolerance is not None and point.high <= self.tolerance else ""
             for point in self.points
         )
-        return Grid(titles, lines, verdicts, frozenset({"setting"}))
+        return Grid(titles, lines, verdicts, frozenset({"setting"}), ("M", "looseness"))
 
     def records(self) -> list[dict[str, Any]]:
         """One dictionary per setting."""

@@ -130,7 +130,7 @@ class Tuned(Result):
         titles = ("setting", "one run", "bound", "95%", "M", "runs", "outcome")
         lines = tuple(self._line(planned) for planned in self.ladder)
         verdicts = tuple("within" if self._is_within(p) else "" for p in self.ladder)
-        return Grid(titles, lines, verdicts, frozenset({"setting", "outcome"}))
+        return Grid(titles, lines, verdicts, frozenset({"setting", "outcome"}), ("runs", "M"))
 
     def _line(self, planned: Planned) -> tuple[str, ...]:
         cost, found = seconds_words(planned.seconds), self.tried.get(planned.index)

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from aide._core.files import write_atomically
+from aide.reporting.grid import Grid
+from aide.reporting.html import grid_html
 from aide.studies.report.style import STYLE
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-MARKS = {"within": "good", "too far": "bad"}
 
 
 def write_report(story: Mapping[str, Any], path: Path) -> None:
@@ -48,28 +49,12 @@ def page_of(story: Mapping[str, Any]) -> str:
 
 
 def _verdict(story: Mapping[str, Any]) -> str:
-    mark = MARKS.get(str(story.get("judged")), "open" if story.get("judged") else "plain")
+    mark = escape(story.get("judged") or "plain")
     return f'<p class="verdict {mark}">{_text(story["sentence"])}</p>'
 
 
 def _table(grid: Mapping[str, Any] | None) -> str:
-    if not grid:
-        return ""
-    texts = set(grid["texts"])
-    sides = ["" if title in texts else ' class="number"' for title in grid["titles"]]
-    head = _cells("th", grid["titles"], sides)
-    lines = [
-        f'<tr class="{MARKS.get(verdict, "open" if verdict else "plain")}">'
-        f"{_cells('td', line, sides)}</tr>"
-        for line, verdict in zip(grid["lines"], grid["verdicts"], strict=True)
-    ]
-    return f'<div class="wide"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
-
-
-def _cells(kind: str, cells: Iterable[str], sides: Iterable[str]) -> str:
-    return "".join(
-        f"<{kind}{side}>{_text(cell)}</{kind}>" for cell, side in zip(cells, sides, strict=True)
-    )
+    return grid_html(Grid.from_dict(grid)) if grid else ""
 
 
 def _rows(rows: Iterable[Iterable[str]], notes: Iterable[str]) -> str:

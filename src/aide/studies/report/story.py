@@ -4,7 +4,6 @@ from typing import Any
 
 from aide._core.algorithm import describe
 from aide._core.identity import identity_of
-from aide._core.text import plain
 from aide.estimation.summary import Estimate
 from aide.reporting.result import Result
 from aide.studies.folder import now, versions
@@ -27,14 +26,7 @@ def story_of(study: Study, options: StudyOptions, result: Result) -> dict[str, A
         **result.to_dict(),
         "sentence": sentence_of(result, options.tolerance),
         "judged": judged_of(result, options.tolerance),
-        "grid": None
-        if grid is None
-        else {
-            "titles": grid.titles,
-            "lines": [[plain(cell) for cell in line] for line in grid.lines],
-            "verdicts": grid.verdicts,
-            "texts": sorted(grid.texts),
-        },
+        "grid": None if grid is None else grid.to_dict(),
         "parts": {
             name: {"rows": one.rows(), "notes": one.notes, "headline": one.headline}
             for name, one in estimates.items()

@@ -2,9 +2,9 @@
 
 STYLE = """
 :root{color-scheme:light dark;--ground:#fdfdfb;--ink:#1c1f24;--soft:#5c6370;--line:#dcdcd6;
---good:#1d7a46;--bad:#b3392f;--open:#8a6d00;--card:#f4f4ef}
+--passed:#1d7a46;--failed:#b3392f;--undecided:#8a6d00;--card:#f4f4ef}
 @media(prefers-color-scheme:dark){:root{--ground:#15181d;--ink:#e8e8e3;--soft:#a2a9b4;
---line:#343a44;--good:#62c98e;--bad:#f08d82;--open:#e0c050;--card:#1d2127}
+--line:#343a44;--passed:#62c98e;--failed:#f08d82;--undecided:#e0c050;--card:#1d2127}
 figure img{filter:invert(.9) hue-rotate(180deg)}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--ground);color:var(--ink);
@@ -15,13 +15,11 @@ h2{font-size:1.1rem;margin:2rem 0 .5rem}h3{font-size:1rem;margin:1rem 0 .3rem}
 .kicker{margin:0;color:var(--soft);font-size:.85rem}
 .verdict{font-size:1.15rem;padding:.8rem 1rem;border-left:.35rem solid var(--soft);
 background:var(--card);overflow-wrap:anywhere}
-.verdict.good{border-color:var(--good)}.verdict.bad{border-color:var(--bad)}
-.verdict.open{border-color:var(--open)}
-.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.92rem}
-th,td{padding:.35rem .6rem;border-bottom:1px solid var(--line);text-align:left;white-space:nowrap}
+.verdict.passed{border-color:var(--passed)}.verdict.failed{border-color:var(--failed)}
+.verdict.undecided{border-color:var(--undecided)}
+table{border-collapse:collapse;width:100%;font-size:.92rem}
+th,td{padding:.35rem .6rem;border-bottom:1px solid var(--line);}
 td:first-child{white-space:normal;overflow-wrap:anywhere;min-width:7rem}
-.number{text-align:right;font-variant-numeric:tabular-nums}
-tr.good td{color:var(--good)}tr.bad td{color:var(--bad)}tr.open td{color:var(--open)}
 dl{display:grid;grid-template-columns:minmax(6rem,max-content) 1fr;gap:.15rem 1rem;margin:.5rem 0}
 dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(26rem,100%),1fr));gap:1rem}
