@@ -39,7 +39,7 @@ def correct(seeds: int = 20) -> Iterator[Row]:
             aide.check(jax.random.key(1000 + seed), build(), find=False) for seed in range(seeds)
         ]
         flagged, passed = (
-            sum(report.verdict == v for report in reports) for v in ("FAILED", "passed")
+            sum(report.verdict == v for report in reports) for v in ("failed", "passed")
         )
         smallest = min(report.p_value for report in reports)
         row = {"correct algorithm": family, "flagged": f"{flagged} of {seeds}", "passed": passed}

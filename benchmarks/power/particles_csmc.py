@@ -48,7 +48,7 @@ def particles_csmc(num_runs: int = 12_000, seed: int = 0, workers: int = 1) -> I
             "particles": version,
             "filter": "guided" if function == "make_guided" else "bootstrap",
             "conditional SMC": conditional,
-            "verdict": "passed" if report.passed else "rejected",
+            "verdict": "passed" if report.passed else "failed",
             "p": f"{min(1.0, smallest * len(report.judged)):.2g}",
             "seconds": f"{time.perf_counter() - start:.0f}",
         }

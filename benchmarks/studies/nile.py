@@ -84,7 +84,7 @@ def tune(seed: int = 0, filter: str = "", budget: int = 1000) -> Iterator[Row]:
                 "runs, 10 times": 10 * runs,
                 "AIDE, 10 times": f"{check.value:.4f} ± {check.std_error:.4f}",
                 "upper limit, 10 times": verdict.upper,
-                "agrees": verdict.outcome == "within",
+                "passed": verdict.outcome == "passed",
             }
         yield row
 

@@ -63,7 +63,7 @@ class _Tally:
 
     def row(self, name: str, factor: float) -> Row:
         """What they show, as counts."""
-        within, far = (self.outcomes.count(word) for word in ("within", "too far"))
+        within, far = (self.outcomes.count(word) for word in ("passed", "failed"))
         return {
             "pair": name,
             "D / tolerance": factor,

@@ -15,7 +15,7 @@ STUDY_FILE = Annotated[
 ]
 SEED = Annotated[int, typer.Option(help="Seed of all runs.")]
 TOLERANCE = Annotated[
-    float | None, typer.Option(help="Nats that would do: exit code 0 within, 1 too far, 3 neither.")
+    float | None, typer.Option(help="Largest divergence in nats that is good enough.")
 ]
 UNTIL = Annotated[
     str | None,
@@ -160,6 +160,7 @@ def check(
     from rich.console import Console
 
     from aide.checking.load import BadTarget, load_target
+    from aide.reporting.verdict import EXIT_CODES
 
     try:
         algorithm = load_target(target)
@@ -177,8 +178,7 @@ def check(
         typer.echo(f"aide check: {type(error).__name__}: {error}", err=True)
         raise typer.Exit(2) from error
     Console().print(report)
-    codes = {"passed": 0, "FAILED": 1}
-    raise typer.Exit(codes.get(report.verdict, 3))
+    raise typer.Exit(EXIT_CODES[report.verdict])
 
 
 @app.command()
@@ -199,7 +199,8 @@ def measure(
     """Measure how far a target's outputs are from a gold standard's, in nats.
 
     Runs, result and report.html are in a folder that the same command continues. Exit code 0:
-    within the tolerance, or none given. 1: too far. 2: bad input. 3: undecided.
+    passed (the divergence is below the tolerance), or no tolerance given. 1: failed (it is above).
+    2: bad input. 3: undecided.
     """
     given = (seed, until, budget, tolerance, num_runs, meta, out)
     _study("measure", study, given, as_json, (workers, dask, devices))
@@ -220,8 +221,8 @@ def compare(
 ) -> None:
     """Compare several targets with one gold standard: a ranked table, and a verdict each.
 
-    Exit code 0: all are within the tolerance, or none given. 1: one is too far. 2: bad input. 3:
-    one is undecided.
+    Exit code 0: all targets passed (their divergences are below the tolerance), or no tolerance
+    given. 1: one failed. 2: bad input. 3: none failed, but one is undecided.
     """
     given = (seed, None, None, tolerance, num_runs, meta, out)
     _study("compare", study, given, as_json, (workers, dask, devices))

@@ -60,11 +60,11 @@ def test_the_table(found):
     titles = ["target", "divergence ≤", "behind", "misses", "invents", "looseness", "P off ≤"]
     assert found.grid().titles == (*titles, "verdict")
     near, far, wide = (next(a for a in lines if a.startswith(f"  {name} ")) for name in found)
-    assert near.endswith("within 2.25")
-    assert "too coarse, ≥ 2.4" in far
+    assert near.endswith("passed")
+    assert "failed: ≥ 2.4" in far
     assert wide.endswith("undecided")
     assert "  undecided       wide: raise num_meta_gold to about 20" in lines
-    assert found.outcomes == {"near": "within", "far": "too far", "wide": "undecided"}
+    assert found.outcomes == {"near": "passed", "far": "failed", "wide": "undecided"}
     assert "see comparison[name].notes" in repr(found)
 
 
@@ -118,10 +118,10 @@ def test_meta_runs_are_raised_where_looseness_hides_the_answer():
     gold, targets = plain(), {"loose": plain(0.1, 0.8, 0.6), "tight": plain(0.1)}
     sizes = {"num_gold": 100, "num_target": 100, "keep_values": False}
     before = aide.compare(KEY, gold, targets, tolerance=0.3, most_meta=1, **sizes)
-    assert before.outcomes == {"loose": "undecided", "tight": "within"}
+    assert before.outcomes == {"loose": "undecided", "tight": "passed"}
     assert "loose: raise num_meta_target to about" in repr(before)
     after = aide.compare(KEY, gold, targets, tolerance=0.3, **sizes)
-    assert after.outcomes == {"loose": "within", "tight": "within"}
+    assert after.outcomes == {"loose": "passed", "tight": "passed"}
     raised = after["loose"].draws.target.num_meta
     assert 10 < raised <= 30
     assert f"loose: decided after raising num_meta_target from 1 to {raised}," in after.notes[0]
@@ -139,7 +139,7 @@ def test_constants_that_are_unknown_leave_the_directions_out():
 def test_verdicts_hold_from_both_sides_or_not_at_all():
     noise = np.linspace(-1.0, 1.0, 500)
     near, far = (estimate_with(x + noise, x + noise) for x in (0.05, 3.0))
-    assert judge(near, 1.0).outcome == "within"
+    assert judge(near, 1.0).outcome == "passed"
     assert judge(far, 1.0).outcome == "undecided"  # an upper bound alone shows no distance
     assert judge(far, 1.0).lacks.startswith("a lower bound needs the outputs")
     words = repr(compare_estimates({"far": far}, 1.0))

@@ -27,7 +27,7 @@ def test_a_difference_is_found_and_named(apart: DrawsDifference) -> None:
     assert [test.function for test in apart.telling] == ["location of theta[1]"]
     assert apart.headline.startswith("NUTS and ADVI are at least")
     assert "given away by" in repr(apart)
-    assert apart.verdict == "different"
+    assert apart.verdict == "failed"
 
 
 def test_it_is_a_result(apart: DrawsDifference) -> None:

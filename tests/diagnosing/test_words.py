@@ -33,7 +33,7 @@ def test_stretches_of_rejections():
         "The kernel accepts 8.0% of its proposals at temperatures 0.2 to 0.4 (steps 2 to 4): take"
     )
     assert "accepts 2.0% of its proposals at temperature 0.9 (step 9)" in second
-    assert found.verdict == "flagged"
+    assert found.verdict == "undecided"
     assert "2 things to stop at" in found.headline
 
 

@@ -23,7 +23,7 @@ def test_require_raises_with_the_sandwich_in_the_message():
     with pytest.raises(aide.estimation.NotWithin, match="too far away") as caught:
         far.require(0.5)
     assert f"{both.lower:.3g} ≤ divergence ≤ {both.upper:.3g} (95%)" in str(caught.value)
-    assert caught.value.closeness.outcome == "too far"
+    assert caught.value.closeness.outcome == "failed"
     with pytest.raises(
         aide.estimation.NotWithin, match="Undecided: raise num_gold to about"
     ) as caught:
@@ -45,7 +45,7 @@ def test_the_number_of_runs_that_would_decide():
         f"{rounded(500 * times):,}"
     )
     enough = np.tile(0.1 + NOISE, int(np.ceil(times)) + 1)
-    assert judge(estimate_with(enough, enough, (None, None)), 0.24).outcome == "within"
+    assert judge(estimate_with(enough, enough, (None, None)), 0.24).outcome == "passed"
     words = remedy(found, judge(found, found.value + 1e-6)._replace(lacks=""))
     assert "no affordable number of runs decides" in words
 

@@ -104,9 +104,9 @@ def test_what_it_says():
     loose = made(dataclasses.replace(RECORD, looseness=(0.5, 0.1), remarks=("Raise it.",)))
     assert "(asked for: 0.05)" in repr(loose)
     assert "Raise it." in repr(loose)
-    assert loose.verdict == "flagged"
-    apart = dataclasses.replace(RECORD.agreements[0], outcome="disagrees")
-    assert "DISAGREES with itself" in repr(made(dataclasses.replace(RECORD, agreements=(apart,))))
+    assert loose.verdict == "undecided"
+    apart = dataclasses.replace(RECORD.agreements[0], outcome="failed")
+    assert "disagrees with itself" in repr(made(dataclasses.replace(RECORD, agreements=(apart,))))
     assert gold.numbers()["evaluations_per_run"] == 100.0
     assert len(gold.records()) == 1
     figure = gold.plot()

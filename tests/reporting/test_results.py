@@ -3,6 +3,7 @@
 import io
 import json
 import math
+from typing import get_args
 
 import matplotlib.figure
 import numpy as np
@@ -15,6 +16,16 @@ from aide.estimation.means import Mean
 from aide.reporting import Result
 from aide.reporting.data import as_csv, as_data
 from aide.reporting.numbers import cell, factor, p_value, rounded_up, short, with_error
+from aide.reporting.verdict import (
+    COLOURS,
+    EXIT_CODES,
+    FAILED,
+    PASSED,
+    UNDECIDED,
+    Verdict,
+    all_of,
+    colour_of,
+)
 
 
 @pytest.fixture(params=RESULTS)
@@ -59,10 +70,10 @@ def test_every_result_is_data(result):
 
 
 def test_the_verdict_is_in_the_headline_and_in_its_colour():
-    assert "FAILED" in RESULTS["check"]().headline
-    assert "color:red" in RESULTS["check"]()._repr_html_()
-    assert "PASSED" in RESULTS["kernel"]().headline
-    assert "color:green" in RESULTS["kernel"]()._repr_html_()
+    assert "failed" in RESULTS["check"]().headline
+    assert "color:var(--failed,red)" in RESULTS["check"]()._repr_html_()
+    assert "passed" in RESULTS["kernel"]().headline
+    assert "color:var(--passed,green)" in RESULTS["kernel"]()._repr_html_()
     assert "color" not in RESULTS["estimate"]()._repr_html_()
 
 
@@ -107,3 +118,30 @@ def test_namespaces_hold_the_results():
         aide.diagnosing.Diagnosis,
     ):
         assert issubclass(thing, aide.reporting.Result)
+
+
+def test_verdicts_are_three_words_everywhere(result):
+    """In headline, data and colours; the old words are the control."""
+    words = set(get_args(Verdict))
+    assert words == {"passed", "failed", "undecided"} == set(COLOURS) == set(EXIT_CODES)
+    assert result.verdict in (*words, None)
+    grid = result.grid()
+    assert grid is None or set(grid.verdicts) <= {*words, ""}
+    text = repr(result)
+    for other in (
+        "FAILED",
+        "PASSED",
+        "REJECTED",
+        "INCONCLUSIVE",
+        "DISAGREES",
+        "too far",
+        "flagged",
+    ):
+        assert other not in text
+
+
+def test_a_verdict_on_all_is_that_of_the_worst():
+    assert all_of([]) == all_of([PASSED, PASSED]) == PASSED
+    assert all_of([PASSED, UNDECIDED]) == UNDECIDED
+    assert all_of([FAILED, UNDECIDED, PASSED]) == FAILED
+    assert colour_of("anything else") == colour_of(None) == ""

@@ -48,7 +48,7 @@ def test_the_report_is_silent(tmp_path):
     document, said, asked = opened(StudyFolder(options.out).report, tmp_path)
     assert said == []
     assert asked == []
-    assert "is too coarse" in document
+    assert "is more than" in document
     assert "<script" not in document
     assert "<img src=http" not in document.replace('"', "")
     assert "&lt;img src=http://evil.invalid/x.png onerror=console.log(1)&gt;" in document

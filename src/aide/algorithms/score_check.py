@@ -16,6 +16,7 @@ from aide.reporting.figures import plot_p_values
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import p_value
 from aide.reporting.result import Result
+from aide.reporting.verdict import FAILED, PASSED, UNDECIDED
 
 AT_ONCE = 256
 """Draws whose gradients are computed together."""
@@ -72,10 +73,10 @@ class ScoreCheck(Result):
 
     @property
     def verdict(self) -> str:
-        """`passed`, `rejected`, or `doubtful` in between: a p-value below 1%."""
+        """`passed`, `failed`, or `undecided` in between: a p-value below 1%."""
         if not self.passed:
-            return "rejected"
-        return "passed" if self.p_value >= DOUBTFUL else "doubtful"
+            return FAILED
+        return PASSED if self.p_value >= DOUBTFUL else UNDECIDED
 
     @property
     def worst(self) -> tuple[ScoreTest, ...]:
@@ -85,7 +86,7 @@ class ScoreCheck(Result):
     @property
     def headline(self) -> str:
         """One line."""
-        found = {"passed": "fits the draws", "rejected": "does NOT fit the draws"}
+        found = {PASSED: "fits the draws", FAILED: "does NOT fit the draws"}
         words = found.get(self.verdict, "may not fit the draws")
         return (
             f"log_joint of {self.name} {words} ({len(self.tests)} tests, {p_value(self.p_value)})"
@@ -108,7 +109,7 @@ class ScoreCheck(Result):
 
     def rows(self) -> list[tuple[str, str]]:
         """What it means."""
-        if self.verdict == "passed":
+        if self.verdict == PASSED:
             text = "the gradient cannot see a constant, nor a mode that no draw visited"
             return [("not shown", text)]
         return [("reading", REMEDIES)]

@@ -14,8 +14,7 @@ from aide.estimation.summary import Estimate
 from aide.reporting.figures import PanelGrid, plot_limits
 from aide.reporting.numbers import rounded_up, with_error
 from aide.reporting.result import Result
-
-OUTCOMES = {"within": "agrees", "too far": "disagrees"}
+from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict, all_of
 
 
 @dataclass(frozen=True)
@@ -43,24 +42,24 @@ class AuditTest:
         return self.closeness.lower
 
     @property
-    def outcome(self) -> str:
-        """`agrees`, `disagrees` or `undecided`, at the tolerance; the first two hold at 95%."""
-        return OUTCOMES.get(self.closeness.outcome, "undecided")
+    def outcome(self) -> Verdict:
+        """`passed` (the two agree to within the tolerance), `failed` or `undecided`, at 95%."""
+        return self.closeness.outcome
 
     @property
     def words(self) -> str:
         """The outcome in a sentence."""
         value = with_error(self.estimate.value, self.estimate.std_error)
         name, tolerance = self.name, self.closeness.tolerance
-        if self.outcome == "agrees":
+        if self.outcome == PASSED:
             off, unseen = self.estimate.total_variation(LEVEL), max(self.estimate.unseen(LEVEL))
             return (
                 f"agrees with {name} to within {rounded_up(self.upper)} nats, {unseen:.1%} of the "
                 f"runs left out, and in any probability to within {rounded_up(off)} (95%)"
             )
-        if self.outcome == "disagrees":
+        if self.outcome == FAILED:
             return (
-                f"DISAGREES with {name}: by {self.lower:.2g} nats at least (95%; AIDE's bound is "
+                f"disagrees with {name}: by {self.lower:.2g} nats at least (95%; AIDE's bound is "
                 f"{value}). One of the two is wrong"
             )
         more = f" ({MIN_RUNS} or more for a lower limit)" if self.closeness.lacks else ""
@@ -101,17 +100,14 @@ class Audit(Result):
         return f"{text}, against {', '.join(against)}" if against else text
 
     @property
-    def verdict(self) -> str:
-        """`passed` if all tests agree, `failed` if one disagrees, otherwise `undecided`."""
-        outcomes = {test.outcome for test in self.tests} | {self._simulated_outcome()}
-        if "disagrees" in outcomes:
-            return "failed"
-        return "undecided" if "undecided" in outcomes else "passed"
+    def verdict(self) -> Verdict:
+        """`passed` if all versions agree, `failed` if one disagrees, otherwise `undecided`."""
+        return all_of([*(test.outcome for test in self.tests), self._simulated_outcome()])
 
     @property
     def passed(self) -> bool:
         """Whether everything tested agrees to within the tolerance."""
-        return self.verdict == "passed"
+        return self.verdict == PASSED
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -143,7 +139,7 @@ class Audit(Result):
     @property
     def headline(self) -> str:
         """One line."""
-        return f"Audit of {self.name}: {self.verdict.upper()} at {self.tolerance:g} nats"
+        return f"Audit of {self.name}: {self.verdict} at {self.tolerance:g} nats"
 
     def rows(self) -> list[tuple[str, str]]:
         """What was shown, and what cannot be."""
@@ -181,16 +177,16 @@ class Audit(Result):
         plot_limits(panels[0], names, limits, values, self.tolerance)
         panels[0].set_xlabel("divergence (nats), 95%")
 
-    def _simulated_outcome(self) -> str:
+    def _simulated_outcome(self) -> Verdict:
         if self.simulated is None:
-            return "agrees"
+            return PASSED
         if not self.simulated.consistent:
-            return "disagrees"
+            return FAILED
         low, high = self.simulated.interval(LEVEL)
         if high <= self.tolerance:
-            return "agrees"
+            return PASSED
         is_exact = abs(self.simulated.looseness.value) < 1e-9
-        return "disagrees" if is_exact and low > self.tolerance else "undecided"
+        return FAILED if is_exact and low > self.tolerance else UNDECIDED
 
 
 def _simulated_words(result: Simulated) -> str:

@@ -12,6 +12,7 @@ from aide.estimation.summary import Estimate
 from aide.estimation.tails import importance_shape
 from aide.estimation.terms import are_tractable
 from aide.reporting.numbers import short, with_error
+from aide.reporting.verdict import FAILED
 
 LEAST_FOR_TAIL = 25
 """Fewer weights have no tail to fit."""
@@ -77,14 +78,12 @@ def chains_of(entry: TargetRow) -> Chains:
 
 
 def verdict_of(entry: TargetRow) -> str:
-    """The outcome at the tolerance; what to do about none is said below the table."""
+    """The verdict; how to decide what is undecided is said below the table."""
     closeness = entry.closeness
     if closeness is None:
         return ""
-    if closeness.outcome == "within":
-        return f"within {closeness.tolerance:g}"
-    if closeness.outcome == "too far":
-        return f"too coarse, ≥ {short(closeness.lower, 2)}"
+    if closeness.outcome == FAILED:
+        return f"{FAILED}: ≥ {short(closeness.lower, 2)}"
     return closeness.outcome
 
 

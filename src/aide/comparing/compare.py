@@ -15,6 +15,7 @@ from aide.draws.draws import Draws
 from aide.estimation.closeness import check_tolerance, judge, metas_to_raise
 from aide.estimation.look import Look
 from aide.estimation.summary import Estimate
+from aide.reporting.verdict import UNDECIDED
 
 TIMES_META = 30
 """M is raised to at most this many times what was asked for, unless `most_meta` says otherwise."""
@@ -43,9 +44,9 @@ def compare(
         key: A JAX key.
         gold: The gold standard.
         targets: The algorithms being measured, by name.
-        tolerance: Nats that would do. With it, every target gets a verdict at 95%: `within`,
-            `too far` or `undecided`; outputs are then kept unless `keep_values=False`, because
-            "too far" takes a lower limit (`Estimate.sandwich`).
+        tolerance: Nats that would do. With it, every target gets a verdict at 95%: `passed`
+            (its divergence is below), `failed` (it is above) or `undecided`; outputs are then kept
+            unless `keep_values=False`, because `failed` takes a lower limit (`Estimate.sandwich`).
         num_gold: Runs of the gold standard: 500 unless stated, or all draws of
             `aide.ReferenceDraws` if it has fewer.
         num_target: Runs of every target; the same.
@@ -82,7 +83,7 @@ def compare(
             not side.tractable and side.num_meta < most[side.role] for side in draws.sides
         )
         estimate = Estimate(draws, Look(TWO_LOOKS) if can_rise else Look())
-        if can_rise and judge(estimate, tolerance).outcome == "undecided":
+        if can_rise and judge(estimate, tolerance).outcome == UNDECIDED:
             call = (key, gold, targets[name])
             estimate = _with_more_meta(call, estimate, tolerance, most, sizes, name, options)
         found[name] = estimate

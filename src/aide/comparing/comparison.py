@@ -16,6 +16,7 @@ from aide.estimation.summary import Estimate
 from aide.reporting.figures import PanelGrid, plot_limits
 from aide.reporting.grid import Grid
 from aide.reporting.result import Result
+from aide.reporting.verdict import PASSED, UNDECIDED, Verdict, all_of
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -64,9 +65,14 @@ class Comparison(Result, Mapping[str, Estimate]):
         )
 
     @property
-    def outcomes(self) -> dict[str, str]:
-        """`within`, `too far` or `undecided` for each target; empty without a tolerance."""
+    def outcomes(self) -> dict[str, Verdict]:
+        """`passed`, `failed` or `undecided` for each target; empty without a tolerance."""
         return {name: closeness.outcome for name, closeness in self.closeness.items()}
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """`failed` if one target failed, `passed` if all passed; `None` without a tolerance."""
+        return all_of(self.outcomes.values()) if self.outcomes else None
 
     @property
     def headline(self) -> str:
@@ -76,7 +82,7 @@ class Comparison(Result, Mapping[str, Estimate]):
         text = f"{num} against {gold.name}, divergence in nats"
         if self.tolerance is None:
             return text
-        within = sum(outcome == "within" for outcome in self.outcomes.values())
+        within = sum(outcome == PASSED for outcome in self.outcomes.values())
         return f"{text}: {within} of {len(self)} within {self.tolerance:g}"
 
     def grid(self) -> Grid:
@@ -119,7 +125,7 @@ class Comparison(Result, Mapping[str, Estimate]):
         found += [
             ("undecided", f"{entry.name}: {remedy(entry.estimate, entry.closeness)}")
             for entry in self.entries
-            if entry.closeness is not None and entry.closeness.outcome == "undecided"
+            if entry.closeness is not None and entry.closeness.outcome == UNDECIDED
         ]
         text = f"outputs rarer than {100 * unseen:.2g}% may be missing"
         return [*found, ("unseen", f"{text}; they could add any number of nats")]
@@ -129,7 +135,7 @@ class Comparison(Result, Mapping[str, Estimate]):
         """What was raised on the way, and where there are notes; `comparison[name].notes`."""
         raised = [
             f"{name}: decided {self[name].look.words}."
-            if self.outcomes.get(name) != "undecided"
+            if self.outcomes.get(name) != UNDECIDED
             else f"{name}: undecided even {self[name].look.words}."
             for name in self.ranking
             if self[name].look.words

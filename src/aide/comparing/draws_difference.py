@@ -12,6 +12,7 @@ from aide.reporting.figures import PanelGrid, plot_p_values
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import p_value, short
 from aide.reporting.result import Result
+from aide.reporting.verdict import FAILED, UNDECIDED, Verdict
 
 MOST_LINES = 8
 COLOURS = ("#c8a200", "#1f6fb4")
@@ -57,9 +58,9 @@ class DrawsDifference(Result):
         return self.lower > 0 or bool(self.telling)
 
     @property
-    def verdict(self) -> str:
-        """`different` or `no difference seen`."""
-        return "different" if self.is_different else "no difference seen"
+    def verdict(self) -> Verdict:
+        """`failed` if the sets differ; otherwise `undecided`: draws never show equality."""
+        return FAILED if self.is_different else UNDECIDED
 
     @property
     def headline(self) -> str:

@@ -12,6 +12,7 @@ from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import with_error
 from aide.reporting.result import Result
+from aide.reporting.verdict import UNDECIDED, Verdict
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -55,9 +56,9 @@ class Diagnosis(Result):
         return step_words(self.steps, self.num_runs)
 
     @property
-    def verdict(self) -> str | None:
-        """`flagged` if there is a note; nothing is ever passed: these numbers prove nothing."""
-        return "flagged" if self.notes else None
+    def verdict(self) -> Verdict | None:
+        """`undecided` if there is a note; never `passed` or `failed`: counts prove nothing."""
+        return UNDECIDED if self.notes else None
 
     def grid(self) -> Grid:
         """Some steps, evenly chosen, the first and the last among them."""

@@ -9,6 +9,7 @@ from aide.diagnosing.words import LEAST_ACCEPTANCE, is_stuck
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import cell
+from aide.reporting.verdict import UNDECIDED
 
 MOST_LINES = 12
 """Steps shown in the table, evenly chosen; `records()` of a result has all of them."""
@@ -23,7 +24,7 @@ COLUMNS = (
 
 
 def steps_grid(steps: Sequence[StepDiagnosis]) -> Grid:
-    """Some steps, evenly chosen, the first and the last among them; stuck ones are flagged."""
+    """Some steps, evenly chosen, the first and the last among them; stuck ones are coloured."""
     num = len(steps)
     places = np.unique(np.linspace(0, num - 1, min(num, MOST_LINES)).round().astype(int))
     shown = [steps[place] for place in places] if num else []
@@ -32,7 +33,7 @@ def steps_grid(steps: Sequence[StepDiagnosis]) -> Grid:
         (str(step.step), *(cell(getattr(step, name), form) for name, _, form in columns))
         for step in shown
     )
-    verdicts = tuple("flagged" if is_stuck(step) else "" for step in shown)
+    verdicts = tuple(UNDECIDED if is_stuck(step) else "" for step in shown)
     return Grid(("step", *(title for _, title, _ in columns)), lines, verdicts)
 
 

@@ -11,6 +11,7 @@ from aide.estimation.sandwich.balance import calm_limits, calm_terms
 from aide.estimation.sandwich.sandwich import what_is_missing
 from aide.estimation.terms import are_tractable, rests_on_one_density
 from aide.reporting.numbers import short
+from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
 
 if TYPE_CHECKING:
     from aide.estimation.summary import Estimate
@@ -44,14 +45,14 @@ class Closeness(NamedTuple):
     lacks: str
 
     @property
-    def outcome(self) -> str:
-        """`within`, `too far` or `undecided`.
+    def outcome(self) -> Verdict:
+        """`passed` (below the tolerance), `failed` (above it) or `undecided`.
 
         Law: each of the first two is false with probability 2.5% at most.
         """
         if self.upper <= self.tolerance:
-            return "within"
-        return "too far" if self.lower > self.tolerance else "undecided"
+            return PASSED
+        return FAILED if self.lower > self.tolerance else UNDECIDED
 
     @property
     def limits(self) -> str:
@@ -63,7 +64,7 @@ class NotWithin(AssertionError):
     """A divergence was not shown to be within a tolerance.
 
     Attributes:
-        closeness: The limits, and whether it is too far or undecided.
+        closeness: The limits, and whether the verdict is `failed` or `undecided`.
     """
 
     def __init__(self, words: str, closeness: Closeness):
@@ -90,11 +91,11 @@ def judge(estimate: "Estimate", tolerance: float) -> Closeness:
 def require(estimate: "Estimate", tolerance: float) -> None:
     """Raise `NotWithin`, with both limits and what would help, unless it is shown to be within."""
     found = judge(estimate, tolerance)
-    if found.outcome == "within":
+    if found.outcome == PASSED:
         return
     target, gold = estimate.draws.target.name, estimate.draws.gold.name
     words = f"{target} is not shown to be within {tolerance:g} nats of {gold}: {found.limits}"
-    if found.outcome == "too far":
+    if found.outcome == FAILED:
         raise NotWithin(f"{words}. It is too far away.", found)
     raise NotWithin(f"{words}. Undecided: {remedy(estimate, found)}.", found)
 

@@ -195,7 +195,7 @@ class Estimate(Result):
         return {}
 
     def judge(self, tolerance: float) -> "Closeness":
-        """Whether the divergence is `within` a tolerance, `too far` or `undecided`, at 95%."""
+        """Whether the divergence is below a tolerance: passed, failed or undecided, at 95%."""
         from aide.estimation.closeness import judge
 
         return judge(self, tolerance)
@@ -204,8 +204,8 @@ class Estimate(Result):
         """Itself, if the divergence is shown to be within `tolerance` nats (95%).
 
         Raises:
-            NotWithin: It is too far, or undecided; the message has both limits of the sandwich, and
-                what would decide.
+            NotWithin: The verdict is `failed` or `undecided`; the message has both limits of the
+                sandwich, and what would decide.
         """
         from aide.estimation.closeness import require
 

@@ -7,6 +7,7 @@ from typing import Any
 from aide.diagnosing.steps import StepDiagnosis
 from aide.reporting.data import as_data
 from aide.reporting.numbers import with_error
+from aide.reporting.verdict import FAILED, PASSED
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Agreement:
         value: The bound, in nats.
         std_error: Its standard error.
         upper: Upper limit at 95%.
-        outcome: `agrees`, `disagrees` or `undecided`, at 0.5 nats.
+        outcome: `passed` (they agree to within 0.5 nats), `failed` or `undecided`.
     """
 
     name: str
@@ -30,7 +31,7 @@ class Agreement:
     @property
     def words(self) -> str:
         """In a few words."""
-        verbs = {"agrees": "agrees", "disagrees": "DISAGREES"}
+        verbs = {PASSED: "agrees", FAILED: "disagrees"}
         verb = verbs.get(self.outcome, "was not shown to agree")
         return f"{verb} with {self.name} ({with_error(self.value, self.std_error)} nats)"
 
@@ -74,7 +75,7 @@ class Record:
     @property
     def passed(self) -> bool:
         """Whether it got there, and agrees with all its versions."""
-        return self.reached and all(one.outcome == "agrees" for one in self.agreements)
+        return self.reached and all(one.outcome == PASSED for one in self.agreements)
 
     def to_json(self) -> str:
         """As text."""

@@ -28,6 +28,7 @@ from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import with_error
 from aide.reporting.result import Result
+from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
 
 
 class Making(NamedTuple):
@@ -146,9 +147,11 @@ class GoldStandard(AbstractAlgorithm, Result):
         return f"{record.title}     made in {record.seconds:.0f} s"
 
     @property
-    def verdict(self) -> str:
-        """`passed` if it reached its goal and agrees with itself, otherwise `flagged`."""
-        return "passed" if self.record.passed else "flagged"
+    def verdict(self) -> Verdict:
+        """`passed` if it reached its goal and agrees with itself; `failed` if it disagrees."""
+        if any(one.outcome == FAILED for one in self.record.agreements):
+            return FAILED
+        return PASSED if self.record.passed else UNDECIDED
 
     @property
     def notes(self) -> tuple[str, ...]:

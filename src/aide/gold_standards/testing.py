@@ -129,14 +129,13 @@ def _log_joint(algorithm: Any, key: Key, x: Value) -> LogProb:
 
 def agreements_of(comparison: Comparison) -> tuple[Agreement, ...]:
     """Every comparison, as a record keeps it."""
-    outcomes = {"within": "agrees", "too far": "disagrees"}
     return tuple(
         Agreement(
             name,
             one.value,
             one.std_error,
             comparison.closeness[name].upper,
-            outcomes.get(comparison.outcomes[name], "undecided"),
+            comparison.outcomes[name],
         )
         for name, one in comparison.items()
     )

@@ -52,4 +52,4 @@ def grid_html(grid: Grid) -> str:
 
 def _colour(verdict: str | None) -> str:
     colour = {"yellow": "darkgoldenrod"}.get(colour_of(verdict), colour_of(verdict))
-    return f' style="color:{colour}"' if colour else ""
+    return f' style="color:var(--{verdict},{colour})"' if colour else ""

@@ -27,6 +27,4 @@ def all_of(verdicts: Iterable[Verdict]) -> Verdict:
 
 def colour_of(verdict: str | None) -> str:
     """The colour in which a verdict is shown; empty without one."""
-    other = "yellow" if verdict else ""
-    old = {"within": "green", "rejected": "red", "too far": "red", "FAILED": "red"}
-    return COLOURS.get(verdict or "", old.get(verdict or "", other))
+    return COLOURS.get(verdict or "", "")

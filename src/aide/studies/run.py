@@ -14,14 +14,13 @@ from aide.estimation.estimate import estimate
 from aide.estimation.summary import Estimate
 from aide.experiments.bad_input import BadInput
 from aide.reporting.result import Result
+from aide.reporting.verdict import EXIT_CODES, PASSED
 from aide.studies.folder import StudyFolder
 from aide.studies.options import StudyOptions
 from aide.studies.report.page import write_report
-from aide.studies.report.story import story_of
+from aide.studies.report.story import judged_of, story_of
 from aide.studies.study import Study
 from aide.tuning.tune import tune
-
-EXIT_CODES = {"within": 0, "too far": 1, "undecided": 3}
 
 
 def measure(study: Study, options: StudyOptions, executor: Executor | None = None) -> Result:
@@ -81,15 +80,8 @@ def tune_target(study: Study, options: StudyOptions, executor: Executor | None =
 
 
 def exit_code(result: Result, tolerance: float | None) -> int:
-    """0 within or no tolerance, 1 too far, 3 undecided: the worst of all targets."""
-    if tolerance is None:
-        return 0
-    if isinstance(result, Estimate):
-        outcomes = [result.judge(tolerance).outcome]
-    else:
-        outcomes = list(getattr(result, "outcomes", {"": result.verdict}).values())
-    codes = [EXIT_CODES.get(str(outcome), 3) for outcome in outcomes]
-    return 1 if 1 in codes else max(codes)
+    """0 passed or no tolerance, 1 if a target failed, 3 if one is undecided."""
+    return EXIT_CODES[judged_of(result, tolerance) or PASSED]
 
 
 def _estimate(

@@ -15,6 +15,7 @@ from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import interval, short, with_error
 from aide.reporting.result import Result
+from aide.reporting.verdict import PASSED
 from aide.running.progress import Progress
 from aide.tuning.plot import plot_points
 from aide.tuning.point import Point, point_of, seconds_words
@@ -71,7 +72,7 @@ class Sweep(Result):
         )
         titles = ("setting", "divergence ≤", "95%", "looseness", "M", "one run")
         verdicts = tuple(
-            "within" if self.tolerance is not None and point.high <= self.tolerance else ""
+            PASSED if self.tolerance is not None and point.high <= self.tolerance else ""
             for point in self.points
         )
         return Grid(titles, lines, verdicts, frozenset({"setting"}), ("M", "looseness"))

@@ -15,6 +15,7 @@ from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import interval, short
 from aide.reporting.result import Result
+from aide.reporting.verdict import PASSED, UNDECIDED, Verdict
 from aide.tuning.pilots import Planned
 from aide.tuning.plot import plot_points
 from aide.tuning.point import Point, seconds_words
@@ -47,12 +48,12 @@ class Tried(NamedTuple):
 
     @property
     def outcome(self) -> str:
-        """In a few words."""
+        """The verdict, and why there is none."""
         if self.is_within:
-            return f"within {self.tolerance:g}"
-        if self.limits[0] > self.tolerance:
-            return "looseness blocks" if self.is_loose else "bound is above"
-        return "undecided"
+            return PASSED
+        if self.limits[0] <= self.tolerance:
+            return UNDECIDED
+        return f"{UNDECIDED}: {'looseness' if self.is_loose else 'bound above'}"
 
     def point(self) -> Point:
         """Its numbers, as those of a sweep."""
@@ -111,9 +112,9 @@ class Tuned(Result):
         return None if self.best is None else self.best.estimate
 
     @property
-    def verdict(self) -> str:
-        """`within` if a setting was found."""
-        return "undecided" if self.best is None else "within"
+    def verdict(self) -> Verdict:
+        """`passed` if a setting was found, otherwise `undecided`."""
+        return UNDECIDED if self.best is None else PASSED
 
     @property
     def headline(self) -> str:
@@ -127,10 +128,10 @@ class Tuned(Result):
 
     def grid(self) -> Grid:
         """One line per setting that was looked at, from cheap to dear."""
-        titles = ("setting", "one run", "bound", "95%", "M", "runs", "outcome")
+        titles = ("setting", "one run", "bound", "95%", "M", "runs", "verdict")
         lines = tuple(self._line(planned) for planned in self.ladder)
-        verdicts = tuple("within" if self._is_within(p) else "" for p in self.ladder)
-        return Grid(titles, lines, verdicts, frozenset({"setting", "outcome"}), ("runs", "M"))
+        verdicts = tuple(PASSED if self._is_within(p) else "" for p in self.ladder)
+        return Grid(titles, lines, verdicts, frozenset({"setting", "verdict"}), ("runs", "M"))
 
     def _line(self, planned: Planned) -> tuple[str, ...]:
         cost, found = seconds_words(planned.seconds), self.tried.get(planned.index)
@@ -144,8 +145,9 @@ class Tuned(Result):
 
     def _why_not(self, planned: Planned) -> str:
         if planned.is_blocked_by_looseness(self.tolerance):
-            return "pilot: looseness blocks"
-        return "pilot: too far" if planned.plan.bound > self.tolerance else "not tried"
+            return "not tried: looseness"
+        above = planned.plan.bound > self.tolerance
+        return "not tried: bound above" if above else "not tried"
 
     def records(self) -> list[dict[str, Any]]:
         """One dictionary per setting that was looked at."""

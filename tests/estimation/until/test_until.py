@@ -35,8 +35,8 @@ def test_a_standard_error_is_reached_by_looks_that_pay_for_themselves():
 
 @pytest.mark.full
 def test_verdicts_from_both_sides():
-    assert aide.estimate(KEY, *NEAR, until=Decided(0.2)).judge(0.2).outcome == "within"
-    assert aide.estimate(KEY, *FAR, until=Decided(0.2)).judge(0.2).outcome == "too far"
+    assert aide.estimate(KEY, *NEAR, until=Decided(0.2)).judge(0.2).outcome == "passed"
+    assert aide.estimate(KEY, *FAR, until=Decided(0.2)).judge(0.2).outcome == "failed"
     above = estimate_until(KEY, *FAR, Shown(0.2), Budget())
     assert "is above 0.2" in above.look.words
 

@@ -12,6 +12,7 @@ from aide._core.versions import determines_trace, kernels_of, prefixes_of
 from aide.checking.algorithm.swap import ROUNDING, swap_evidence
 from aide.checking.kernel.check import check_kernel
 from aide.draws.draw import draw
+from aide.reporting.verdict import FAILED
 
 LOCATE_LEVEL = 1e-6
 """Chance, at most, of blaming a move that is right, over all prefixes tried together."""
@@ -75,6 +76,6 @@ def wrong_kernels(key: Key, algorithm: InferenceAlgorithm, num_runs: int) -> tup
     for index, (kernel, log_density) in enumerate(kernels_of(algorithm)[:3]):
         subkey = jax.random.fold_in(key, index)
         result = check_kernel(subkey, kernel, log_density, start, num_runs=num_runs)
-        if result.verdict == "rejected":
+        if result.verdict == FAILED:
             found.append(f"the kernel {result.name} is wrong by itself: see aide.check_kernel")
     return tuple(dict.fromkeys(found))

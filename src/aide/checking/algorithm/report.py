@@ -11,6 +11,7 @@ from aide.reporting.grid import Grid
 from aide.reporting.numbers import factor
 from aide.reporting.numbers import p_value as p_text
 from aide.reporting.result import Result
+from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
 
 LAWS = {
     1: "xi is an unbiased estimate of the output density",
@@ -85,16 +86,16 @@ class CheckReport(Result):
         return tuple(found)
 
     @property
-    def verdict(self) -> str:
-        """`passed`, `FAILED` (a law is broken) or `not shown` (some law could not be tested)."""
+    def verdict(self) -> Verdict:
+        """`passed`, `failed` (a law is broken) or `undecided` (some law could not be tested)."""
         if self.failures:
-            return "FAILED"
-        return "not shown" if self.missing else "passed"
+            return FAILED
+        return UNDECIDED if self.missing else PASSED
 
     @property
     def passed(self) -> bool:
         """Whether both operations, the density and a stated Z were tested, and no law is broken."""
-        return self.verdict == "passed"
+        return self.verdict == PASSED
 
     @property
     def p_value(self) -> float:
@@ -131,7 +132,7 @@ class CheckReport(Result):
             )
             for item in self.evidence
         )
-        verdicts = tuple("failed" if item in self.failures else "" for item in self.evidence)
+        verdicts = tuple(FAILED if item in self.failures else "" for item in self.evidence)
         return Grid(COLUMNS, lines, verdicts, frozenset(COLUMNS))
 
     def rows(self) -> list[tuple[str, str]]:

@@ -47,7 +47,7 @@ def check_kernel(
 
     A rejection holds for any start: a right kernel is rejected with probability `false_alarm` at
     most, however rare the states or heavy-tailed the weights. A pass needs a start that covers the
-    density, otherwise the verdict is `inconclusive`.
+    density, otherwise the verdict is `undecided`.
 
     Args:
         key: A JAX key.

@@ -10,6 +10,7 @@ from aide.checking.kernel.start import StartQuality
 from aide.reporting.figures import plot_p_values
 from aide.reporting.numbers import p_value as p_text
 from aide.reporting.result import Result
+from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
 
 CLAIMS = {
     "reversible": ("reversible", "is reversible for this density", "is not reversible for it"),
@@ -46,16 +47,16 @@ class KernelCheck(Result):
     name: str
 
     @property
-    def verdict(self) -> str:
-        """`passed`, `rejected` or `inconclusive` (from a start that would not have shown much)."""
+    def verdict(self) -> Verdict:
+        """`passed`, `failed`, or `undecided` (from a start that would not have shown much)."""
         if self.p_value < self.false_alarm:
-            return "rejected"
-        return "passed" if self.start.flaw is None else "inconclusive"
+            return FAILED
+        return PASSED if self.start.flaw is None else UNDECIDED
 
     @property
     def passed(self) -> bool:
         """Whether nothing was found, from a start that would have shown it."""
-        return self.verdict == "passed"
+        return self.verdict == PASSED
 
     @property
     def tests(self) -> tuple[LawTest, ...]:
@@ -71,7 +72,7 @@ class KernelCheck(Result):
         if start.flaw is not None:
             flaw = f"{start.flaw}: use a start closer to the density and wider than it"
             found.append(("start", flaw))
-        if self.verdict == "rejected":
+        if self.verdict == FAILED:
             found.append(("causes", self._causes()))
         return [*found, ("reading", CANNOT_SEE)]
 
@@ -108,7 +109,7 @@ class KernelCheck(Result):
     @property
     def headline(self) -> str:
         """One line."""
-        outcome = f"{self.verdict.upper()}, {p_text(self.p_value)}"
+        outcome = f"{self.verdict}, {p_text(self.p_value)}"
         return f"Kernel check of {self.name}: {outcome}   (false alarms: {self.false_alarm:g})"
 
     def numbers(self) -> dict[str, Any]:

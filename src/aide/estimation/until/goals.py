@@ -8,6 +8,7 @@ from aide.estimation.closeness import LEVEL, check_tolerance, judge, remedy
 from aide.estimation.sandwich.balance import calm_limits
 from aide.estimation.summary import Estimate
 from aide.reporting.numbers import short
+from aide.reporting.verdict import FAILED, PASSED, UNDECIDED
 
 
 class Budget(NamedTuple):
@@ -46,7 +47,7 @@ class StandardError(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """Until the divergence is shown to be within `tolerance` nats, or too far."""
+    """Until the divergence is shown to be below `tolerance` nats, or to be above."""
 
     tolerance: float
 
@@ -56,12 +57,13 @@ class Decided(NamedTuple):
     def reason(self, estimate: Estimate) -> str:
         """Why it is reached, in words; empty if it is not."""
         outcome = judge(estimate, self.tolerance).outcome
-        return "" if outcome == "undecided" else f"{outcome} at {self.tolerance:g} nats was decided"
+        where = {PASSED: "below", FAILED: "above"}.get(outcome)
+        return f"the divergence was shown to be {where} {self.tolerance:g} nats" if where else ""
 
     def lacking(self, estimate: Estimate) -> str:
         """What it would take."""
         words = remedy(estimate, judge(estimate, self.tolerance))
-        return f"undecided at {self.tolerance:g} nats: {words}"
+        return f"{UNDECIDED} at {self.tolerance:g} nats: {words}"
 
 
 class Shown(NamedTuple):
@@ -79,14 +81,14 @@ class Shown(NamedTuple):
         """Why it is reached, in words; empty if it is not."""
         low, high = calm_limits(estimate.draws, estimate.look.level(LEVEL))
         if high <= self.tolerance:
-            return f"within {self.tolerance:g} nats was shown"
+            return f"the divergence was shown to be below {self.tolerance:g} nats"
         is_above = low > self.tolerance
         return f"the bound, {short(low)} or more, is above {self.tolerance:g}" if is_above else ""
 
     def lacking(self, estimate: Estimate) -> str:
         """What it would take."""
         words = remedy(estimate, judge(estimate, self.tolerance))
-        return f"not shown to be within {self.tolerance:g} nats: {words}"
+        return f"the divergence was not shown to be below {self.tolerance:g} nats: {words}"
 
 
 Goal = StandardError | Decided | Shown

@@ -6,6 +6,7 @@ from aide._core.algorithm import describe
 from aide._core.identity import identity_of
 from aide.estimation.summary import Estimate
 from aide.reporting.result import Result
+from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
 from aide.studies.folder import now, versions
 from aide.studies.options import StudyOptions
 from aide.studies.report.figures import figures_of
@@ -61,8 +62,8 @@ def sentence_of(result: Result, tolerance: float | None) -> str:
         return f"{target} is at most {result.value:.3g} nats from {gold} {limits}."
     found = result.judge(tolerance)
     words = {
-        "within": f"is within {tolerance:g} nats of {gold}",
-        "too far": f"is more than {tolerance:g} nats from {gold}",
+        PASSED: f"is within {tolerance:g} nats of {gold}",
+        FAILED: f"is more than {tolerance:g} nats from {gold}",
     }
     said = words.get(found.outcome, f"may or may not be within {tolerance:g} nats of {gold}")
     return f"{target} {said}: {found.limits}."
@@ -70,13 +71,13 @@ def sentence_of(result: Result, tolerance: float | None) -> str:
 
 def _sentence_of_all(result: Result, tolerance: float | None) -> str:
     """What is said of each target, shortest first; or the headline."""
-    outcomes: dict[str, str] = getattr(result, "outcomes", {})
+    outcomes: dict[str, Verdict] = getattr(result, "outcomes", {})
     if tolerance is None or not outcomes:
         return result.headline
     words = {
-        "within": f"within {tolerance:g} nats",
-        "too far": "too coarse",
-        "undecided": "undecided",
+        PASSED: f"within {tolerance:g} nats",
+        FAILED: f"more than {tolerance:g} nats away",
+        UNDECIDED: UNDECIDED,
     }
     parts = []
     for outcome, said in words.items():
@@ -87,13 +88,10 @@ def _sentence_of_all(result: Result, tolerance: float | None) -> str:
 
 
 def judged_of(result: Result, tolerance: float | None) -> str:
-    """`within`, `too far`, `undecided`, or nothing without a tolerance."""
+    """The verdict on all targets together; empty without a tolerance."""
     if tolerance is None:
         return ""
-    if isinstance(result, Estimate):
-        return result.judge(tolerance).outcome
-    outcomes = set(getattr(result, "outcomes", {"": result.verdict}).values())
-    return "mixed" if len(outcomes) > 1 else str(*outcomes)
+    return result.judge(tolerance).outcome if isinstance(result, Estimate) else result.verdict or ""
 
 
 def _estimates(result: Result) -> dict[str, Estimate]:
