@@ -58,7 +58,7 @@ def _ending(command: str, go_on: str) -> Iterator[None]:
         command: Whose line it is.
         go_on: What to do after an interruption.
     """
-    from aide._core.interrupts import cause, exit_code, terminable
+    from aide._core.process import cause, exit_code, terminable
     from aide.experiments.bad_input import BadInput
 
     try:

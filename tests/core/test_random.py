@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from aide._core.normal import normal_quantile
-from aide._core.random import random_index, run_key, standard_uniform
+from aide._core.random import normal_quantile, random_index, run_key, standard_uniform
 
 KEY = jax.random.key(20)
 

@@ -8,8 +8,7 @@ import pytest
 
 import aide
 from aide._core.algorithm import describe
-from aide._core.rebuild import rebuilt
-from aide._core.versions import NoSuchVersion, budget_version, prefixes_of, started_version
+from aide._core.versions import NoSuchVersion, budget_version, prefixes_of, rebuilt, started_version
 from aide.problems.distributions import Normal
 
 START = Normal(0.0, 1.0)

@@ -7,8 +7,8 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import aide
-from aide.kernels.noise import log_standard_normal
-from aide.kernels.underdamped import Phase, PhaseDensity
+from aide.kernels.langevin import Phase, PhaseDensity
+from aide.kernels.metropolis import log_standard_normal
 from aide.problems.distributions import Normal
 
 COVARIANCE = np.array([[1.0, 0.5], [0.5, 2.0]])

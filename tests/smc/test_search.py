@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from aide._core.search import draw_index, invert_cdf
+from aide._core.random import draw_index, invert_cdf
 
 SIZES = [1, 2, 3, 4, 8, 9, 64, 65, 1000, 1024]
 
@@ -67,6 +67,6 @@ def test_draw_index_uses_one_uniform(x64, monkeypatch):
     drawn = []
     for point in midpoints:
         fixed = lambda key, shape, dtype, point=point: point
-        monkeypatch.setattr("aide._core.search.standard_uniform", fixed)
+        monkeypatch.setattr("aide._core.random.standard_uniform", fixed)
         drawn.append(int(draw_index(jax.random.key(0), weights)))
     assert drawn == [0, 0, 2, 2, 2, 2, 2, 3]

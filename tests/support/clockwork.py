@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide.kernels.doubling import TreeRules
-from aide.kernels.orbit import AbstractOrbitKernel, Point
+from aide.kernels.nuts import AbstractOrbitKernel, Point
 
 NUM_STATES, NUM_NOISES = 5, 3
 RNG = np.random.default_rng(4)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from aide._core.types import Numbers, Parameter, Value
+from aide._core.types import Numbers, Parameter
 
 
 def scaled_exp(
@@ -88,9 +88,3 @@ def as_parameter(value: Numbers) -> Parameter:
         return value
     array = np.asarray(value, np.float64)
     return float(array) if array.ndim == 0 else array
-
-
-def flat_reals(tree: Value) -> Float[Array, " d"]:
-    """All numbers of a tree as one vector of reals; integers count as numbers."""
-    leaves = [jnp.ravel(jnp.asarray(leaf)).astype(float) for leaf in jax.tree.leaves(tree)]
-    return jnp.concatenate([jnp.zeros(0, float), *leaves])

@@ -1,4 +1,8 @@
-"""Checks of what a caller passed; every message names the argument, its value and the fix."""
+"""Checks of what a caller passed; every message names the argument, its value and the fix.
+
+The last two functions are about errors while JAX traces a user's code: can the code not be traced,
+or is it just wrong?
+"""
 
 import os
 from collections.abc import Iterator
@@ -12,11 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike
 
+from aide._core.jax_compat import is_traced
 from aide._core.numerics import as_log
 
 MOST = 2**31 - 1
-"""Particles, steps and the like are numbered with 32 bits."""
+"""Largest number of particles, steps or the like: JAX numbers them with 32 bits."""
 _deferred = ContextVar("deferred", default=False)
+"""Whether `raise_if` returns NaN instead of raising, because a program is being traced."""
 
 
 def check_count(name: str, count: int, minimum: int = 1) -> None:
@@ -76,7 +82,7 @@ def check_scalar(name: str, log_density: Any) -> Array:
 
 def check_positive(name: str, value: ArrayLike) -> None:
     """Raise unless every entry of a concrete `value` is positive and finite."""
-    if isinstance(value, jax.core.Tracer):
+    if is_traced(value):
         return
     array = np.asarray(value)
     if not np.all((array > 0) & np.isfinite(array)):
@@ -85,7 +91,7 @@ def check_positive(name: str, value: ArrayLike) -> None:
 
 def check_finite(name: str, value: ArrayLike) -> None:
     """Raise unless every entry of a concrete `value` is a finite number."""
-    if not isinstance(value, jax.core.Tracer) and not np.all(np.isfinite(np.asarray(value))):
+    if not is_traced(value) and not np.all(np.isfinite(np.asarray(value))):
         raise ValueError(f"{name} must be finite, got {value}.")
 
 
@@ -95,7 +101,7 @@ def raise_if(log_xi: Array, predicate: ArrayLike, message: str) -> Array:
     Under `jax.jit` the error comes from the compiled code (`equinox.error_if`). The engine defers
     it: the value becomes NaN, and the failing run is repeated outside of `jit` to raise.
     """
-    if not isinstance(predicate, jax.core.Tracer):
+    if not is_traced(predicate):
         if bool(predicate):
             raise ValueError(message)
         return log_xi
@@ -112,3 +118,36 @@ def deferred_errors() -> Iterator[None]:
         yield
     finally:
         _deferred.reset(token)
+
+
+_REFUSALS = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
+_NAMES = ("Tracer", "Traced<", "key<")
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether code failed because JAX traces it: NumPy or Python handed a tracer or a JAX key.
+
+    Anything else (a misspelt name, wrong arguments, shapes that do not fit) is the code's own
+    error, and would fail outside of tracing too.
+    """
+    if isinstance(error, _REFUSALS):
+        return True
+    if isinstance(error, AttributeError):
+        owner = getattr(error, "obj", None)
+        return isinstance(owner, jax.Array) or is_traced(owner)
+    first_line = (str(error).splitlines() or [""])[0]
+    fits = "does not accept dtypes" in first_line or "incompatible shapes" in first_line
+    return isinstance(error, TypeError) and not fits and any(n in first_line for n in _NAMES)
+
+
+def check_concrete(what: str, *trees: object) -> None:
+    """Raise if anything in the trees is traced: the call stands inside `jax.jit`, `grad`, `vmap`.
+
+    Every value computed inside of `jit` is traced, so that a constant shows it too.
+    """
+    leaves = [*jax.tree.leaves(trees), jax.numpy.zeros(())]
+    if any(is_traced(leaf) for leaf in leaves):
+        raise TypeError(
+            f"{what} cannot be called inside jax.jit, jax.grad or jax.vmap: it compiles, runs and "
+            "checks its programs itself. Call it outside of them."
+        )

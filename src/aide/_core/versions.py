@@ -1,31 +1,109 @@
-r"""Other versions of an algorithm: small, short, with another budget, from another start.
+"""Other versions of an algorithm: small, short, with another budget, from another start; its steps.
 
-Only an algorithm knows what it is made of, so each kind of version is a method of it.
-`AbstractAlgorithm` has all of them; its own say that there is no such version, or rebuild the
-algorithm with other `num_particles`. Algorithms of users need no base class: whoever wants a
-version calls the function of this file, which asks the algorithm's own method and falls back on
-the one here.
+Only an algorithm knows what it is made of, so each kind of version is a method of it, and so is
+what a run shows of its steps (`ObservedSteps`). `AbstractAlgorithm` has all of them; its own say
+that there is no such version, or rebuild the algorithm with other `num_particles`. Algorithms of
+users need no base class: whoever wants a version calls the function of this file, which asks the
+algorithm's own method and falls back on the one here.
 """
 
+import copy
+import dataclasses
+import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
+from jaxtyping import Array, Float, Int
 
 from aide._core.algorithm import Draw, InferenceAlgorithm, describe
 from aide._core.distribution import Distribution
-from aide._core.observation import ObservedSteps
-from aide._core.rebuild import rebuilt
 from aide._core.types import Key, LogDensity, LogProb, Value
 
+
+class ObservedMove(NamedTuple):
+    """One particle moved, and how.
+
+    Attributes:
+        value: Where it is.
+        log_weight: The move's log weight.
+        acceptance: Share of proposals that were accepted, by each part of the kernel; `None` where
+            nothing is proposed.
+        squared_jump: Squared distance of every coordinate; `None` for a move to another space.
+        temperature: That of the density which the kernel leaves invariant; `None` off a path.
+    """
+
+    value: Value
+    log_weight: LogProb
+    acceptance: Float[Array, " parts"] | None = None
+    squared_jump: Float[Array, " d"] | None = None
+    temperature: Float[Array, ""] | None = None
+
+
+class ObservedSteps(NamedTuple):
+    r"""Some steps of one run, of one kind; a leading step axis $T$ everywhere.
+
+    What does not exist is `None`: weights of a chain, ancestors of one particle, proposals of a
+    filter.
+
+    Attributes:
+        log_evidence: $\log\hat p$ after the step.
+        relative_ess: $(\sum_i w_i)^2 / (P \sum_i w_i^2)$ of the particles after the step.
+        num_ancestors: How many first particles have descendants after the step.
+        acceptance: Share of proposals that were accepted, by each part of the kernel.
+        temperature: Temperature at which the kernel moved.
+        squared_jump: Mean squared distance of every coordinate.
+        mean: Mean of every coordinate, after the step.
+        mean_square: Mean square of every coordinate.
+    """
+
+    log_evidence: Float[Array, " T"] | None = None
+    relative_ess: Float[Array, " T"] | None = None
+    num_ancestors: Int[Array, " T"] | None = None
+    acceptance: Float[Array, "T parts"] | None = None
+    temperature: Float[Array, " T"] | None = None
+    squared_jump: Float[Array, "T d"] | None = None
+    mean: Float[Array, "T d"] | None = None
+    mean_square: Float[Array, "T d"] | None = None
+
+
+def rebuilt(thing: Any, **changes: Any) -> Any:
+    """The same object with other values of some settings; `None` if that is unsafe.
+
+    A dataclass is replaced. Another class is built anew from its attributes if each argument of its
+    constructor is kept under its own name, and copied if the settings are class attributes and the
+    object holds nothing of its own. A changed attribute alone would leave alone what was derived
+    from it.
+    """
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        settings = {field.name for field in dataclasses.fields(thing) if field.init}
+        return dataclasses.replace(thing, **changes) if set(changes) <= settings else None
+    kept = vars(thing) if hasattr(thing, "__dict__") else {}
+    try:
+        parameters = inspect.signature(type(thing)).parameters
+    except (TypeError, ValueError):
+        return None
+    if parameters and set(changes) <= set(parameters) <= set(kept):
+        settings = {parameter: kept[parameter] for parameter in parameters}
+        build: Callable[..., Any] = type(thing)
+        return build(**{**settings, **changes})
+    if not kept and not parameters and all(hasattr(thing, name) for name in changes):
+        changed = copy.copy(thing)
+        for name, value in changes.items():
+            setattr(changed, name, value)
+        return changed
+    return None
+
+
 FEW_PARTICLES = (1, 2, 3)
+"""Numbers of particles of small versions: errors of the weights show best among few."""
 MOST_STEPS = 3
-"""Steps that a small version keeps."""
+"""Number of steps that a small version keeps."""
 MOST_WORK = 300
-"""Particles times steps up to which the algorithm counts as small itself."""
+"""Largest product of particles and steps with which the algorithm itself is checked, too."""
 AS_GIVEN_SHARE = 1 / 3
-"""Share of the runs, relative to a small version's, of an algorithm that hides its errors."""
+"""Runs of the algorithm itself relative to those of a small version, which shows errors better."""
 
 
 class Version(NamedTuple):

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from aide._core.normal import standard_normal
+from aide._core.jax_compat import is_traced
 from aide._core.numerics import as_parameter
-from aide._core.random import derive_keys
+from aide._core.random import derive_keys, standard_normal
 from aide._core.types import Key, LogProb, Parameter, Value
 
 
@@ -29,7 +29,7 @@ class Gaussian(eqx.Module):
     factor: Parameter = eqx.field(converter=as_parameter)
 
     def __check_init__(self) -> None:
-        if isinstance(self.factor, jax.core.Tracer):
+        if is_traced(self.factor):
             return
         size = sum(jnp.size(leaf) for leaf in jax.tree.leaves(self.mean))
         if jnp.shape(self.factor) not in ((size,), (size, size)):

@@ -8,19 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from aide._core.distribution import Distribution, LogDensityOf, check_distribution
+from aide._core.jax_compat import is_traced
 from aide._core.numerics import as_log, as_parameter, log_ratio
-from aide._core.observation import ObservedMove
 from aide._core.types import Key, LogDensity, LogProb, Numbers, Parameter, Value
 from aide._core.validate import check_scalar, check_size
-from aide._core.versions import KernelUse
-from aide.kernels.kernel import InvariantKernel, as_invariant
-from aide.kernels.observe import observe_kernel
+from aide._core.versions import KernelUse, ObservedMove
+from aide.kernels.kernel import InvariantKernel, as_invariant, observe_kernel
 from aide.kernels.schedule import (
     InvariantKernels,
     KernelSchedule,
@@ -225,7 +223,7 @@ def check_schedule(
     if num_temperatures is not None:
         check_size(name, num_temperatures)
         return np.arange(1, num_temperatures + 1) / num_temperatures
-    if isinstance(temperatures, jax.core.Tracer):
+    if is_traced(temperatures):
         return temperatures
     schedule = np.asarray(temperatures, np.float64)
     steps = np.diff(schedule, prepend=0.0)

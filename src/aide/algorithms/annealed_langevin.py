@@ -23,14 +23,15 @@ from aide._core.distribution import (
     log_density_of,
     sample_from,
 )
-from aide._core.normal import standard_normal
+from aide._core.flat_states import ravel_reals
 from aide._core.numerics import log_ratio
-from aide._core.random import derive, derive_keys
+from aide._core.random import derive, derive_keys, standard_normal
 from aide._core.types import Key, LogDensity, LogProb, Numbers, Value
 from aide._core.versions import MOST_STEPS, AbstractAlgorithm
 from aide.algorithms.annealed import Tempered, check_schedule
 from aide.algorithms.mcmc import Transition
-from aide.kernels.noise import log_standard_normal, ravel_reals
+from aide.kernels.langevin import Phase, PhaseDensity, UnderdampedLangevin
+from aide.kernels.metropolis import log_standard_normal
 from aide.kernels.retrace import Retraceable
 from aide.kernels.schedule import (
     AnyKernels,
@@ -39,7 +40,6 @@ from aide.kernels.schedule import (
     check_length,
     stack_kernels,
 )
-from aide.kernels.underdamped import Phase, PhaseDensity, UnderdampedLangevin
 from aide.smc.moves import Steps
 
 

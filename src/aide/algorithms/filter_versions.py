@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from aide._core.rebuild import rebuilt
-from aide._core.versions import MOST_STEPS, Prefix, Shortened, Version, few_particles
+from aide._core.versions import MOST_STEPS, Prefix, Shortened, Version, few_particles, rebuilt
 
 
 class FilterVersions:

@@ -9,19 +9,25 @@ import jax.numpy as jnp
 
 from aide._core.algorithm import Draw, Label, describe
 from aide._core.distribution import Distribution, SampleFrom, check_distribution
-from aide._core.observation import ObservedMove, ObservedSteps
 from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import MOST, check_size
-from aide._core.versions import AbstractAlgorithm, KernelUse, Prefix, Version
+from aide._core.versions import (
+    AbstractAlgorithm,
+    KernelUse,
+    ObservedMove,
+    ObservedSteps,
+    Prefix,
+    Version,
+)
 from aide.kernels.kernel import (
     AbstractKernel,
     AnyKernel,
     as_invariant,
     check_instance,
     lacks_reversal,
+    observe_kernel,
 )
-from aide.kernels.observe import observe_kernel
 from aide.kernels.schedule import AnyKernels, KernelSchedule, as_kernels, check_length, take
 from aide.smc.moves import AbstractMoveAt, Constant, Rejuvenate, Steps
 from aide.smc.policy import Never

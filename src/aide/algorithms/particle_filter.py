@@ -8,11 +8,10 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from aide._core.algorithm import Draw, Label
-from aide._core.observation import ObservedSteps
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_size
-from aide._core.versions import AbstractAlgorithm
+from aide._core.versions import AbstractAlgorithm, ObservedSteps
 from aide.algorithms.filter_versions import FilterVersions
 from aide.algorithms.state_space import Extend, FirstState, Proposal, StateSpaceModel
 from aide.smc.genealogy import slots_of_path, take_path

@@ -8,12 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._core.algorithm import Draw, Label
-from aide._core.autocorrelation import mean_variance, split_rhat
-from aide._core.chains import Chains
+from aide._core.chains import Chains, mean_variance, split_rhat
 from aide._core.numerics import as_log
-from aide._core.tracing import is_refusal
 from aide._core.types import Key, LogDensity, LogProb, Value
-from aide._core.validate import check_count, check_scalar
+from aide._core.validate import check_count, check_scalar, is_refusal
 from aide._core.versions import AbstractAlgorithm, NoSuchVersion
 from aide.algorithms.draw_arrays import as_chains, columns_of, flat_draws
 from aide.algorithms.score_check import ScoreCheck, check_score

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide._core.autocorrelation import mean_variance
+from aide._core.chains import mean_variance
 from aide._core.lazy import special
 from aide._core.numerics import as_log
 from aide._core.types import LogDensity, Value

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox as eqx
-import jax
 
 from aide._core.algorithm import Draw, Label, log_z_of
 from aide._core.distribution import (
@@ -14,6 +13,7 @@ from aide._core.distribution import (
     check_distribution,
     in_full_precision,
 )
+from aide._core.jax_compat import is_traced
 from aide._core.numerics import as_log
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.versions import AbstractAlgorithm
@@ -38,7 +38,7 @@ class Tractable(AbstractAlgorithm):
     label: str = eqx.field(converter=Label, default="")
 
     def __check_init__(self) -> None:
-        if not isinstance(self.log_z, jax.core.Tracer):
+        if not is_traced(self.log_z):
             log_z_of(self)
 
     def simulate(self, key: Key) -> Draw:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide._core.autocorrelation import mean_variance
+from aide._core.chains import mean_variance
 from aide._core.lazy import special
 from aide.comparing.draw_sets import DrawSet
 

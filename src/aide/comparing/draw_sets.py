@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from aide._core.autocorrelation import mean_variance, split_rhat
+from aide._core.chains import mean_variance, split_rhat
 from aide._core.types import Value
 from aide.algorithms.draw_arrays import as_chains, column_names, columns_of, flat_draws
 from aide.algorithms.reference import ReferenceDraws

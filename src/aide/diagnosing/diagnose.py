@@ -4,11 +4,10 @@ import jax
 import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm, describe
-from aide._core.observation import ObservedSteps
 from aide._core.random import as_key
 from aide._core.types import Key
 from aide._core.validate import check_count
-from aide._core.versions import observed_steps
+from aide._core.versions import ObservedSteps, observed_steps
 from aide.diagnosing.diagnosis import Diagnosis
 from aide.diagnosing.steps import summarise_steps
 from aide.running.map_runs import map_runs

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from aide._core.observation import ObservedSteps
+from aide._core.versions import ObservedSteps
 
 
 class StepDiagnosis(NamedTuple):

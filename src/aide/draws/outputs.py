@@ -9,7 +9,7 @@ import numpy as np
 
 from aide._core.algorithm import describe
 from aide._core.roles import GOLD, TARGET, Role
-from aide._core.tracing import check_concrete
+from aide._core.validate import check_concrete
 
 _KINDS = {"f": "real", "i": "integer", "u": "integer", "b": "boolean", "c": "complex"}
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from aide._core.autocorrelation import mean_variance
+from aide._core.chains import mean_variance
 from aide.estimation.means import Sequences
 
 FEW_RUNS = 100

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide._core.autocorrelation import mean_variance, split_rhat
+from aide._core.chains import mean_variance, split_rhat
 
 Sequences = tuple[np.ndarray, ...]
 """Rows of terms that depend on each other: one array per chain, in the order of the chain."""

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide._core.tracing import is_refusal
 from aide._core.types import LogDensity
+from aide._core.validate import is_refusal
 from aide.draws.draws import Draws
 from aide.draws.sides import Side
 from aide.estimation.means import Mean, mean_of

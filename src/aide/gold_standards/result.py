@@ -8,11 +8,11 @@ import numpy as np
 
 from aide._core.algorithm import Aside, Draw, InferenceAlgorithm
 from aide._core.distribution import Distribution
-from aide._core.observation import ObservedSteps
 from aide._core.types import Key, LogProb, Value
 from aide._core.versions import (
     AbstractAlgorithm,
     KernelUse,
+    ObservedSteps,
     Prefix,
     Version,
     budget_version,

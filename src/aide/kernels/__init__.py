@@ -1,6 +1,6 @@
 """MCMC kernels and their reversals."""
 
-from aide.kernels.coordinates import InCoordinates, ScaledCoordinates
+from aide.kernels.coordinates import InCoordinates, Metric, ScaledCoordinates
 from aide.kernels.entries import OnEntry
 from aide.kernels.finite import FiniteNoise
 from aide.kernels.gibbs import GibbsBlock, GibbsSites
@@ -13,12 +13,10 @@ from aide.kernels.kernel import (
     Kernel,
     Repeat,
 )
-from aide.kernels.langevin import Sgld, Ula
-from aide.kernels.metric import Metric
+from aide.kernels.langevin import Sgld, Ula, UnderdampedLangevin
 from aide.kernels.metropolis import AbstractMetropolis, Independence, RandomWalk
 from aide.kernels.nuts import Nuts
 from aide.kernels.schedule import KernelSchedule, stack_kernels
-from aide.kernels.underdamped import UnderdampedLangevin
 
 __all__ = [
     "AbstractInvariantKernel",

@@ -1,8 +1,13 @@
-r"""Kernels that move in other coordinates, in which the density is easier.
+r"""Kernels that move in other coordinates, in which the density is easier: metrics and funnels.
+
+With a *metric* $M^{-1} = L L^\top$, an estimate of the covariance, a kernel steps by $L v$ instead
+of $v$ and sees the gradient $L^\top\nabla$: it moves in the coordinates $L^{-1}x$, in which the
+density is round. Noise stays $v \sim N(0, I)$, so that involutions keep their Jacobian of 1.
 
 Where the scale of some coordinates depends on others, as in a hierarchical model, no step size
-suits all places: a funnel. In the coordinates $z$ with $x_j = b_j^\top x + e^{s_j^\top(x - c)} z_j$
-its scale is the same everywhere; this is what writing the model in non-centred form does.
+suits all places: a *funnel*. In the coordinates $z$ with
+$x_j = b_j^\top x + e^{s_j^\top(x - c)} z_j$ its scale is the same everywhere; this is what writing
+the model in non-centred form does.
 """
 
 import equinox as eqx
@@ -10,8 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from aide._core.flat_states import ravel_reals
+from aide._core.jax_compat import is_traced
 from aide._core.numerics import as_parameter
-from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
+from aide._core.types import Key, LogDensity, LogProb, Numbers, Parameter, Value
+from aide._core.validate import check_positive
 from aide._core.versions import ask
 from aide.kernels.kernel import (
     AbstractKernel,
@@ -19,7 +27,67 @@ from aide.kernels.kernel import (
     AnyKernel,
     reversal_of,
 )
-from aide.kernels.noise import ravel_reals
+
+
+class Metric(eqx.Module):
+    r"""A metric by its factor $L$: a vector of scales, or a lower triangular matrix.
+
+    Built from $L L^\top$ by `as_metric`; `Metric(factor)` takes $L$ itself.
+    """
+
+    factor: Parameter = eqx.field(converter=as_parameter)
+
+    def stretch(self, v: Array) -> Array:
+        r"""$L v$."""
+        factor = jnp.asarray(self.factor)
+        return factor @ v if factor.ndim == 2 else factor * v
+
+    def pull(self, gradient: Array) -> Array:
+        r"""$L^\top g$."""
+        factor = jnp.asarray(self.factor)
+        return factor.T @ gradient if factor.ndim == 2 else factor * gradient
+
+
+def as_metric(metric: "Numbers | Metric | None") -> Metric | None:
+    r"""A metric from $M^{-1}$: variances, or a covariance matrix, factorised once.
+
+    An error unless variances are positive, a matrix symmetric and positive definite. `None`, the
+    identity, and a `Metric` stay what they are.
+    """
+    if metric is None or isinstance(metric, Metric):
+        return metric
+    if is_traced(metric):
+        return Metric(jnp.linalg.cholesky(metric) if metric.ndim == 2 else jnp.sqrt(metric))
+    values = np.asarray(metric, np.float64)
+    if values.ndim < 2:
+        check_positive("metric", values)
+        return Metric(np.sqrt(values))
+    if values.ndim > 2 or values.shape[0] != values.shape[1]:
+        raise ValueError(
+            f"metric must be a vector of variances or a covariance matrix, got shape "
+            f"{values.shape}. For one metric per step, stack kernels: "
+            "aide.kernels.stack_kernels([...])."
+        )
+    if not np.allclose(values, values.T, rtol=1e-8, atol=0.0):
+        raise ValueError("metric must be symmetric, got a matrix that is not: use (m + m.T) / 2.")
+    try:
+        return Metric(np.linalg.cholesky(values))
+    except np.linalg.LinAlgError:
+        smallest = float(np.linalg.eigvalsh(values)[0])
+        raise ValueError(
+            f"metric must be positive definite, got a matrix with the eigenvalue {smallest:.3g}: "
+            "add a little to its diagonal."
+        ) from None
+
+
+def stretched(metric: Metric | None, v: Array) -> Array:
+    r"""$L v$; $v$ without a metric."""
+    return v if metric is None else metric.stretch(v)
+
+
+def pulled(metric: Metric | None, gradient: Array) -> Array:
+    r"""$L^\top g$; $g$ without a metric."""
+    return gradient if metric is None else metric.pull(gradient)
 
 
 class ScaledCoordinates(eqx.Module):
@@ -41,10 +109,10 @@ class ScaledCoordinates(eqx.Module):
     def __check_init__(self) -> None:
         arrays = (self.locations, self.slopes)
         if not all(isinstance(array, np.ndarray) and array.ndim == 2 for array in arrays):
-            return  # stacked, or in a program: looked at before
-        used = [np.any(np.asarray(array) != 0, axis=1) for array in arrays]
-        seen = [np.any(np.asarray(array) != 0, axis=0) for array in arrays]
-        both = np.flatnonzero((used[0] | used[1]) & (seen[0] | seen[1]))
+            return  # stacked, or inside a program: checked when the single map was built
+        children = [np.any(np.asarray(array) != 0, axis=1) for array in arrays]
+        parents = [np.any(np.asarray(array) != 0, axis=0) for array in arrays]
+        both = np.flatnonzero((children[0] | children[1]) & (parents[0] | parents[1]))
         if len(both):
             raise ValueError(
                 f"coordinate {both[0]} is scaled or shifted and is what others are scaled or "
@@ -83,14 +151,14 @@ class InCoordinates(AbstractWrapper):
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         """Change coordinates, make a step, change back."""
         flat, unravel = ravel_reals(x)
-        seen = self.density(log_density, x), self.coordinates.away(flat)
-        return unravel(self.coordinates.back(self.kernel.step(key, *seen)))
+        z, log_density_of_z = self.coordinates.away(flat), self.density(log_density, x)
+        return unravel(self.coordinates.back(self.kernel.step(key, log_density_of_z, z)))
 
     def observe_step(self, key: Key, log_density: LogDensity, x: Value) -> tuple[Value, Array]:
         """The same step, and what the kernel on $z$ accepted."""
         flat, unravel = ravel_reals(x)
-        seen = self.density(log_density, x), self.coordinates.away(flat)
-        moved, share = ask(AbstractKernel, self.kernel, "observe_step", key, *seen)
+        z, log_density_of_z = self.coordinates.away(flat), self.density(log_density, x)
+        moved, share = ask(AbstractKernel, self.kernel, "observe_step", key, log_density_of_z, z)
         return unravel(self.coordinates.back(moved)), share
 
     def reversal(self) -> "InCoordinates":

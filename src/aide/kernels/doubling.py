@@ -68,7 +68,7 @@ class Criterion(NamedTuple):
 
 
 CRITERIA = {"stan": Criterion(1.0, True), "numpyro": Criterion(0.5, False)}
-"""That of Stan and PyMC, and that of NumPyro and BlackJAX."""
+"""When a tree turns back: `stan` in Stan and PyMC, `numpyro` in NumPyro and BlackJAX."""
 
 
 class Trees(NamedTuple):
@@ -127,9 +127,9 @@ def may_grow(
 ) -> Bool[Array, ""]:
     """Whether a tree of this depth around point 0 may have to be doubled.
 
-    It looks at trees as a whole only, and at their ends: a yes may be wrong, a no never is.
+    Only whole trees and their ends are looked at: `True` may be wrong, `False` never is.
     """
-    num = log_weight.shape[0] // 2 + 1  # a tree with point 0 in it begins at one of so many
+    num = log_weight.shape[0] // 2 + 1  # places where a tree that holds point 0 may begin
     size = jnp.left_shift(1, depth)
     sums = jnp.concatenate([jnp.zeros_like(momentum[:1]), jnp.cumsum(momentum, axis=0)])
     at = lambda array, place: jax.lax.dynamic_slice_in_dim(array, place, num)
@@ -192,9 +192,10 @@ def _middle(log_weight: Float[Array, " n"], reached: Bool[Array, " n"]) -> Float
 def _at_intervals(
     share: Float[Array, " n"], early: Bool[Array, " n"], near: Array | int, far: Array
 ) -> Float[Array, " n"]:
-    """At each b, the sum of the shares from b - far to b - near; all lie in one block so long.
+    """At each b, the sum of the shares from b - far to b - near.
 
-    Up to the end of the block (`early`) they are a prefix of it, then a suffix: nothing cancels.
+    Shares differ from 0 in one block only, which is as long as the interval. Up to the end of the
+    block (`early`) the interval covers a prefix of it, then a suffix: nothing cancels.
     """
     prefix, suffix = jnp.cumsum(share), jnp.cumsum(share[::-1])[::-1]
     return jnp.where(early, _shifted(prefix, -near, 0.0), _shifted(suffix, -far, 0.0))

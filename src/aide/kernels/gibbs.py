@@ -11,8 +11,7 @@ from jaxtyping import Array, ArrayLike, Int
 
 from aide._core.distribution import Distribution, log_density_of, sample_from
 from aide._core.numerics import as_log
-from aide._core.random import derive_keys
-from aide._core.search import draw_index
+from aide._core.random import derive_keys, draw_index
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_size
 from aide.kernels.entries import entry_of, with_entry

@@ -1,6 +1,13 @@
-r"""Gradient-based kernels: HMC, and MALA as HMC with one leapfrog step."""
+r"""Gradient-based kernels: leapfrog steps, HMC, and MALA as HMC with one leapfrog step.
+
+With a metric $L L^\top$, one leapfrog step of size $\epsilon$ is
+$v \leftarrow v + \frac\epsilon2 L^\top\nabla\log\gamma(x)$, $x \leftarrow x + \epsilon L v$, and
+the first line again; a step of size $-\epsilon$ undoes it. Each line is a shear: the Jacobian is 1.
+NUTS and underdamped Langevin make the same steps.
+"""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,13 +17,59 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Int
 
+from aide._core.flat_states import ravel_reals
 from aide._core.numerics import as_parameter
 from aide._core.types import LogDensity, LogProb, Parameter, Value
-from aide._core.validate import check_positive, check_size
-from aide.kernels.leapfrog import DIVERGED, climb_of, leap
-from aide.kernels.metric import Metric, as_metric
-from aide.kernels.metropolis import AbstractMetropolis, Proposal
-from aide.kernels.noise import NormalNoise, ravel_reals
+from aide._core.validate import check_positive, check_scalar, check_size
+from aide.kernels.coordinates import Metric, as_metric, pulled, stretched
+from aide.kernels.metropolis import AbstractMetropolis, NormalNoise, Proposal
+
+ValueAndSlope = Callable[[Array], tuple[Array, Array]]
+r"""A flat position to $\log\gamma(x)$ and the slope $L^\top\nabla\log\gamma(x)$."""
+
+DIVERGED = 1000.0
+"""Nats by which the energy must grow before a trajectory counts as diverged, as in Stan.
+
+A log density that is NaN further on is then a rejection, not an error."""
+
+
+def value_and_slope_of(
+    log_density: LogDensity, unravel: Callable[[Array], Value], metric: Metric | None
+) -> ValueAndSlope:
+    """The log density of flat positions with its slope."""
+
+    def log_density_of(flat: Array) -> Array:
+        value = check_scalar("log_density", log_density(unravel(flat)))
+        return jnp.asarray(value, flat.dtype)
+
+    def evaluate(flat: Array) -> tuple[Array, Array]:
+        value, gradient = jax.value_and_grad(log_density_of)(flat)
+        return value, pulled(metric, gradient)
+
+    return evaluate
+
+
+class Leap(NamedTuple):
+    """A leapfrog step but for its last line: the momentum is that of half a step."""
+
+    position: Array
+    half_momentum: Array
+    log_density: Array
+    slope: Array
+
+
+def leap(
+    evaluate: ValueAndSlope,
+    step_size: Parameter,
+    metric: Metric | None,
+    position: Array,
+    momentum: Array,
+    slope: Array,
+) -> Leap:
+    """From a position with its slope, and a momentum, one step ahead."""
+    middle = momentum + 0.5 * step_size * slope
+    ahead = position + step_size * stretched(metric, middle)
+    return Leap(ahead, middle, *evaluate(ahead))
 
 
 def _as_count(count: Any) -> Any:
@@ -36,8 +89,8 @@ class _Carry(NamedTuple):
 class AbstractHamiltonian(NormalNoise, AbstractMetropolis):
     r"""Leapfrog steps: $v$ is the momentum, $\varphi$ follows the dynamics and flips it.
 
-    With $L L^\top$ the metric (the inverse mass matrix), steps (`aide.kernels.leapfrog`) are those
-    of $v \sim N(0, I)$ in the coordinates $L^{-1}x$.
+    With $L L^\top$ the metric (the inverse mass matrix), steps are those of $v \sim N(0, I)$ in the
+    coordinates $L^{-1}x$.
 
     A log density that is NaN is an error, except where the trajectory has diverged (its energy grew
     by more than 1,000 nats, a proposal never accepted): there the step is rejected.
@@ -73,11 +126,11 @@ class AbstractHamiltonian(NormalNoise, AbstractMetropolis):
         momentum, _ = ravel_pytree(v)
 
         metric = self.preconditioner
-        climb = climb_of(log_density, unravel, metric)
+        evaluate = value_and_slope_of(log_density, unravel, metric)
 
         def leapfrog(_: Any, carry: _Carry) -> _Carry:
             start = (carry.position, carry.momentum, carry.slope)
-            ahead, middle, value, slope = leap(climb, self.step_size, metric, *start)
+            ahead, middle, value, slope = leap(evaluate, self.step_size, metric, *start)
             # What a step too long does before it overflows; energies here are known numbers.
             energy = 0.5 * jnp.sum(middle**2) - carry.value
             diverged = carry.diverged | ~(energy - first < DIVERGED)
@@ -96,7 +149,7 @@ class AbstractHamiltonian(NormalNoise, AbstractMetropolis):
                 diverged & ~carry.broken,
             )
 
-        value, slope = climb(position)
+        value, slope = evaluate(position)
         first = 0.5 * jnp.sum(momentum**2) - value
         no = jnp.asarray(False)
         carry = _Carry(position, momentum, value, slope, no, no)

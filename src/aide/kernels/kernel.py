@@ -1,4 +1,4 @@
-r"""MCMC kernels and their reversals.
+r"""MCMC kernels, their reversals, and what a step shows.
 
 A kernel $K$ that leaves $\gamma$ invariant has the *reversal* $\tilde K$ with
 $\gamma(x) K(x, y) = \gamma(y) \tilde K(y, x)$. A reversible kernel is its own; the reversal of
@@ -16,10 +16,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from aide._core.flat_states import flat_reals
 from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_size
-from aide._core.versions import ask
+from aide._core.versions import ObservedMove, ask
 
 
 class AbstractKernel(eqx.Module):
@@ -245,3 +246,10 @@ def as_invariant(kernel: object) -> InvariantKernel:
 def reversal_of(kernel: object) -> InvariantKernel:
     """The kernel's reversal; an error in words if there is none."""
     return as_invariant(kernel).reversal()
+
+
+def observe_kernel(key: Key, kernel: AnyKernel, log_density: LogDensity, x: Value) -> ObservedMove:
+    """A step, the one that `kernel.step` makes with this key, as a move without a weight."""
+    y, acceptance = ask(AbstractKernel, kernel, "observe_step", key, log_density, x)
+    squared_jump = (flat_reals(y) - flat_reals(x)) ** 2
+    return ObservedMove(y, jnp.zeros(()), acceptance, squared_jump)

@@ -1,4 +1,4 @@
-r"""Metropolis–Hastings kernels as involutions with noise.
+r"""Kernels that draw noise and satisfy detailed balance: Metropolis–Hastings by involutions.
 
 Draw noise $v \sim g(\cdot \mid x)$, apply an involution $(y, v') = \varphi(x, v)$ of Jacobian 1
 and accept $y$ with probability $\min\{1, \gamma(y) g(v' \mid y) / (\gamma(x) g(v \mid x))\}$.
@@ -7,6 +7,7 @@ Every kernel of this form is reversible. A new one states $g$ and $\varphi$. Its
 which $\varphi(y, v') = (x, v)$; a rejected one leaves $(v, 0)$.
 """
 
+import math
 from abc import abstractmethod
 from typing import ClassVar, NamedTuple
 
@@ -17,13 +18,61 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, ArrayLike
 
 from aide._core.distribution import Distribution, check_distribution, log_density_of, sample_from
+from aide._core.flat_states import all_finite, ravel_reals
 from aide._core.numerics import as_log, as_parameter
-from aide._core.random import derive_keys, standard_uniform
+from aide._core.random import derive_keys, standard_normal, standard_uniform
 from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_positive, check_scalar
-from aide.kernels.metric import Metric, as_metric, stretched
-from aide.kernels.noise import AbstractNoiseKernel, NormalNoise, all_finite, ravel_reals
+from aide.kernels.coordinates import Metric, as_metric, stretched
+from aide.kernels.kernel import AbstractInvariantKernel
 from aide.kernels.retrace import Recorded, Retraced
+
+
+class AbstractNoiseKernel(AbstractInvariantKernel):
+    r"""A kernel that draws noise $v \sim g(\cdot \mid x)$ and is its own reversal."""
+
+    @abstractmethod
+    def noise(self, key: Key, x: Value) -> Value:
+        r"""Sample $v \sim g(\cdot \mid x)$."""
+
+    @abstractmethod
+    def log_noise(self, x: Value, v: Value) -> LogProb:
+        r"""$\log g(v \mid x)$, normalised: learned meta-inference compares it with other densities.
+
+        A constant left out changes no transition, and makes learned meta-inference wrong.
+        """
+
+    def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
+        r"""Draw $v \sim g(\cdot \mid y)$: by detailed balance the step back is a step."""
+        return self.noise(key, y)
+
+    def reversal(self) -> "AbstractNoiseKernel":
+        """The kernel itself: detailed balance holds."""
+        return self
+
+
+class NormalNoise:
+    r"""Noise $v \sim N(0, I)$ in the structure of the state, whatever the state is."""
+
+    def noise(self, key: Key, x: Value) -> Value:
+        r"""$v \sim N(0, I)$; the state must be real-valued."""
+        flat, unravel = ravel_reals(x)
+        return unravel(standard_normal(key, flat.shape, flat.dtype))
+
+    def reverse_noise_from(self, z: Value, log_density: LogDensity, y: Value) -> Value:
+        """The normals themselves: the noise does not depend on the state."""
+        return z
+
+    def log_noise(self, x: Value, v: Value) -> LogProb:
+        r"""$\log N(v; 0, I)$."""
+        return log_standard_normal(v)
+
+
+def log_standard_normal(v: Value) -> LogProb:
+    """Log density of independent standard normals."""
+    flat, _ = ravel_pytree(v)
+    return -0.5 * jnp.sum(flat**2) - 0.5 * flat.size * math.log(2 * math.pi)
+
 
 REJECTED, ACCEPTED = 0, 1
 """Branches of a Metropolis step."""

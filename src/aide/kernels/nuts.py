@@ -1,31 +1,257 @@
-r"""The no-U-turn sampler with a fixed step size and metric."""
+r"""The no-U-turn sampler, and kernels that choose a point of an orbit by a doubling tree.
 
-from typing import ClassVar
+Draw noise $v \sim g(\cdot \mid x)$. A one-to-one map of Jacobian 1 makes $z_0 = (x, v)$ a point of
+an orbit $z_i = \Phi^i(z_0)$ with weights $w_i = \gamma(x_i)\,g(v_i \mid x_i)$. Go to $z_b$ with the
+chance $P(0 \to b)$ of a doubling tree (`aide.kernels.doubling`), which satisfies detailed balance.
+In NUTS the noise is the momentum, and the map is a leapfrog step of fixed size.
+
+Going back from $y$ with the noise $v$ that belongs to it, the state before is $x_b$ for some $b$ of
+the orbit of $(y, v)$, and the step that was made has the density
+
+$$k(y, v, b \mid x_b) = g(v_b \mid x_b)\,P(b \to 0)
+  = \gamma(y)\,g(v \mid y)\,P(0 \to b)/\gamma(x_b).$$
+
+All $b$ are at hand, so that the record of a step is its noise alone, and $b$ is weighed.
+"""
+
+from abc import abstractmethod
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array
+from jaxtyping import Array, Bool, Float
 
-from aide._core.numerics import as_parameter
-from aide._core.types import LogDensity, Parameter, Value
+from aide._core.flat_states import all_finite, ravel_reals
+from aide._core.jax_compat import custom_vmap
+from aide._core.numerics import as_log, as_parameter
+from aide._core.random import derive_keys, draw_index
+from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_positive, check_size
-from aide.kernels.doubling import CRITERIA, TreeRules
-from aide.kernels.leapfrog import DIVERGED, climb_of, leap
-from aide.kernels.metric import Metric, as_metric
-from aide.kernels.noise import NormalNoise, ravel_reals
-from aide.kernels.orbit import AbstractOrbitKernel, Point
+from aide.kernels.coordinates import Metric, as_metric
+from aide.kernels.doubling import CRITERIA, TreeRules, Trees, log_chances, may_grow, trees_of
+from aide.kernels.hamiltonian import DIVERGED, leap, value_and_slope_of
+from aide.kernels.metropolis import AbstractNoiseKernel, NormalNoise
+from aide.kernels.retrace import Recorded, Retraced
+
+
+class Point(NamedTuple):
+    r"""A point of an orbit.
+
+    Attributes:
+        value: $x$.
+        noise: $v$.
+        log_density: $\log\gamma(x)$.
+        slope: Whatever the next step needs.
+        diverging: Whether a log density that is NaN here is put down to a step that went wrong. It
+            must decide nothing else: it may depend on the side from which the point is reached.
+    """
+
+    value: Value
+    noise: Value
+    log_density: LogProb
+    slope: Any
+    diverging: Bool[Array, ""]
+
+
+class Orbit(NamedTuple):
+    r"""The points $-(2^J - 1), \dots, 2^J - 1$ that trees of depth $J$ reach, and their chances.
+
+    Attributes:
+        value: $x_i$; where a point was not reached, that of point 0.
+        noise: $v_i$, likewise.
+        log_density: $\log\gamma(x_i)$, likewise.
+        log_chance: $\log P(0 \to i)$.
+        broken: Points where the log density is NaN.
+        trees: Those of depths 0 to $J$, by the place where they begin.
+    """
+
+    value: Value
+    noise: Value
+    log_density: Float[Array, " n"]
+    log_chance: Float[Array, " n"]
+    broken: Bool[Array, " n"]
+    trees: Trees
+
+
+class _Reached(NamedTuple):
+    """What an orbit keeps of a point."""
+
+    value: Value
+    noise: Value
+    log_density: Array
+    log_weight: Array
+    broken: Array
+
+
+class _Growth(NamedTuple):
+    """An orbit on its way: points, both ends, and whether somebody's tree may grow."""
+
+    depth: Array
+    grows: Array
+    points: _Reached
+    ends: Point
+    stopped: Array
+
+
+@custom_vmap
+def true_for_any_run(flag: Bool[Array, ""]) -> Bool[Array, ""]:
+    """Whether the flag is true for any run of a batch: a loop ends for all of them at once."""
+    return flag
+
+
+@true_for_any_run.def_vmap
+def _true_for_any_of_batch(size: int, batched: list[bool], flag: Array) -> tuple[Array, bool]:
+    return true_for_any_run(jnp.any(flag, axis=0)), False
+
+
+class AbstractOrbitKernel(AbstractNoiseKernel):
+    """A kernel given by noise, a map and a criterion for its trees."""
+
+    num_branches: ClassVar[int] = 1
+    weighs_origins: ClassVar[bool] = True
+    mirrors: ClassVar[bool] = False
+    """Whether $x_b$ of $(y, -v)$ is $x_{-b}$ of $(y, v)$, with the same chance."""
+
+    @property
+    @abstractmethod
+    def rules(self) -> TreeRules:
+        """How trees grow."""
+
+    @abstractmethod
+    def momentum(self, x: Value, v: Value) -> Float[Array, " d"]:
+        """The vector that trees turn by."""
+
+    @abstractmethod
+    def begin(self, log_density: LogDensity, x: Value, v: Value) -> Point:
+        """The first point."""
+
+    @abstractmethod
+    def advance(self, log_density: LogDensity, point: Point, sign: Array) -> Point:
+        r"""$\Phi(z)$ for the sign 1, $\Phi^{-1}(z)$ for -1."""
+
+    def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
+        r"""Draw $v$, grow the orbit, draw one of its points.
+
+        As in Metropolis kernels, a point where `log_density` is NaN is entered and never left.
+        """
+        return self.record(key, log_density, x).value
+
+    def record(self, key: Key, log_density: LogDensity, x: Value) -> Recorded:
+        """Make a step; the record is the noise at its end."""
+        key_noise, key_point = derive_keys(key, 2)
+        orbit = self.orbit(log_density, x, self.noise(key_noise, x))
+        chosen = draw_index(key_point, jnp.exp(orbit.log_chance))
+        chosen = jnp.where(jnp.any(orbit.broken), jnp.argmax(orbit.broken), chosen)
+        value, noise = jax.tree.map(lambda a: a[chosen], (orbit.value, orbit.noise))
+        return Recorded(value, noise, jnp.zeros((), jnp.int32))
+
+    def retrace(
+        self, log_density: LogDensity, y: Value, log_density_y: LogProb, noise: Value
+    ) -> Retraced:
+        """Undo a step for every point of the orbit that it may have come from."""
+        orbit = self.orbit(log_density, y, noise)
+        log_own = as_log(self.log_noise(y, noise)) + orbit.log_chance
+        log_own = jnp.where(jnp.any(orbit.broken), jnp.nan, log_own)
+        log_forward = as_log(log_density_y) + log_own - orbit.log_density
+        # Where the density is 0 nothing moves: the step back is to stay.
+        still = jnp.arange(log_own.size) == log_own.size // 2
+        log_forward = jnp.where(still | (log_own == -jnp.inf), log_own, log_forward)
+        log_forward = jnp.where(jnp.isnan(log_density_y), jnp.nan, log_forward)
+        return Retraced(orbit.value, orbit.log_density, log_forward, log_own)
+
+    def orbit(self, log_density: LogDensity, x: Value, v: Value) -> Orbit:
+        """All points that a step from here can go to, with their chances.
+
+        Both sides grow level by level, as far as some tree may still be doubled.
+        """
+        depth = self.rules.max_depth
+        centre = 2**depth - 1
+        first = self.begin(log_density, x, v)
+        weight = self._log_weight(first)
+        spread = lambda a: jnp.broadcast_to(a, (2 * centre + 1, *jnp.shape(a)))
+        value, noise, log_first = jax.tree.map(spread, first[:3])
+        points = _Reached(
+            value,
+            noise,
+            log_first,
+            jnp.full(2 * centre + 1, -jnp.inf, weight.dtype).at[centre].set(weight),
+            jnp.zeros(2 * centre + 1, bool),
+        )
+        growth = _Growth(
+            jnp.asarray(0),
+            true_for_any_run(jnp.isfinite(weight)),
+            points,
+            jax.tree.map(lambda a: jnp.stack([a, a]), first),
+            jnp.full(2, ~jnp.isfinite(weight)),
+        )
+        going = lambda growth: growth.grows & (growth.depth < depth)
+        double = lambda growth: self._double(log_density, weight, growth)
+        points = jax.lax.while_loop(going, double, growth).points
+        trees = trees_of(points.log_weight, self._momenta(points), self.rules)
+        chances = log_chances(trees, points.log_weight)
+        known = (points.value, points.noise, points.log_density)
+        return Orbit(*known, chances, points.broken, trees)
+
+    def _double(self, log_density: LogDensity, weight: Array, growth: _Growth) -> _Growth:
+        """Grow both sides by as many points as each has, and one; look at the trees."""
+        centre, num = 2**self.rules.max_depth - 1, jnp.left_shift(1, growth.depth)
+        signs = jnp.asarray([-1.0, 1.0])
+
+        def advance(index: Array, state: Any) -> Any:
+            points, ends, stopped = state
+            step = lambda end, sign, stopped: self._next(log_density, weight, end, sign, stopped)
+            ends, found, stopped = jax.vmap(step)(ends, signs, stopped)
+            for side, sign in ((0, -1), (1, 1)):
+                at = centre + sign * (num + index)
+                points = _put(points, jax.tree.map(lambda a, side=side: a[side], found), at)
+            return points, ends, stopped
+
+        state = (growth.points, growth.ends, growth.stopped)
+        points, ends, stopped = jax.lax.fori_loop(0, num, advance, state)
+        orbit = (points.log_weight, self._momenta(points))
+        grows = true_for_any_run(may_grow(*orbit, growth.depth + 1, self.rules))
+        return _Growth(growth.depth + 1, grows, points, ends, stopped)
+
+    def _next(
+        self, log_density: LogDensity, first: Array, end: Point, sign: Array, stopped: Array
+    ) -> tuple[Point, _Reached, Array]:
+        """One point further; beyond one that diverged or broke nothing is reached."""
+        ahead = self.advance(log_density, end, sign)
+        weight = self._log_weight(ahead)
+        known = all_finite((ahead.value, ahead.noise)) & ~stopped
+        broken = jnp.isnan(ahead.log_density) & known & ~ahead.diverging
+        good = known & (jnp.abs(weight - first) <= self.rules.limit)
+        ahead = jax.tree.map(lambda new, old: jnp.where(good | broken, new, old), ahead, end)
+        weight = jnp.where(good, weight, -jnp.inf)
+        found = _Reached(ahead.value, ahead.noise, ahead.log_density, weight, broken)
+        return ahead, found, ~good
+
+    def _log_weight(self, point: Point) -> Array:
+        return as_log(point.log_density) + as_log(self.log_noise(point.value, point.noise))
+
+    def _momenta(self, points: _Reached) -> Array:
+        momentum = jax.vmap(self.momentum)(points.value, points.noise)
+        return jnp.where((points.log_weight == -jnp.inf)[:, None], 0.0, momentum)
+
+
+def _put(rows: Any, row: Any, index: Array | int) -> Any:
+    """Arrays with one row replaced."""
+    put = lambda a, b: jax.lax.dynamic_update_index_in_dim(a, b.astype(a.dtype), index, 0)
+    return jax.tree.map(put, rows, row)
+
 
 DEEPEST = 12
-"""Trees of 4,096 points; other libraries stop at 10 unless told."""
+"""Largest `max_depth` in doublings: 4,096 points. The default of other libraries is 10."""
 
 
 class Nuts(NormalNoise, AbstractOrbitKernel):
     r"""The no-U-turn sampler, as Stan, PyMC, NumPyro and BlackJAX run it after warm-up.
 
     The multinomial version (Betancourt 2017): a momentum $v \sim N(0, I)$, leapfrog steps
-    (`aide.kernels.leapfrog`) to the left and to the right in a doubling tree until it turns back,
-    and a point of the tree by biased progressive sampling. The law is in `aide.kernels.doubling`;
+    (`aide.kernels.hamiltonian`) to the left and right in a doubling tree until it turns back, and a
+    point of the tree by biased progressive sampling. The law is in `aide.kernels.doubling`;
     directions of doubling are summed out, so that a step is the momentum and one draw among the
     points of its trajectory.
 
@@ -81,7 +307,7 @@ class Nuts(NormalNoise, AbstractOrbitKernel):
     def begin(self, log_density: LogDensity, x: Value, v: Value) -> Point:
         """The first point, with the slope of the density there."""
         position, unravel = ravel_reals(x)
-        value, slope = climb_of(log_density, unravel, self.metric)(position)
+        value, slope = value_and_slope_of(log_density, unravel, self.metric)(position)
         momentum = ravel_pytree(v)[0].astype(position.dtype)
         return Point(unravel(position), unravel(momentum), value, slope, jnp.asarray(False))
 
@@ -92,9 +318,10 @@ class Nuts(NormalNoise, AbstractOrbitKernel):
         NaN is put down to the divergence.
         """
         position, unravel = ravel_reals(point.value)
-        climb, size = climb_of(log_density, unravel, self.metric), sign * self.step_size
+        evaluate = value_and_slope_of(log_density, unravel, self.metric)
+        size = sign * self.step_size
         start = (position, ravel_pytree(point.noise)[0], point.slope)
-        ahead, middle, value, slope = leap(climb, size, self.metric, *start)
+        ahead, middle, value, slope = leap(evaluate, size, self.metric, *start)
         momentum = middle + 0.5 * size * slope
         rise = 0.5 * (jnp.sum(middle**2) - jnp.sum(start[1] ** 2))
         ahead, momentum = (a.astype(position.dtype) for a in (ahead, momentum))

@@ -89,7 +89,7 @@ def as_kernels(kernel: Any) -> Any:
 
 
 def check_length(kernel: Any, num_steps: int, why: str) -> None:
-    """Raise unless a schedule has a kernel for each of so many steps, and no more."""
+    """Raise unless a schedule has exactly `num_steps` kernels; `why` says where steps come from."""
     if isinstance(kernel, KernelSchedule) and kernel.num_kernels != num_steps:
         raise ValueError(
             f"kernel has {kernel.num_kernels} kernels, one per step, but there are {num_steps} "

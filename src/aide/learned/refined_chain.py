@@ -6,13 +6,12 @@ from typing import Any
 import equinox as eqx
 
 from aide._core.algorithm import Label, describe
-from aide._core.observation import ObservedSteps
+from aide._core.flat_states import FlatLayout
 from aide._core.types import Key, LogProb, Value
-from aide._core.versions import MOST_STEPS
+from aide._core.versions import MOST_STEPS, ObservedSteps
 from aide.algorithms.mcmc import MarkovChain, Transition
 from aide.kernels.kernel import Repeat
 from aide.learned.fitting.reverse_fit import ReverseFit
-from aide.learned.records.flat_states import FlatLayout
 from aide.learned.records.recording import ChainRecorder
 from aide.learned.records.transitions import StepRecord, Transitions
 from aide.learned.refined import WHEN_UNEVEN, AbstractRefined, meta_key, refined_label

@@ -7,10 +7,10 @@ import equinox as eqx
 import numpy as np
 
 from aide._core.algorithm import Label
+from aide._core.flat_states import FlatLayout
 from aide._core.types import Key, LogProb, Value
 from aide.algorithms.annealed_langevin import AnnealedLangevin
 from aide.learned.fitting.reverse_fit import ReverseFit
-from aide.learned.records.flat_states import FlatLayout
 from aide.learned.records.recording import ChainRecorder
 from aide.learned.records.transitions import StepRecord, Transitions
 from aide.learned.refined import WHEN_UNEVEN, AbstractRefined, meta_key

@@ -28,14 +28,14 @@ import numpy as np
 from jaxtyping import Array
 
 from aide._core.algorithm import Label
+from aide._core.flat_states import FlatLayout
 from aide._core.numerics import log_mean_exp
-from aide._core.observation import ObservedSteps
 from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_size, raise_if
+from aide._core.versions import ObservedSteps
 from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.models.mean_weights import MeanWeights
-from aide.learned.records.flat_states import FlatLayout
 from aide.learned.records.smc_recorder import SmcRecorder
 from aide.learned.records.transitions import StepRecord
 from aide.learned.refined import WHEN_UNEVEN, AbstractRefined

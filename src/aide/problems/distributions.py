@@ -6,9 +6,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
-from aide._core.normal import standard_normal
 from aide._core.numerics import as_parameter
-from aide._core.search import draw_index
+from aide._core.random import draw_index, standard_normal
 from aide._core.types import Key, LogProb, Parameter
 
 

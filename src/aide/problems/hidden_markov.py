@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from aide._core.jax_compat import is_traced
 from aide._core.numerics import as_parameter
-from aide._core.search import draw_index
+from aide._core.random import draw_index
 from aide._core.types import Key, LogProb
 from aide.algorithms.state_space import Proposal, StateSpaceModel
 from aide.algorithms.tractable import Tractable
@@ -41,7 +42,7 @@ class HiddenMarkovModel(eqx.Module):
     observations: Int[Array, " T"] = eqx.field(converter=_as_symbols)
 
     def __check_init__(self) -> None:
-        if isinstance(self.transition, jax.core.Tracer):
+        if is_traced(self.transition):
             return
         num = self.initial.shape[0]
         if self.transition.shape != (num, num) or self.emission.shape[:1] != (num,):

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from aide._core.numerics import as_parameter
-from aide._core.search import draw_index
+from aide._core.random import draw_index
 from aide._core.types import Key, LogProb
 from aide.algorithms.tractable import Tractable
 from aide.kernels.gibbs import GibbsSites

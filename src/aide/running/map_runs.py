@@ -11,8 +11,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from aide._core.tracing import is_refusal
 from aide._core.types import Key
+from aide._core.validate import is_refusal
 from aide.running.chunks import Chunk
 from aide.running.device import Place, current_place
 from aide.running.programs import get_program

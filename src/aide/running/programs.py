@@ -20,8 +20,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from aide._core.identity import identity_of, is_packaged, program_identity_of
-from aide._core.tracing import check_concrete
-from aide._core.validate import check_memory, deferred_errors
+from aide._core.validate import check_concrete, check_memory, deferred_errors
 from aide.running.chunks import Chunk, Footprint
 from aide.running.collection import without_collection
 from aide.running.device import QUICK, Place

@@ -14,9 +14,8 @@ from typing import Protocol, runtime_checkable
 import equinox as eqx
 
 from aide._core.distribution import Distribution
-from aide._core.observation import ObservedMove
 from aide._core.types import Key, LogProb, Value
-from aide._core.versions import KernelUse
+from aide._core.versions import KernelUse, ObservedMove
 
 
 class ForwardMove(Protocol):

@@ -11,13 +11,11 @@ import numpy as np
 
 from aide._core.distribution import Distribution
 from aide._core.numerics import log_ratio
-from aide._core.observation import ObservedMove
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_size
-from aide._core.versions import KernelUse, ask
-from aide.kernels.kernel import AnyKernel, InvariantKernel, reversal_of
-from aide.kernels.observe import observe_kernel
+from aide._core.versions import KernelUse, ObservedMove, ask
+from aide.kernels.kernel import AnyKernel, InvariantKernel, observe_kernel, reversal_of
 from aide.smc.move import AbstractMove, WeightedMove
 
 

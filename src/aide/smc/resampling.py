@@ -16,8 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from aide._core.numerics import computed_once
-from aide._core.random import derive_keys, standard_uniform
-from aide._core.search import draw_index, invert_cdf
+from aide._core.random import derive_keys, draw_index, invert_cdf, standard_uniform
 from aide._core.types import Key
 
 Ancestors = Int[Array, " num"]

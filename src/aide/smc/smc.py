@@ -17,9 +17,7 @@ from aide._core.distribution import (
     log_density_of,
 )
 from aide._core.numerics import as_log, log_ratio, scaled_exp
-from aide._core.observation import ObservedSteps
-from aide._core.random import derive, derive_keys
-from aide._core.search import draw_index
+from aide._core.random import derive, derive_keys, draw_index
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_scalar, check_size, raise_if
 from aide._core.versions import (
@@ -27,6 +25,7 @@ from aide._core.versions import (
     AbstractAlgorithm,
     KernelUse,
     NoSuchVersion,
+    ObservedSteps,
     Prefix,
     Shortened,
     Version,

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from aide._core.numerics import flat_reals, scaled_exp
-from aide._core.observation import ObservedMove, ObservedSteps
+from aide._core.flat_states import flat_reals
+from aide._core.numerics import scaled_exp
 from aide._core.types import Key, LogProb, Value
-from aide._core.versions import ask
+from aide._core.versions import ObservedMove, ObservedSteps, ask
 from aide.smc.move import AbstractMove, WeightedMove
 from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler

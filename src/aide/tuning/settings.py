@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from aide._core.algorithm import InferenceAlgorithm, describe
-from aide._core.rebuild import rebuilt
-from aide._core.versions import budget_version
+from aide._core.versions import budget_version, rebuilt
 
 Setting = dict[str, Any]
 Family = Callable[..., InferenceAlgorithm] | InferenceAlgorithm

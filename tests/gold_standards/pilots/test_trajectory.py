@@ -3,10 +3,10 @@ r"""Trajectories on a Gaussian, where leapfrog is linear."""
 import jax
 import numpy as np
 
-from aide._core.normal import standard_normal
+from aide._core.random import standard_normal
 from aide.gold_standards.pilots.path import Path
 from aide.gold_standards.pilots.trajectory import LONGEST, Choice, Trial, Tried, choose, follow
-from aide.kernels.metric import Metric
+from aide.kernels.coordinates import Metric
 from aide.problems.distributions import Normal
 
 

@@ -13,8 +13,9 @@ from scipy import stats
 from support import toys
 
 import aide
+from aide._core.flat_states import FlatLayout
 from aide.learned.models.mixture import JointMixture
-from aide.learned.records.flat_states import FlatKernel, FlatLayout
+from aide.learned.records.flat_states import FlatKernel
 from aide.problems.distributions import Normal
 
 pytestmark = pytest.mark.usefixtures("x64")

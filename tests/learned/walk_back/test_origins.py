@@ -14,8 +14,9 @@ import pytest
 from support.clockwork import GAMMA, NOISE, NUM_NOISES, NUM_STATES, START, Clockwork, log_gamma
 
 import aide
+from aide._core.flat_states import FlatLayout
 from aide.learned.models.joint import Proposed
-from aide.learned.records.flat_states import FlatKernel, FlatLayout
+from aide.learned.records.flat_states import FlatKernel
 from aide.learned.records.transitions import StepRecord
 from aide.learned.walk_back.reverse_particles import begin, step_back
 from aide.running.programs import QUICK_OPTIONS

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._core.algorithm import Draw
-from aide._core.numerics import as_log, flat_reals
+from aide._core.flat_states import flat_reals
+from aide._core.numerics import as_log
 from aide._core.random import run_key
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_scalar

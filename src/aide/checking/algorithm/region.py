@@ -14,9 +14,7 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 from jaxtyping import Array, Float
 
-from aide._core.normal import standard_normal
-from aide._core.random import derive_keys
-from aide._core.search import draw_index
+from aide._core.random import derive_keys, draw_index, standard_normal
 from aide._core.types import Key, LogProb, Value
 
 MOST_DIMENSIONS = 50

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from aide._core.interrupts import Terminated, exit_code, held_back, in_main_thread, terminable
+from aide._core.process import Terminated, exit_code, held_back, in_main_thread, terminable
 from aide.draws.draws import Draws
 from aide.draws.storage.files import exists, read_kept, save_kept
 from aide.draws.storage.kept import Kept, nothing

@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Array
 
 from aide._core.distribution import Distribution, LogDensityOf, sample_from
-from aide._core.numerics import as_parameter, flat_reals, log_ratio
+from aide._core.flat_states import flat_reals
+from aide._core.numerics import as_parameter, log_ratio
 from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_scalar
 from aide.algorithms.annealed import Tempered

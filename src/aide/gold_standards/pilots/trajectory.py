@@ -13,12 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from aide._core.normal import standard_normal
-from aide._core.numerics import flat_reals
+from aide._core.flat_states import flat_reals
+from aide._core.random import standard_normal
 from aide._core.types import Key, Parameter, Value
 from aide.gold_standards.pilots.path import Path, unraveller
-from aide.kernels.coordinates import ScaledCoordinates
-from aide.kernels.metric import Metric
+from aide.kernels.coordinates import Metric, ScaledCoordinates
 
 LONGEST = 32
 """Leapfrog steps of a trial."""

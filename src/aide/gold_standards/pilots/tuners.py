@@ -17,10 +17,9 @@ from aide.gold_standards.pilots.population import Frame, Population
 from aide.gold_standards.pilots.straightening import Structure, fit_coordinates
 from aide.gold_standards.pilots.trajectory import LONGEST, Trial, choose, follow
 from aide.gold_standards.pilots.walking import LAGS, Walked, walk
-from aide.kernels.coordinates import InCoordinates, ScaledCoordinates
+from aide.kernels.coordinates import InCoordinates, Metric, ScaledCoordinates
 from aide.kernels.hamiltonian import Hmc
 from aide.kernels.kernel import AnyKernel, Cycle, Repeat
-from aide.kernels.metric import Metric
 from aide.kernels.metropolis import RandomWalk
 from aide.running.map_runs import map_runs
 

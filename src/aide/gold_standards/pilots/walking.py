@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from aide._core.numerics import flat_reals
+from aide._core.flat_states import flat_reals
 from aide._core.types import Key, Value
 from aide._core.versions import ask
 from aide.gold_standards.pilots.path import Path

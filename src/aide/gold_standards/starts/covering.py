@@ -15,7 +15,8 @@ import numpy as np
 from jaxtyping import Array
 
 from aide._core.distribution import Distribution, log_density_of, sample_from
-from aide._core.numerics import as_parameter, flat_reals
+from aide._core.flat_states import flat_reals
+from aide._core.numerics import as_parameter
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogProb, Parameter, Value
 from aide.gold_standards.pilots.path import unraveller

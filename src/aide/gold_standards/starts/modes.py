@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from aide._core.numerics import flat_reals
+from aide._core.flat_states import flat_reals
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide.gold_standards.pilots.path import unraveller

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from aide._core.flat_states import FlatLayout
 from aide._core.types import Key, Value
 from aide.learned.fitting.clusters import fit_clusters
 from aide.learned.fitting.spreading import (
@@ -34,7 +35,6 @@ from aide.learned.fitting.spreading import (
 )
 from aide.learned.models.divided import Clusters, DividedModel
 from aide.learned.models.mixture import JointMixture
-from aide.learned.records.flat_states import FlatLayout
 from aide.learned.records.pilots import nearest, time_grid
 from aide.learned.records.transitions import Transitions
 

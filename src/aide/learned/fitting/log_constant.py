@@ -8,9 +8,9 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
+from aide._core.flat_states import FlatLayout
 from aide._core.numerics import as_log
 from aide._core.types import LogDensity, Value
-from aide.learned.records.flat_states import FlatLayout
 
 TRIMMED = 0.02
 """The pilots with the lowest log densities, which may be stuck, do not count."""

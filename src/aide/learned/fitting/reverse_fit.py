@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from aide._core.flat_states import FlatLayout
 from aide._core.types import LogDensity
 from aide.kernels.retrace import parts_of
 from aide.learned.fitting.families import (
@@ -24,7 +25,7 @@ from aide.learned.models.divided import Clusters, DividedModel
 from aide.learned.models.joint import JointModel, Stored
 from aide.learned.models.mean_weights import MeanWeights
 from aide.learned.models.mixture import JointMixture
-from aide.learned.records.flat_states import FlatKernel, FlatLayout
+from aide.learned.records.flat_states import FlatKernel
 
 FORMAT = "aide reverse fit, version 3"
 

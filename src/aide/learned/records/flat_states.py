@@ -7,37 +7,12 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
+from aide._core.flat_states import FlatLayout
 from aide._core.numerics import as_log
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_scalar
 from aide.kernels.retrace import weighs_origins
-
-
-class FlatLayout:
-    """How a state of real numbers or integers becomes a vector of floats, and back.
-
-    Args:
-        example: A state, for its structure.
-    """
-
-    def __init__(self, example: Value):
-        self._types = jax.tree.map(lambda leaf: jnp.asarray(leaf).dtype, example)
-        self.flat, self._unravel = self._ravel(example)
-
-    def ravel(self, value: Value) -> Float[Array, " d"]:
-        """A state as a vector."""
-        return self._ravel(value)[0]
-
-    def unravel(self, flat: Float[Array, " d"]) -> Value:
-        """A vector as a state."""
-        restore = lambda leaf, dtype: (
-            leaf if jnp.issubdtype(dtype, jnp.floating) else jnp.round(leaf).astype(dtype)
-        )
-        return jax.tree.map(restore, self._unravel(flat), self._types)
-
-    def _ravel(self, value: Value) -> tuple[Array, Any]:
-        return ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, float), value))
 
 
 class FlatStep(NamedTuple):

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from aide._core.flat_states import FlatLayout
 from aide._core.random import derive, derive_keys
 from aide._core.types import Key
-from aide.learned.records.flat_states import FlatLayout
 from aide.learned.records.transitions import StepRecord, Transitions, record_step
 from aide.smc.sweep import Population
 

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from aide._core.distribution import log_density_of, sample_from
+from aide._core.flat_states import FlatLayout
 from aide._core.numerics import as_log
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogProb, Value
-from aide.learned.records.flat_states import FlatLayout
 from aide.learned.records.recording import Recording
 from aide.learned.records.transitions import StepRecord, Transitions, record_step
 from aide.smc.moves import KernelMove, Steps

@@ -9,10 +9,11 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from aide._core.distribution import log_density_of, sample_from
+from aide._core.flat_states import FlatLayout
 from aide._core.types import Key
 from aide.kernels.retrace import parts_of
 from aide.kernels.schedule import take
-from aide.learned.records.flat_states import FlatKernel, FlatLayout
+from aide.learned.records.flat_states import FlatKernel
 from aide.smc.moves import Steps
 
 

@@ -15,12 +15,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from aide._core.flat_states import FlatLayout
 from aide._core.numerics import scaled_exp
-from aide._core.random import derive, derive_keys
-from aide._core.search import draw_index
+from aide._core.random import derive, derive_keys, draw_index
 from aide._core.types import Key
 from aide.learned.models.joint import Stored
-from aide.learned.records.flat_states import FlatLayout
 from aide.learned.records.transitions import StepRecord, Transitions
 from aide.learned.walk_back.reverse_particles import ReverseParticles, begin, step_back
 from aide.smc.policy import AbstractResampler, EssBelow, as_resampler

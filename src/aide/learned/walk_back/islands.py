@@ -15,10 +15,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from aide._core.distribution import sample_from
+from aide._core.flat_states import FlatLayout
 from aide._core.numerics import log_mean_exp
 from aide._core.random import derive, derive_keys, random_index, zero_of
 from aide._core.types import Key, LogProb
-from aide.learned.records.flat_states import FlatLayout
 from aide.learned.records.transitions import Transitions
 from aide.smc.policy import AbstractResampler
 from aide.smc.resampling import NOBODY

@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from aide._core.normal import normal_quantile
 from aide._core.numerics import computed_once, log_mean_exp, log_ratio
-from aide._core.random import derive_keys, random_index, standard_uniform, zero_of
+from aide._core.random import derive_keys, normal_quantile, random_index, standard_uniform, zero_of
 from aide._core.types import Key
 from aide.learned.models.joint import Scores, States
 from aide.learned.records.transitions import StepRecord

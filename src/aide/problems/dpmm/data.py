@@ -2,15 +2,15 @@
 
 from typing import Any
 
-import jax
 import numpy as np
 
+from aide._core.jax_compat import is_traced
 from aide.problems.dpmm.hyperparameters import NAMES
 
 
 def as_observations(data: Any) -> Any:
     """A vector of finite numbers in double precision, or an error that names the value."""
-    if isinstance(data, jax.core.Tracer):
+    if is_traced(data):
         return data
     try:
         array = np.asarray(data)

@@ -12,8 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from aide._core.normal import normal_quantile
-from aide._core.random import derive, standard_uniform
+from aide._core.random import derive, normal_quantile, standard_uniform
 from aide._core.types import Key, Value
 from aide.problems.dpmm.clusters import Row, row_of
 from aide.problems.dpmm.likelihood import Hyper, Parts, log_likelihood, sum_scale, sum_shape

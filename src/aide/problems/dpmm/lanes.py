@@ -5,7 +5,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.custom_batching import custom_vmap
+
+from aide._core.jax_compat import custom_vmap
 
 
 def side_by_side(function: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from support.stored import ar1
 
-from aide._core.autocorrelation import autocovariances, mean_variance, split_rhat
-from aide._core.chains import Chains
+from aide._core.chains import Chains, autocovariances, mean_variance, split_rhat
 
 
 def test_autocovariances_are_the_definition() -> None:

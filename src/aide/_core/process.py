@@ -1,5 +1,6 @@
-"""Ctrl-C and SIGTERM as one thing: an exception that ends the work in order."""
+"""This process: Ctrl-C and SIGTERM as one exception that ends the work in order; no forks."""
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -8,16 +9,16 @@ from types import FrameType
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived: whatever is done on Ctrl-C is done on it, too."""
+    """SIGTERM arrived: code that handles Ctrl-C handles it, too."""
 
 
 def exit_code(stop: KeyboardInterrupt) -> int:
-    """What shells expect: 128 and the number of the signal."""
+    """The exit code that shells expect: 128 plus the number of the signal."""
     return 128 + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
 
 
 def cause(stop: KeyboardInterrupt) -> str:
-    """What the user reads."""
+    """The words in which a command says why it ended."""
     return "stopped by SIGTERM" if isinstance(stop, Terminated) else "stopped by Ctrl-C"
 
 
@@ -35,7 +36,8 @@ def terminable() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if before is not None:  # a handler that Python did not set cannot be set again
+            signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
@@ -58,5 +60,25 @@ def held_back() -> Iterator[None]:
 
 
 def in_main_thread() -> bool:
-    """Whether signals arrive here."""
+    """Whether this thread is the main one, the only one in which Python delivers signals."""
     return threading.current_thread() is threading.main_thread()
+
+
+_owner: int | None = None
+
+
+def check_not_forked() -> None:
+    """Raise in a child of the process that called this first, before it computes anything.
+
+    `fork` copies the memory of JAX but not its threads, for which the child then waits for ever.
+    """
+    global _owner
+    if _owner is None:
+        _owner = os.getpid()
+    if _owner != os.getpid():
+        raise RuntimeError(
+            f"this process ({os.getpid()}) was forked from one that has already run aide "
+            f"({_owner}), where JAX would hang. Start it afresh instead: "
+            "multiprocessing.get_context('spawn') or ProcessPoolExecutor(mp_context=...), joblib's "
+            "loky; or fork before anything runs."
+        )

@@ -1,0 +1,87 @@
+"""Every name of JAX that another version may drop does what the library needs of it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from aide._core.jax_compat import (
+    close_jaxpr,
+    custom_vmap,
+    default_device,
+    inner_jaxprs,
+    is_traced,
+    jaxpr_function,
+    load_executable,
+    one_level,
+    save_executable,
+    setting,
+    settings,
+    threefry_is_partitionable,
+)
+
+
+def test_traced_values_are_told_from_known_ones():
+    seen = []
+    jax.jit(lambda x: seen.append(is_traced(x)))(1.0)
+    jax.vmap(lambda x: seen.append(is_traced(x)))(jnp.ones(2))
+    jax.grad(lambda x: (seen.append(is_traced(x)), x)[1])(1.0)
+    assert seen == [True, True, True]
+    assert not any(is_traced(known) for known in (1.0, np.ones(2), jnp.ones(2), "text"))
+
+
+def test_settings_follow_jax():
+    for chosen in (True, False):
+        with jax.enable_x64(chosen):
+            assert setting("jax_enable_x64") is chosen
+    assert setting("jax_no_such_setting", "absent") == "absent"
+    found = settings()
+    assert {"jax_enable_x64", "jax_default_device", "jax_threefry_partitionable"} <= set(found)
+    assert list(found) == sorted(found)
+
+
+def test_partitionable_bits_do_not_depend_on_the_number_drawn():
+    draw = lambda num: np.asarray(jax.random.bits(jax.random.key(3), (num,)))
+    assert threefry_is_partitionable() == np.array_equal(draw(5), draw(10)[:5])
+
+
+def test_the_default_device_is_the_one_that_computes():
+    assert default_device() in jnp.zeros(()).devices()
+    with jax.default_device(jax.devices()[0]):
+        assert default_device() == jax.devices()[0]
+
+
+def test_one_level_of_a_pytree():
+    children, keys = one_level({"b": (1, 2), "a": 3})
+    assert children == [3, (1, 2)]
+    assert list(keys) == ["a", "b"]
+
+
+def test_a_program_runs_again_and_shows_its_loops():
+    def loop(x):
+        return jax.lax.fori_loop(0, 3, lambda i, y: y * np.float64(2.0) + i, x)
+
+    traced = jax.make_jaxpr(loop)(1.5)
+    again = jaxpr_function(close_jaxpr(traced.jaxpr, list(traced.consts)))
+    assert float(again(1.5)[0]) == float(loop(1.5))
+    inner = [body for equation in traced.eqns for body in inner_jaxprs(equation.params)]
+    assert inner
+    assert all(body.eqns is not None for body in inner)
+
+
+def test_a_batching_rule_of_our_own():
+    @custom_vmap
+    def twice(x):
+        return 2 * x
+
+    @twice.def_vmap
+    def _(size, batched, x):
+        return 3 * x, True
+
+    assert float(twice(1.0)) == 2.0
+    np.testing.assert_array_equal(jax.vmap(twice)(jnp.ones(2)), [3.0, 3.0])
+
+
+def test_an_executable_is_written_and_read():
+    compiled = jax.jit(lambda x: x + 1.0).lower(jnp.zeros(3)).compile()
+    loaded = load_executable(save_executable(compiled), default_device())
+    np.testing.assert_array_equal(loaded(jnp.arange(3.0)), [1.0, 2.0, 3.0])
