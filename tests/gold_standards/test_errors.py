@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions
 import pytest
 
 import aide
@@ -37,6 +39,19 @@ class Negative:
         return jnp.log(0.5) * x.size
 
 
+class Counts(eqx.Module):
+    """Integers without a largest value, whose draws are small."""
+
+    shape: tuple[int, ...] = ()
+    num_values: int | None = None
+
+    def sample(self, key):
+        return jax.random.poisson(key, 1.0, self.shape)
+
+    def log_prob(self, x):
+        return jnp.sum(-jax.scipy.special.gammaln(x + 1.0) - 1.0)
+
+
 def called_back(x):
     """A density that JAX cannot differentiate."""
     shape = jax.ShapeDtypeStruct((), jnp.result_type(float))
@@ -53,7 +68,43 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] =
     "text": ((START.log_prob, "prior"), {}, TypeError, r"a state of real numbers, got str"),
     "no function": ((3.0, START), {}, TypeError, r"log_joint must be a function.*float"),
     "mixed": ((lambda x: x["x"], Mixed()), {}, TypeError, r"draws both\. Pass kernel="),
-    "negative": ((Negative().log_prob, Negative()), {}, ValueError, r"0, 1, 2, …, got -1"),
+    "negative": (
+        (Negative().log_prob, Negative()),
+        {"num_values": 2},
+        ValueError,
+        r"0, 1, 2, …, got -1",
+    ),
+    "counts": (
+        (Counts().log_prob, Counts()),
+        {},
+        ValueError,
+        r"no bounded support\. Pass num_values=, one number or an array of shape \(\); for",
+    ),
+    "too few values": (
+        (Counts((2,)).log_prob, Counts((2,))),
+        {"num_values": [50, 3]},
+        ValueError,
+        r"the start draws [3-9] at site 1 .* stated as 3, so that the largest is 2\. Pass a larger",
+    ),
+    "shape of values": (
+        (Counts((2,)).log_prob, Counts((2,))),
+        {"num_values": [50, 50, 50]},
+        ValueError,
+        r"num_values must be one number or an array .* \(2,\), got shape \(3,\)",
+    ),
+    "values of reals": ((START.log_prob, START), {"num_values": 3}, TypeError, r"draws reals"),
+    "values and kernel": (
+        (Counts().log_prob, Counts()),
+        {"num_values": 3, "kernel": aide.kernels.GibbsSites([0], 3)},
+        TypeError,
+        r"that kernel= replaces: pass one",
+    ),
+    "integers as reals": (
+        (START.log_prob, numpyro.distributions.GeometricProbs(0.3)),
+        {},
+        TypeError,
+        r"support of GeometricProbs.* is discrete, but its draws are floating-point",
+    ),
     "no gradient": ((called_back, np.zeros(2)), {}, TypeError, r"optimisers need a gradient"),
     "start of a model": ((MODEL, START), {}, TypeError, r"brings its own start"),
     "proposals": ((START.log_prob, START), {"proposals": [1]}, TypeError, r"for a StateSpaceModel"),
@@ -101,11 +152,39 @@ def test_which_kernel_suits_a_space():
     model = IsingModel(0.4, shape=(3, 2))
     sweep = choose_tuner(KEY, model.log_density, model.uniform(), None)
     assert isinstance(sweep, GivenKernel)
-    assert sweep.name == "Gibbs sweeps over 6 sites"
+    assert sweep.name == "Gibbs sweeps over 6 sites of 2 values"
     assert vars(sweep.given)["num_values"] == 2
-    dice = aide.Tractable.of(Categorical(jnp.array([1.0, 1.0, 2.0])))
-    three = choose_tuner(jax.random.key(9), lambda x: 0.0 * x, dice, None)
-    assert isinstance(three, GivenKernel)
-    assert vars(three.given)["num_values"] == 3
     given = choose_tuner(KEY, START.log_prob, Mixed(), aide.kernels.RandomWalk(0.5))
     assert given.name == "your kernel"
+
+
+def discrete(*bounds):
+    return numpyro.distributions.DiscreteUniform(*bounds)
+
+
+BOUNDED: dict[str, tuple[Any, Any]] = {
+    "our own": (aide.Tractable.of(Categorical(jnp.array([1.0, 1.0, 2.0]))), 3),
+    "categorical": (numpyro.distributions.Categorical(np.ones(4) / 4), 4),
+    "never drawn": (numpyro.distributions.Categorical(np.array([1.0, 1e-30, 1e-30])), 3),
+    "coin": (numpyro.distributions.Bernoulli(0.3), 2),
+    "binomial": (numpyro.distributions.Binomial(np.array([3, 10]), 0.01), (4, 11)),
+    "by site": (discrete(np.zeros(2, int), np.array([1, 5])).to_event(1), (2, 6)),
+    "independent": (discrete(0, 4).expand([2, 2]).to_event(2), 5),
+    "stated": (Counts((3,), 30), 30),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_numbers_of_values_are_those_of_the_support(name):
+    """They are no matter of which values some draws of the start have."""
+    start, num_values = BOUNDED[name]
+    tuner = choose_tuner(KEY, lambda x: 0.0 * jnp.sum(x), start, None)
+    assert isinstance(tuner, GivenKernel)
+    assert vars(tuner.given)["num_values"] == num_values
+
+
+def test_numbers_of_values_by_site():
+    tuner = choose_tuner(KEY, lambda x: 0.0, Counts((2,)), None, np.array([50, 40]))
+    assert isinstance(tuner, GivenKernel)
+    assert vars(tuner.given)["num_values"] == (50, 40)
+    assert tuner.name == "Gibbs sweeps over 2 sites of 40 to 50 values"

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions
 import pytest
 from scipy import stats
 from support import Z_MAX, laws
@@ -15,7 +16,7 @@ from aide._core.identity import identity_of
 from aide._core.roles import GOLD
 from aide.gold_standards.pilots.tuners import HmcTuner
 from aide.problems import IsingModel, LocalLevelModel
-from aide.problems.distributions import Normal
+from aide.problems.distributions import Categorical, Normal
 from aide.running.pairs import run_pairs
 
 pytestmark = pytest.mark.full
@@ -173,13 +174,38 @@ def test_without_a_gradient_it_walks():
 def test_gibbs_sweeps_on_spins():
     model = IsingModel(0.4, 0.1, shape=(3, 3))
     gold = aide.gold_standard(KEY, model.log_density, model.uniform(), progress=False)
-    assert "Gibbs sweeps over 9 sites" in repr(gold)
+    assert "Gibbs sweeps over 9 sites of 2 values" in repr(gold)
     assert gold.rival is None
     assert_log_z(gold, float(model.log_partition()))
     found = aide.estimate(jax.random.key(1), model.exact(), gold, progress=False)
     assert found.value - 2 * found.std_error <= 0.1
     cost = aide.audit(jax.random.key(2), gold, progress=False)
     assert cost.tests[0].estimate.draws.gold.own.shape[0] == 60
+
+
+@pytest.mark.parametrize("num_values", [40, 60])
+def test_integers_beyond_the_draws_of_the_start(num_values):
+    """Half of the mass is at counts that hardly one of the start's draws has."""
+    prior = numpyro.distributions.Poisson(3.0)
+    log_joint = lambda x: prior.log_prob(x) + Normal(1.0 * x, 1.5).log_prob(14.0)
+    gold = aide.gold_standard(KEY, log_joint, prior, num_values=num_values, progress=False)
+    counts = np.arange(200)
+    joint = stats.poisson.pmf(counts, 3.0) * stats.norm.pdf(14.0, counts, 1.5)
+    assert_log_z(gold, np.log(joint.sum()), Z_MAX)
+    exact = aide.Tractable.of(Categorical(jnp.asarray(joint[:100])))
+    found = aide.estimate(jax.random.key(1), exact, gold, progress=False)
+    assert found.value - Z_MAX * found.std_error <= 0.1
+
+
+def test_sites_with_different_numbers_of_values():
+    """A table indexed with JAX, which clamps: a site that left its range would not be noticed."""
+    table = np.array([[0.0, 1.0, 2.0, 0.0, -1.0, 3.0], [2.0, 1.0, 0.0, 0.0, 3.0, 1.0]])
+    start = numpyro.distributions.DiscreteUniform(np.zeros(2, int), np.array([1, 5])).to_event(1)
+    log_joint = lambda x: jnp.asarray(table)[x[0], x[1]]
+    gold = aide.gold_standard(KEY, log_joint, start, progress=False)
+    assert_log_z(gold, np.log(np.exp(table).sum()), Z_MAX)
+    draws = aide.draw(jax.random.key(1), gold, gold, num_gold=200, num_target=1, keep_values=True)
+    assert np.all(np.asarray(draws.gold.values) < np.array([2, 6]))
 
 
 def test_a_state_space_model():

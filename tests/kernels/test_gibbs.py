@@ -4,10 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support import Z_MAX
 
 import aide
 from aide._core.random import derive_keys
 from aide.kernels.gibbs import GibbsSite
+from aide.kernels.retrace import NO_RECORD
 
 SITES = [2, 0, 1, 3, 0]
 SHAPE = (2, 2)
@@ -89,10 +91,72 @@ def test_nan_is_entered_and_not_left(num_values):
         assert np.isnan(log_density(again))
 
 
+OUTSIDE = [([3, 3, 2, 3], 2, 2), ([2, 3, 3, 1], -1, 0), ([3, 1, 3, 3], 1, 1)]
+"""Numbers of values by site, with a value that one site (by position) does not take."""
+
+
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("value", [-1, 5])
-def test_a_value_out_of_range_is_left(value):
-    x = jnp.full(SHAPE, value)
-    uniform = lambda x: jnp.zeros(())
-    y = aide.kernels.GibbsSites(range(4), 2).step(jax.random.key(0), uniform, x)
-    assert np.all((np.asarray(y) >= 0) & (np.asarray(y) < 2))
+@pytest.mark.parametrize(("num_values", "value", "site"), OUTSIDE)
+def test_a_value_out_of_range_stays(num_values, value, site):
+    """It is neither moved into the range, which would break the law, nor is it ever entered."""
+    uniform, kernel = lambda x: jnp.zeros(()), aide.kernels.GibbsSites(range(4), num_values)
+    x = jnp.zeros(SHAPE, int).ravel().at[site].set(value).reshape(SHAPE)
+    for seed in range(20):
+        x = kernel.step(jax.random.key(seed), uniform, x)
+        rest = np.delete(np.ravel(x), site)
+        assert np.ravel(x)[site] == value
+        assert np.all((rest >= 0) & (rest < np.delete(num_values, site)))
+    recorded = GibbsSite(site, 3, num_values[site]).record(jax.random.key(0), uniform, x)
+    np.testing.assert_array_equal(recorded.value, x)
+    assert recorded.branch == NO_RECORD
+    back = GibbsSite(site, 3, num_values[site]).retrace(uniform, x, jnp.zeros(()), ())
+    assert np.all(np.asarray(back.log_forward) == -np.inf)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_joint_law_is_invariant_for_sites_of_different_sizes(reverse):
+    """Exactly, by enumeration: sum_x p(x) k(x, y) = p(y), with values outside of the ranges too."""
+    table, sizes, sites = np.random.default_rng(5).normal(size=(4, 3)), (2, 3), [1, 0, 1]
+    log_density = lambda x: jnp.asarray(table)[x[0], x[1]]
+    kernel = aide.kernels.GibbsSites(sites, [sizes[site] for site in sites])
+    kernel = kernel.reversal() if reverse else kernel
+    states = [(a, b) for a in range(4) for b in range(3)]
+    matrix = np.eye(12)
+    for part in kernel.retraceable_parts():
+        one = np.zeros((12, 12))
+        for row, x in enumerate(states):
+            for column, y in enumerate(states):
+                found = part.retrace(log_density, jnp.array(y), log_density(jnp.array(y)), ())
+                same = np.all(np.asarray(found.value) == np.array(x), axis=1)
+                one[row, column] = np.sum(np.exp(np.asarray(found.log_forward))[same])
+        outside = np.array([x[int(part.site)] >= int(part.num_own) for x in states])
+        np.testing.assert_array_equal(one[outside], 0.0)
+        matrix = matrix @ (one + np.diag(outside.astype(float)))
+    p = np.exp(table.ravel()) / np.exp(table).sum()
+    np.testing.assert_allclose(matrix.sum(axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(p @ matrix, p, atol=1e-12)
+    clamped = matrix.copy()  # the control: values outside are moved into the range
+    clamped[2 * 3 :] = matrix[3 : 2 * 3].mean(axis=0)
+    assert np.max(np.abs(p @ clamped - p)) > 1e-2
+    draws = jax.vmap(lambda k: kernel.step(k, log_density, jnp.array([1, 2])))(
+        jax.random.split(jax.random.key(1), 20_000)
+    )
+    counts = np.bincount(np.ravel_multi_index(np.asarray(draws).T, (4, 3)), minlength=12)
+    expected = 20_000 * matrix[states.index((1, 2))]
+    z = (counts - expected) / np.sqrt(np.maximum(expected, 1e-9))
+    assert np.all(np.abs(z) < Z_MAX)
+
+
+@pytest.mark.parametrize(
+    ("num_values", "kind", "words"),
+    [
+        ([2, 3], ValueError, "got 2 numbers for 4 sites"),
+        ([2, 3, 0, 1], ValueError, "every entry of num_values"),
+        ([2.0, 3.0, 1.0, 1.0], TypeError, "must be integers"),
+        (1, ValueError, "num_values"),
+    ],
+)
+def test_errors(num_values, kind, words):
+    with pytest.raises(kind, match=words):
+        aide.kernels.GibbsSites(range(4), num_values)

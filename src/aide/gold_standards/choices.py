@@ -5,9 +5,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Int
 
-from aide._core.distribution import Distribution, sample_from
+from aide._core.algorithm import describe
+from aide._core.distribution import Distribution, SampleFrom, sample_from
 from aide._core.types import Key, LogDensity
+from aide.algorithms.tractable import Tractable
 from aide.gold_standards.pilots.tuners import GivenKernel, HmcTuner, Tuner, WalkTuner
 from aide.kernels.gibbs import GibbsSites
 from aide.kernels.kernel import AnyKernel, as_invariant
@@ -16,18 +19,29 @@ from aide.running.map_runs import in_double
 MOST_DENSE = 300
 """Dimensions up to which the metric is a matrix."""
 NUM_LOOKED_AT = 1000
-"""Draws of the start from which the values of integers are read off."""
+"""Draws of the start that must lie within the values that are stated for integers."""
 
 
 def choose_tuner(
-    key: Key, log_joint: LogDensity, start: Distribution, kernel: AnyKernel | None
+    key: Key,
+    log_joint: LogDensity,
+    start: Distribution,
+    kernel: AnyKernel | None,
+    num_values: Any = None,
 ) -> Tuner:
-    """HMC where there is a gradient, else a random walk; Gibbs sweeps on one array of integers."""
+    """HMC where there is a gradient, else a random walk; Gibbs sweeps on one array of integers.
+
+    `num_values`: how many values the integers take, where the support of the start does not say.
+    """
     if kernel is not None:
+        if num_values is not None:
+            raise TypeError("num_values= is for the Gibbs sweeps that kernel= replaces: pass one.")
         return GivenKernel(as_invariant(kernel), 2.0, "your kernel")
     state = shape_of(key, start)
     leaves, num = jax.tree.leaves(state), dimension_of(state)
     if all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves):
+        if num_values is not None:
+            raise TypeError("num_values= is for a start that draws integers; this one draws reals.")
         dense = num <= MOST_DENSE
         return HmcTuner(dense) if has_gradient(log_joint, state) else WalkTuner(dense, num)
     if len(leaves) != 1 or not jnp.issubdtype(leaves[0].dtype, jnp.integer):
@@ -37,10 +51,13 @@ def choose_tuner(
             "aide.kernels.OnEntry('z', aide.kernels.GibbsSites(...)), "
             "aide.kernels.OnEntry('x', aide.kernels.RandomWalk(0.5)))."
         )
-    num_values = _num_values(start)
+    counts = values_of_sites(start, leaves[0].shape, num_values)
+    most = max(int(counts.max()), 2)
     # An update counts as one evaluation per value, that of the state included.
-    sweep = GibbsSites(np.arange(num), num_values)
-    return GivenKernel(sweep, float(num * num_values), f"Gibbs sweeps over {num} sites")
+    sweep = GibbsSites(np.arange(num), most if np.all(counts == most) else tuple(counts.tolist()))
+    least = int(counts.min())
+    values = f"{least} values" if least == most else f"{least} to {most} values"
+    return GivenKernel(sweep, float(num * most), f"Gibbs sweeps over {num} sites of {values}")
 
 
 def shape_of(key: Key, start: Distribution) -> Any:
@@ -67,14 +84,84 @@ def has_gradient(log_joint: LogDensity, state: Any) -> bool:
     return True
 
 
-def _num_values(start: Distribution) -> int:
-    """One more than the largest value seen; with a key of its own, so that `load` sees the same."""
+def values_of_sites(
+    start: Distribution, shape: tuple[int, ...], num_values: Any
+) -> Int[np.ndarray, " num_sites"]:
+    """How many values 0, 1, 2, … every site takes: as stated, or by the support of the start.
+
+    Draws cannot tell, since a value that none of them has may be probable under the posterior: they
+    are only checked against what is stated.
+    """
+    stated = _stated_values(start) if num_values is None else num_values
+    if stated is None:
+        raise ValueError(
+            "aide.gold_standard must know how many values 0, 1, 2, … each integer takes, and the "
+            f"start states no bounded support. Pass num_values=, one number or an array of shape "
+            f"{shape}; for integers without a largest value, a number so large that values "
+            "beyond have next to no probability. Or pass kernel=."
+        )
+    counts = np.asarray(stated)
+    if not np.issubdtype(counts.dtype, np.integer) or np.any(counts < 1):
+        raise ValueError(f"num_values must be integers of at least 1, got {stated}.")
+    try:
+        counts = np.broadcast_to(counts, shape).ravel()
+    except ValueError:
+        raise ValueError(
+            f"num_values must be one number or an array of the state's shape {shape}, got shape "
+            f"{counts.shape}."
+        ) from None
+    _check_draws(start, counts)
+    return counts
+
+
+def _check_draws(start: Distribution, counts: np.ndarray) -> None:
     keys = jax.random.split(jax.random.key(0), NUM_LOOKED_AT)
     draws = in_double(jax.vmap(lambda k: sample_from(start, k)), keys)
-    values = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(draws)])
-    if values.min() < 0:
+    draws = np.reshape(np.asarray(jax.tree.leaves(draws)[0]), (NUM_LOOKED_AT, -1))
+    if draws.min() < 0:
         raise ValueError(
-            f"integers of the start must be 0, 1, 2, …, got {values.min()}: shift them, or pass "
+            f"integers of the start must be 0, 1, 2, …, got {draws.min()}: shift them, or pass "
             "kernel=."
         )
-    return max(int(values.max()) + 1, 2)
+    outside = np.argwhere(draws >= counts)
+    if len(outside):
+        row, site = outside[0]
+        raise ValueError(
+            f"the start draws {draws[row, site]} at site {site} (flat index), whose number of "
+            f"values is stated as {counts[site]}, so that the largest is {counts[site] - 1}. Pass "
+            "a larger num_values=."
+        )
+
+
+def _stated_values(start: Any) -> Any:
+    """What a distribution says itself: its `num_values`, or a support 0 … b as in NumPyro."""
+    if isinstance(start, Tractable) and isinstance(start.sample, SampleFrom):
+        start = start.sample.distribution
+    stated = getattr(start, "num_values", None)
+    if stated is not None:
+        return stated
+    support = _base(getattr(start, "support", None))
+    if type(support).__name__ in ("Boolean", "_Boolean"):
+        return 2
+    low, high = (getattr(support, f"{end}_bound", None) for end in ("lower", "upper"))
+    if low is None or high is None or np.any(np.asarray(low) < 0):
+        return None
+    return np.asarray(high).astype(int) + 1
+
+
+def _base(support: Any) -> Any:
+    """A constraint without the wrappers that make it one for an array."""
+    inner = getattr(support, "base_constraint", None)
+    return support if inner is None else _base(inner)
+
+
+def check_kind(key: Key, start: Any) -> None:
+    """Raise if a discrete distribution draws floating-point numbers, as NumPyro's geometric."""
+    discrete = getattr(_base(getattr(start, "support", None)), "is_discrete", False)
+    leaves = jax.tree.leaves(shape_of(key, start)) if discrete else []
+    if any(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves):
+        raise TypeError(
+            f"the support of {describe(start)} is discrete, but its draws are floating-point "
+            "numbers: wrap it as aide.Tractable(lambda key: start.sample(key).astype(int), "
+            "start.log_prob)."
+        )

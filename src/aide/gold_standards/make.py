@@ -14,7 +14,7 @@ from aide._core.validate import check_count, check_positive
 from aide.algorithms.state_space import StateSpaceModel
 from aide.gold_standards.annealed import Annealed, make_annealed, make_rival
 from aide.gold_standards.budget import Budget, Goal
-from aide.gold_standards.choices import choose_tuner, has_gradient
+from aide.gold_standards.choices import check_kind, choose_tuner, has_gradient
 from aide.gold_standards.exploring import cover_explored, explore, stretchable, wider
 from aide.gold_standards.filtered import make_filtered
 from aide.gold_standards.pilots.schedule import make_recipe
@@ -43,6 +43,7 @@ def gold_standard(
     max_evaluations: float = MOST_EVALUATIONS,
     max_seconds: float | None = None,
     num_pilots: int | None = None,
+    num_values: Any = None,
     progress: bool | None = None,
 ) -> GoldStandard:
     r"""A gold standard for a posterior: pilots choose everything, then it is frozen and tested.
@@ -78,6 +79,9 @@ def gold_standard(
         max_seconds: Seconds it may take, about: later steps are cut first, and what has begun is
             finished. The result then depends on the machine.
         num_pilots: Particles of the pilots; chosen by the dimension unless stated.
+        num_values: For integers: how many values 0, 1, 2, … each site takes, one number or an
+            array of the state's shape. Known without it where the start states a bounded support
+            (NumPyro's categoricals) or has an attribute `num_values`; draws cannot tell.
         progress: Show progress bars; by default if it takes long and a person watches.
     """
     key, begun = as_key(key), time.monotonic()
@@ -89,12 +93,12 @@ def gold_standard(
         check_positive("max_seconds", max_seconds)
     seconds = np.inf if max_seconds is None else float(max_seconds)
     goal = Goal(looseness, Budget(float(max_evaluations), seconds), num_pilots)
-    _check_parts(log_joint, start, kernel, proposals)
+    _check_parts(log_joint, start, kernel, proposals, num_values)
     if isinstance(log_joint, StateSpaceModel):
         return make_filtered(key, log_joint, tuple(proposals), goal, progress)
     key_start, key_one, key_other, key_size, key_test = jax.random.split(key, 5)
     begin = stretchable(key_start, _start(key_start, log_joint, start))
-    tuner = choose_tuner(key_start, log_joint, begin, kernel)
+    tuner = choose_tuner(key_start, log_joint, begin, kernel, num_values)
     far, rival, failure = wider(begin), None, ""
     with Progress(("pilots", "pilots from a wider start"), (TICKS, TICKS), progress) as bars:
         near, wide = _reporter(bars, 0), _reporter(bars, 1)
@@ -140,14 +144,18 @@ def _test(
 
 
 def _check_parts(
-    log_joint: LogDensity | StateSpaceModel, start: Any, kernel: Any, proposals: Any
+    log_joint: LogDensity | StateSpaceModel,
+    start: Any,
+    kernel: Any,
+    proposals: Any,
+    num_values: Any,
 ) -> None:
     """Nothing that was passed goes unused."""
     if isinstance(log_joint, StateSpaceModel):
-        if start is not None or kernel is not None:
+        if not (start is None and kernel is None and num_values is None):
             raise TypeError(
-                "a StateSpaceModel brings its own start and has no kernel: leave out start= and "
-                "kernel=, and pass proposals= for better moves."
+                "a StateSpaceModel brings its own start and has no kernel: leave out start=, "
+                "kernel= and num_values=, and pass proposals= for better moves."
             )
     elif not callable(log_joint):
         raise TypeError(
@@ -166,6 +174,7 @@ def _start(key: Key, log_joint: LogDensity, start: Any) -> Distribution:
         )
     if is_distribution(start):
         check_distribution("start", start)
+        check_kind(key, start)
         return start
     kinds = {np.asarray(leaf).dtype.kind for leaf in jax.tree.leaves(start)}
     if not kinds or not kinds <= {"f"}:

@@ -89,6 +89,7 @@ def load(
     start: Distribution | Value,
     *,
     kernel: AnyKernel | None = None,
+    num_values: Any = None,
 ) -> GoldStandard:
     """A gold standard from a file that `GoldStandard.save` wrote.
 
@@ -97,6 +98,7 @@ def load(
         log_joint: The log joint it was made for; another one is an error.
         start: The start it was made with, or the state about which modes were looked for.
         kernel: The kernel it was made with, if it was given one.
+        num_values: How many values integers take, if that was stated.
     """
     about, arrays = _read(Path(path))
     begin = start
@@ -110,7 +112,7 @@ def load(
         begin = StudentMixture(**{name: arrays[f"start.{name}"] for name in MIXTURE}, like=like)
     if not is_distribution(begin):
         raise ValueError(f"{path} holds a gold standard from a given start: pass that start.")
-    tuner = choose_tuner(jax.random.key(0), log_joint, begin, kernel)
+    tuner = choose_tuner(jax.random.key(0), log_joint, begin, kernel, num_values)
     starts, found = [begin], list[Annealed]()
     if "centre.0" in arrays:
         tree = jax.tree.structure(shape_of(jax.random.key(0), begin))

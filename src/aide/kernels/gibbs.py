@@ -17,7 +17,7 @@ from aide._core.validate import check_size
 from aide.kernels.entries import entry_of, with_entry
 from aide.kernels.kernel import AbstractInvariantKernel
 from aide.kernels.metropolis import AbstractMetropolis, like
-from aide.kernels.retrace import Recorded, Retraced
+from aide.kernels.retrace import NO_RECORD, Recorded, Retraced
 
 
 class GibbsBlock(AbstractMetropolis):
@@ -53,57 +53,85 @@ class GibbsBlock(AbstractMetropolis):
 class GibbsSites(AbstractInvariantKernel):
     r"""Resample each site of an integer array from its conditional, in the given order.
 
-    The state is one integer array with values $0 \dots K-1$; sites index its flattened form. One
-    update evaluates the log density at the $K - 1$ other values of the site: that of the state is
-    handed on. A sweep is not reversible: its reversal visits the sites in reverse order.
+    The state is one integer array; sites index its flattened form, and site $s$ has the values
+    $0 \dots K_s-1$. One update evaluates the log density at $\max_s K_s - 1$ other values of the
+    site: that of the state is handed on. A site that holds a value outside of its range keeps that
+    value, so that every density is left invariant; no step leads to such a value. A sweep is not
+    reversible: its reversal visits the sites in reverse order.
 
     Args:
         sites: Flat indices, in the order of the sweep.
-        num_values: $K$.
+        num_values: $K_s$: one number for all sites, or one per entry of `sites`.
     """
 
-    sites: Int[Array, " num_sites"] = eqx.field(converter=lambda s: np.asarray(s, np.int32))
-    num_values: int = eqx.field(static=True)
+    sites: Int[Array, " num_sites"] = eqx.field(converter=lambda sites: _as_places(sites))
+    num_values: int | tuple[int, ...] = eqx.field(static=True, converter=lambda k: _as_counts(k))
 
     def __check_init__(self) -> None:
-        check_size("num_values", self.num_values, 2)
         if np.ndim(self.sites) != 1:
             raise ValueError(f"sites must be a list of flat indices, got shape {self.sites.shape}.")
+        if isinstance(self.num_values, int):
+            check_size("num_values", self.num_values, 2)
+            return
+        if len(self.num_values) != len(self.sites):
+            raise ValueError(
+                f"num_values must be one number, or one per entry of sites: got "
+                f"{len(self.num_values)} numbers for {len(self.sites)} sites."
+            )
+        for num in self.num_values:
+            check_size("every entry of num_values", num, 1)
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         """Update site after site. As in MH, a NaN density is entered and never left."""
 
         def update(now: tuple[Array, LogProb], inputs: tuple[Key, Array]) -> Any:
-            subkey, site = inputs
-            return GibbsSite(site, self.num_values).advance(subkey, log_density, *now), None
+            subkey, (site, own) = inputs
+            return GibbsSite(site, self._most, own).advance(subkey, log_density, *now), None
 
-        sites, x = jnp.asarray(self.sites), jnp.asarray(x)
-        steps = (derive_keys(key, sites.shape[0]), sites)
+        x = jnp.asarray(x)
+        places = (jnp.asarray(self.sites), self._own)
+        steps = (derive_keys(key, places[0].shape[0]), places)
         return jax.lax.scan(update, (x, as_log(log_density(x))), steps)[0][0]
 
     def reversal(self) -> "GibbsSites":
         """The same sites in reverse order."""
-        return eqx.tree_at(lambda k: k.sites, self, self.sites[::-1])
+        counts = self.num_values
+        return GibbsSites(self.sites[::-1], counts if isinstance(counts, int) else counts[::-1])
 
     def retraceable_parts(self) -> tuple["GibbsSite", ...]:
         """What one transition runs, in order: one update after another."""
-        num = np.shape(self.sites)[0]
-        return tuple(GibbsSite(self.sites[i], self.num_values) for i in range(num))
+        own = [None] * len(self.sites) if self._own is None else list(np.asarray(self._own))
+        return tuple(
+            GibbsSite(self.sites[i], self._most, own[i]) for i in range(np.shape(self.sites)[0])
+        )
+
+    @property
+    def _most(self) -> int:
+        """The largest number of values."""
+        return self.num_values if isinstance(self.num_values, int) else max(self.num_values)
+
+    @property
+    def _own(self) -> np.ndarray | None:
+        """Numbers of values by site; `None` where they are all the same."""
+        return None if isinstance(self.num_values, int) else np.asarray(self.num_values, np.int32)
 
 
 class GibbsSite(AbstractInvariantKernel):
     r"""Resample one site of an integer array from its conditional.
 
     The record of a step is the branch $b$, the value the site had; there is no noise. The new value
-    does not depend on the old one, and the step back is a step.
+    does not depend on the old one, and the step back is a step. A value outside of
+    $0 \dots K_s-1$ is kept, a step that has no record.
 
     Args:
         site: Flat index.
-        num_values: $K$.
+        num_values: $K$, the size of the tables: at least $K_s$.
+        num_own: $K_s$, the number of values of this site; `None`: $K$.
     """
 
     site: ArrayLike
     num_values: int = eqx.field(static=True)
+    num_own: ArrayLike | None = None
 
     @property
     def num_branches(self) -> int:
@@ -118,7 +146,9 @@ class GibbsSite(AbstractInvariantKernel):
         """Draw the site; the record is the value that it had."""
         options, logits = self._options(log_density, x)
         old = self._value(x)
-        return Recorded(options[_draw(key, logits, old)], (), old)
+        inside = self._is_inside(old)
+        value = jnp.where(inside, options[_draw(key, logits, old)], x)
+        return Recorded(value, (), jnp.where(inside, old, NO_RECORD))
 
     def advance(
         self, key: Key, log_density: LogDensity, x: Array, here: LogProb
@@ -126,7 +156,7 @@ class GibbsSite(AbstractInvariantKernel):
         r"""`step` from a state with its log density to the next one with its own.
 
         With $o$ the value of the site, $\log\gamma$ is evaluated at $o + 1, \dots, o + K - 1$,
-        modulo $K$. A value outside of $0 \dots K-1$ has density 0.
+        modulo $K$. A value outside of $0 \dots K_s-1$ stays as it is.
         """
         num, old = self.num_values, self._value(x)
         others = (old + jnp.arange(1, num, dtype=jnp.int32)) % num
@@ -135,11 +165,11 @@ class GibbsSite(AbstractInvariantKernel):
             found = log_density(x)
         else:
             found = jax.vmap(lambda value: log_density(self._place(x, value)))(others)
-        here = jnp.where((old >= 0) & (old < num), here, -jnp.inf)
         behind = (jnp.arange(num, dtype=jnp.int32) - old) % num  # by how much it exceeds the old
-        logits = jnp.append(here, as_log(found))[behind]
-        drawn = _draw(key, logits, old)
-        return self._place(x, drawn), logits[drawn]
+        logits = self._within(jnp.append(here, as_log(found))[behind])
+        inside, drawn = self._is_inside(old), _draw(key, logits, old)
+        drawn = jnp.where(inside, drawn, old)
+        return self._place(x, drawn), jnp.where(inside, logits[drawn], here)
 
     def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
         """There is none: the branch says it all."""
@@ -151,9 +181,10 @@ class GibbsSite(AbstractInvariantKernel):
         r"""Every value $b$ the site had: $k(y, b \mid x_b) = p(y_s \mid x_{-s})$ for all."""
         options, logits = self._options(log_density, y)
         log_conditional = jax.nn.log_softmax(logits)
-        nowhere = jnp.max(logits) == -jnp.inf
+        value = self._value(y)
+        nowhere = (jnp.max(logits) == -jnp.inf) | ~self._is_inside(value)
         log_conditional = jnp.where(nowhere, -jnp.inf, log_conditional)
-        log_forward = jnp.full(self.num_values, log_conditional[y.ravel()[self.site]])
+        log_forward = self._within(jnp.full(self.num_values, log_conditional[value]))
         return Retraced(options, logits, log_forward, log_conditional)
 
     def reversal(self) -> "GibbsSite":
@@ -164,7 +195,18 @@ class GibbsSite(AbstractInvariantKernel):
         """The state with every value at the site, and their log densities."""
         values = jnp.arange(self.num_values, dtype=x.dtype)
         options = jax.vmap(lambda value: self._place(x, value))(values)
-        return options, as_log(jax.vmap(log_density)(options))
+        return options, self._within(as_log(jax.vmap(log_density)(options)))
+
+    def _within(self, logits: Array) -> Array:
+        """Log densities by value, none of those that the site does not take."""
+        if self.num_own is None:
+            return logits
+        return jnp.where(jnp.arange(self.num_values) < self.num_own, logits, -jnp.inf)
+
+    def _is_inside(self, value: Array) -> Array:
+        """Whether a value is one that the site takes."""
+        num = self.num_values if self.num_own is None else self.num_own
+        return (value >= 0) & (value < num)
 
     def _value(self, x: Array) -> Int[Array, ""]:
         """What the site holds."""
@@ -173,6 +215,21 @@ class GibbsSite(AbstractInvariantKernel):
     def _place(self, x: Array, value: Array) -> Array:
         """The state with a value at the site."""
         return x.ravel().at[self.site].set(value.astype(x.dtype)).reshape(x.shape)
+
+
+def _as_places(sites: Any) -> Any:
+    """Integers of NumPy; those of a program that is being traced as they are."""
+    return sites if isinstance(sites, jax.core.Tracer) else np.asarray(sites, np.int32)
+
+
+def _as_counts(num_values: Any) -> Any:
+    """A number as it is; several as a tuple of integers."""
+    if np.ndim(num_values) == 0:
+        return num_values
+    counts = np.asarray(num_values)
+    if not np.issubdtype(counts.dtype, np.integer):
+        raise TypeError(f"num_values must be integers, got {counts.dtype} {counts[:6]}.")
+    return tuple(int(num) for num in np.ravel(counts))
 
 
 def _draw(key: Key, logits: Array, old: Array) -> Array:

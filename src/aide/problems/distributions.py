@@ -1,8 +1,10 @@
-"""The two distributions the built-in problems need, as pytrees with `sample` and `log_prob`."""
+"""The distributions the built-in problems need, as pytrees with `sample` and `log_prob`."""
 
 import math
+from typing import ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
@@ -35,15 +37,38 @@ class Categorical(eqx.Module):
 
     weights: Float[Array, " num_values"]
 
+    @property
+    def num_values(self) -> int:
+        """$K$."""
+        return self.weights.shape[0]
+
     def sample(self, key: Key) -> Array:
         """Draw one value, from one uniform."""
         return draw_index(key, self.weights)
 
     def log_prob(self, x: Array) -> LogProb:
         r"""Log probability; $-\infty$ outside the range."""
-        num = self.weights.shape[0]
+        num = self.num_values
         inside = (x >= 0) & (x < num)
         weight = jnp.where(inside, jnp.asarray(self.weights)[jnp.clip(x, 0, num - 1)], 0.0)
         return jnp.log(weight) - jnp.log(jnp.sum(self.weights))
+
+    log_density = log_prob
+
+
+class FairCoins(eqx.Module):
+    """An array of independent fair coins, 0 or 1."""
+
+    shape: tuple[int, ...] = eqx.field(static=True)
+    num_values: ClassVar[int] = 2
+
+    def sample(self, key: Key) -> Array:
+        """Draw all of them."""
+        return jax.random.bernoulli(key, 0.5, self.shape).astype(int)
+
+    def log_prob(self, x: Array) -> LogProb:
+        r"""$-n\log 2$ for $n$ coins; $-\infty$ for anything but 0 and 1."""
+        log_prob = jnp.asarray(-math.prod(self.shape) * math.log(2.0), float)
+        return jnp.where(jnp.all((x == 0) | (x == 1)), log_prob, -jnp.inf)
 
     log_density = log_prob

@@ -15,6 +15,7 @@ from aide._core.random import draw_index
 from aide._core.types import Key, LogProb
 from aide.algorithms.tractable import Tractable
 from aide.kernels.gibbs import GibbsSites
+from aide.problems.distributions import FairCoins
 
 
 class IsingModel(eqx.Module):
@@ -42,7 +43,7 @@ class IsingModel(eqx.Module):
 
     def uniform(self) -> Tractable:
         """Independent fair spins: the start of an annealing path."""
-        return Tractable(self._sample_uniform, self._log_uniform, label="fair coins")
+        return Tractable.of(FairCoins(self.shape), label="fair coins")
 
     def gibbs(self) -> GibbsSites:
         """A Gibbs sweep over the grid, row by row."""
@@ -73,9 +74,3 @@ class IsingModel(eqx.Module):
 
     def _log_exact(self, x: Array) -> LogProb:
         return self.log_density(x) - self.log_partition()
-
-    def _sample_uniform(self, key: Key) -> Array:
-        return jax.random.bernoulli(key, 0.5, self.shape).astype(int)
-
-    def _log_uniform(self, x: Array) -> LogProb:
-        return jnp.asarray(-math.prod(self.shape) * math.log(2.0), float)
