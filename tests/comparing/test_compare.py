@@ -57,6 +57,7 @@ def test_a_gold_standard_nobody_can_recognise_is_compared_too():
 def test_the_table(found):
     lines = repr(found).splitlines()
     assert lines[0] == "3 targets against NoisyGaussian, divergence in nats: 1 of 3 within 2.25"
+    assert lines[1].startswith("Gold standard: not tested")
     titles = ["target", "divergence ≤", "behind", "misses", "invents", "looseness", "P off ≤"]
     assert found.grid().titles == (*titles, "verdict")
     near, far, wide = (next(a for a in lines if a.startswith(f"  {name} ")) for name in found)
@@ -128,6 +129,45 @@ def test_meta_runs_are_raised_where_looseness_hides_the_answer():
     assert after["loose"].look.share == after["tight"].look.share == 0.5
 
 
+def test_bounds_at_different_meta_runs_are_ranked_where_all_have_them():
+    """20 particles whose M was raised do not pass 100 particles whose M was not."""
+    gold, targets = plain(), {"coarse": plain(0.1, 0.8, 0.6), "fine": plain(0.3)}
+    sizes = {"num_gold": 100, "num_target": 100, "keep_values": False}
+    once = aide.compare(KEY, gold, targets, tolerance=0.3, most_meta=1, **sizes)
+    found = aide.compare(KEY, gold, targets, tolerance=0.3, **sizes)
+    assert once.ranking == found.ranking == ("fine", "coarse")
+    assert found["coarse"].value < found["fine"].value  # the order of what is shown, at M and 1
+    assert found["coarse"].draws.target.num_meta > 1
+    assert found.common_metas == (1, 1)
+    behind = found.entries[1].behind
+    assert behind is not None
+    assert behind.value == pytest.approx(once.difference("coarse", "fine").value)
+    assert "order           by the bound at M = 1 of the target and 1 of the gold" in repr(found)
+    assert "by the bound at M" not in repr(once)
+
+
+def test_two_sets_of_draws_have_no_number():
+    """Both state the log joint: what differs is the draws, which `compare_draws` compares."""
+    rng, law = np.random.default_rng(0), gaussian(0.0, 1.0)
+    stored = [
+        aide.ReferenceDraws(shift + rng.normal(size=200), law.log_density, has_chains=False)
+        for shift in (0.0, 1.0)
+    ]
+    targets = {"other draws": stored[1], "fit": gaussian(0.3, 1.0)}
+    found = aide.compare(KEY, stored[0], targets, tolerance=0.5, num_target=100)
+    assert found.ranking == ("fit", "other draws")
+    lines = repr(found).splitlines()
+    [line] = [line for line in lines if line.startswith("  other draws ")]
+    assert "± 0" not in line
+    assert line.split()[2] == "–"
+    assert "aide.compare_draws(gold, target)" in repr(found)
+    record = found.records()[1]
+    assert [record[name] for name in ("value", "std_error", "rank", "behind")] == [None] * 4
+    alone = repr(found["other draws"])
+    assert alone.startswith("No number: gold and target state the same density")
+    assert aide.compare_draws(stored[0], stored[1]).is_different
+
+
 def test_constants_that_are_unknown_leave_the_directions_out():
     noise = np.linspace(-1.0, 1.0, 60)
     unknown = compare_estimates({"a": estimate_with(noise, noise, (None, None))})
@@ -147,7 +187,9 @@ def test_verdicts_hold_from_both_sides_or_not_at_all():
     blind = estimate_with(np.zeros(500), np.zeros(500))
     assert judge(blind, 1.0).outcome == "undecided"  # one density says nothing about two samplers
     words = repr(compare_estimates({"a": blind}, 1.0))
-    assert "undecided       a: test the samplers with aide.check" in words
+    assert "0 of 1 within 1" in words
+    assert "no number" in words
+    assert "test the samplers against it with aide.check" in words
 
 
 def test_what_cannot_be_done_is_said_at_once(tmp_path):

@@ -13,6 +13,8 @@ import aide
 from aide._core.algorithm import Aside
 from aide._core.identity import identity_of, program_identity_of
 from aide.auditing.result import Audit
+from aide.estimation import Budget
+from aide.gold_standards.record import Agreement
 from aide.gold_standards.result import GoldStandard, Making
 from aide.problems.distributions import Normal
 from aide.running.programs import Program
@@ -69,6 +71,40 @@ def test_estimates_state_where_their_gold_standard_comes_from(tmp_path):
     assert "; audit " in text
     aide.draws.save(both.draws, tmp_path / "draws.nc")
     assert gold_rows(aide.summarise(aide.draws.load(tmp_path / "draws.nc"))) == [text]
+
+
+WRONG = dataclasses.replace(
+    RECORD,
+    looseness=(3.0, 0.1),
+    agreements=(Agreement("itself at half the budget", 4.0, 0.2, 4.5, "disagrees"),),
+)
+
+
+def test_every_table_says_in_its_head_how_far_its_gold_standard_can_be_trusted(tmp_path):
+    """A wide tolerance makes no gold standard right; one that passed is not flagged."""
+    sweep = {"settings": [{"num_particles": 2}], "tolerance": 9.0}
+    for record, outcome in ((RECORD, "passed"), (WRONG, "flagged")):
+        gold = GoldStandard(TARGET, Aside(Making(record, None)))
+        table = aide.compare(KEY, gold, {"fit": PLAIN}, tolerance=9.0, **RUNS)
+        swept = aide.sweep(KEY, gold, PLAIN, **sweep, **RUNS)
+        tuned = aide.tune(KEY, gold, PLAIN, **sweep, progress=False, budget=Budget(100))
+        for found in (table, swept, tuned):
+            head = " ".join(repr(found).splitlines()[1:6])
+            assert f"Gold standard {outcome}" in head
+            assert ("its looseness is 3.00 ± 0.10 nats, 0.05 were asked for" in head) == (
+                outcome == "flagged"
+            )
+            assert found.to_dict()["head"][0].startswith(f"Gold standard {outcome}")
+            assert found.numbers()["gold_trust"] == {"flagged": "failed"}.get(outcome, outcome)
+            assert f"Gold standard {outcome}" in found._repr_html_()
+        assert ("of this flagged gold standard" in table.headline) == (outcome == "flagged")
+        alone = table["fit"]
+        assert ("DISAGREES" in repr(alone)) == (outcome == "flagged")
+        aide.draws.save(alone.draws, tmp_path / f"{outcome}.nc")
+        again = aide.summarise(aide.draws.load(tmp_path / f"{outcome}.nc"))
+        assert again.trust == alone.trust
+    untested = aide.compare(KEY, PLAIN, {"fit": PLAIN}, **RUNS)
+    assert repr(untested).splitlines()[1].startswith("Gold standard: not tested")
 
 
 def test_audits_of_something_else_are_refused_before_anything_runs():

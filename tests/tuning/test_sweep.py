@@ -7,6 +7,7 @@ from support.pairs import KEY, NoisyGaussian, gaussian
 from support.plain import plain
 
 import aide
+from aide.reporting.numbers import with_error
 from aide.running import programs
 from aide.tuning.regression import fit_hardness
 from aide.tuning.settings import build, settings_of, words_of
@@ -26,6 +27,10 @@ def test_points_are_lone_estimates():
     assert found.points[2].value == alone.value
     assert found.points[2].std_error == alone.std_error
     assert all(point.seconds > 0 for point in found.points)
+    for point in found.points:  # shown are the bound that the limits are about, and its error
+        assert point.low <= point.bound <= point.high
+        assert with_error(point.bound, point.bound_std_error) in repr(found)
+        assert point.bound_std_error < point.std_error
     assert "setting" in repr(found)
     assert len(found.to_csv().splitlines()) == 5
     found.plot()

@@ -100,6 +100,11 @@ class Audit(Result):
         return f"{text}, against {', '.join(against)}" if against else text
 
     @property
+    def doubts(self) -> tuple[str, ...]:
+        """What it found against the gold standard, for estimates; empty if it passed."""
+        return () if self.passed else (self.provenance,)
+
+    @property
     def verdict(self) -> Verdict:
         """`passed` if all versions agree, `failed` if one disagrees, otherwise `undecided`."""
         return all_of([*(test.outcome for test in self.tests), self._simulated_outcome()])

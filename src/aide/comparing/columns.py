@@ -10,7 +10,7 @@ from aide.estimation.closeness import Closeness
 from aide.estimation.means import Mean
 from aide.estimation.summary import Estimate
 from aide.estimation.tails import importance_shape
-from aide.estimation.terms import are_tractable
+from aide.estimation.terms import are_tractable, rests_on_one_density
 from aide.reporting.numbers import short, with_error
 from aide.reporting.verdict import FAILED
 
@@ -25,14 +25,16 @@ class TargetRow(NamedTuple):
         name: What it is called.
         estimate: AIDE against the gold standard.
         closeness: Limits beside the tolerance, if there is one.
-        rank: 1 for the smallest bound.
-        behind: How far its bound is above the smallest one, paired run by run; `None` for that one.
+        rank: 1 for the smallest bound at an M that all targets have; `None` where nothing was
+            measured.
+        behind: How far its bound is above the smallest one at that M, paired run by run; `None`
+            for that one, and where nothing was measured.
     """
 
     name: str
     estimate: Estimate
     closeness: Closeness | None
-    rank: int = 1
+    rank: int | None = 1
     behind: Mean | None = None
 
 
@@ -52,6 +54,11 @@ class Column(NamedTuple):
     numbers: Callable[[TargetRow], dict[str, Any]]
     applies: Callable[[TargetRow], bool] = lambda entry: True
     is_text: bool = False
+
+
+def is_measured(estimate: Estimate) -> bool:
+    """Whether the estimate says anything: not where both sides state one density everywhere."""
+    return not rests_on_one_density(estimate.draws)
 
 
 def slack_of(estimate: Estimate) -> float | None:
@@ -88,13 +95,24 @@ def verdict_of(entry: TargetRow) -> str:
 
 
 def _divergence(entry: TargetRow) -> dict[str, Any]:
+    if not is_measured(entry.estimate):
+        return dict.fromkeys(("value", "std_error", "low", "high"))
     low, high = entry.estimate.interval()
     value, std_error = entry.estimate.value, entry.estimate.std_error
     return {"value": value, "std_error": std_error, "low": low, "high": high}
 
 
+def _bound(entry: TargetRow) -> str:
+    estimate = entry.estimate
+    return with_error(estimate.value, estimate.std_error) if is_measured(estimate) else "–"
+
+
+def _probability_error(entry: TargetRow) -> str:
+    return f"{entry.estimate.total_variation():.2f}" if is_measured(entry.estimate) else "–"
+
+
 def _separable(entry: TargetRow) -> bool:
-    return entry.estimate.gold_to_target.is_kl_bound
+    return entry.estimate.gold_to_target.is_kl_bound and is_measured(entry.estimate)
 
 
 def _cell(number: float | None, digits: int = 2) -> str:
@@ -130,7 +148,7 @@ COLUMNS = (
     Column("target", lambda e: e.name, lambda e: {"target": e.name}, is_text=True),
     Column(
         "divergence ≤",
-        lambda e: with_error(e.estimate.value, e.estimate.std_error),
+        _bound,
         _divergence,
     ),
     Column(
@@ -177,7 +195,7 @@ COLUMNS = (
     ),
     Column(
         "P off ≤",
-        lambda e: f"{e.estimate.total_variation():.2f}",
+        _probability_error,
         lambda e: {"total_variation": e.estimate.total_variation()},
     ),
     Column(

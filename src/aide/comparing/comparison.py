@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from aide.comparing.columns import COLUMNS, LEAVE_FIRST, TargetRow
-from aide.comparing.differences import difference_of
+from aide.comparing.columns import COLUMNS, LEAVE_FIRST, TargetRow, is_measured
+from aide.comparing.differences import bound_at, common_metas, difference_of
 from aide.estimation.closeness import LEVEL, Closeness, remedy
 from aide.estimation.means import Mean
-from aide.estimation.report import reference_rows
 from aide.estimation.summary import Estimate
+from aide.estimation.terms import Metas
+from aide.estimation.trust import Trust
 from aide.reporting.figures import PanelGrid, plot_limits
 from aide.reporting.grid import Grid
 from aide.reporting.result import Result
@@ -44,25 +45,43 @@ class Comparison(Result, Mapping[str, Estimate]):
 
     @property
     def ranking(self) -> tuple[str, ...]:
-        """Names by their bounds, the smallest first."""
-        return tuple(sorted(self, key=lambda name: self[name].value))
+        """Names by their bounds at `common_metas`, the smallest first.
+
+        A bound falls as M grows, so that bounds at different M have no order. Targets whose
+        estimate says nothing (`rests_on_one_density`) come last.
+        """
+
+        def place(name: str) -> tuple[bool, float]:
+            return not is_measured(self[name]), bound_at(self[name], self.common_metas)
+
+        return tuple(sorted(self, key=place))
+
+    @cached_property
+    def common_metas(self) -> Metas:
+        """M of the gold standard and of the target at which targets are ranked: all have it."""
+        return common_metas([one for one in self.values() if is_measured(one)] or [*self.values()])
 
     def difference(self, one: str, other: str) -> Mean:
         """How far the bound of `one` is above that of `other`, with the error of the difference.
 
-        Runs are paired: the gold standard's are shared, and the targets' have the same keys.
+        Runs are paired: the gold standard's are shared, and the targets' have the same keys. Both
+        bounds are taken at the same M, the largest that both have.
         """
         return difference_of(self[one], self[other])
 
     @cached_property
     def entries(self) -> tuple[TargetRow, ...]:
         """All targets in their ranking, as the table has them."""
-        best, *others = self.ranking
-        first = TargetRow(best, self[best], self.closeness.get(best))
-        return first, *(
-            TargetRow(name, self[name], self.closeness.get(name), rank, self.difference(name, best))
-            for rank, name in enumerate(others, 2)
-        )
+        best, found = self.ranking[0], []
+        for rank, name in enumerate(self.ranking, 1):
+            row = TargetRow(name, self[name], self.closeness.get(name), rank)
+            if not is_measured(self[name]):
+                row = row._replace(rank=None)
+            elif name != best:
+                behind = difference_of(self[name], self[best], self.common_metas)
+                row = row._replace(behind=behind)
+            found.append(row)
+        return tuple(found)
 
     @property
     def outcomes(self) -> dict[str, Verdict]:
@@ -71,8 +90,14 @@ class Comparison(Result, Mapping[str, Estimate]):
 
     @property
     def verdict(self) -> Verdict | None:
-        """`failed` if one target failed, `passed` if all passed; `None` without a tolerance."""
-        return all_of(self.outcomes.values()) if self.outcomes else None
+        """`failed` if one target failed, `passed` if all passed; `None` without a tolerance.
+
+        Where something speaks against the gold standard, nothing is shown by being near it.
+        """
+        if not self.outcomes:
+            return None
+        found = all_of(self.outcomes.values())
+        return UNDECIDED if found == PASSED and self.trust.doubts else found
 
     @property
     def headline(self) -> str:
@@ -83,7 +108,18 @@ class Comparison(Result, Mapping[str, Estimate]):
         if self.tolerance is None:
             return text
         within = sum(outcome == PASSED for outcome in self.outcomes.values())
-        return f"{text}: {within} of {len(self)} within {self.tolerance:g}"
+        of = " of this flagged gold standard" if self.trust.doubts else ""
+        return f"{text}: {within} of {len(self)} within {self.tolerance:g}{of}"
+
+    @property
+    def trust(self) -> Trust:
+        """How far the gold standard can be trusted."""
+        return next(iter(self.values())).trust
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        """How far the gold standard can be trusted."""
+        return (self.trust.words,)
 
     def grid(self) -> Grid:
         """One line per target, the smallest bound first."""
@@ -106,11 +142,11 @@ class Comparison(Result, Mapping[str, Estimate]):
 
     def rows(self) -> list[tuple[str, str]]:
         """How to read the table, and what would decide what is undecided."""
-        reference = reference_rows(next(iter(self.values())))[:1]
         unseen = max(share for one in self.values() for share in one.unseen(LEVEL))
-        found = [*reference]
-        if len(self) > 1:
-            text = "how far the bound is above the smallest one (same gold runs, paired keys)"
+        found = [*self._unmeasured(), *self._order()]
+        if any(entry.behind for entry in self.entries):
+            at = " at that M" if self._order() else ""
+            text = f"how far the bound is above the smallest one{at} (same gold runs, paired keys)"
             found.append(("behind", f"{text}; comparison.difference has its standard error"))
         found += [
             (
@@ -125,10 +161,43 @@ class Comparison(Result, Mapping[str, Estimate]):
         found += [
             ("undecided", f"{entry.name}: {remedy(entry.estimate, entry.closeness)}")
             for entry in self.entries
-            if entry.closeness is not None and entry.closeness.outcome == UNDECIDED
+            if entry.closeness is not None
+            and entry.closeness.outcome == UNDECIDED
+            and is_measured(entry.estimate)
         ]
         text = f"outputs rarer than {100 * unseen:.2g}% may be missing"
         return [*found, ("unseen", f"{text}; they could add any number of nats")]
+
+    def _unmeasured(self) -> list[tuple[str, str]]:
+        """Targets about which the estimate says nothing, and what would."""
+        found = []
+        for name, one in self.items():
+            if is_measured(one):
+                continue
+            remedy = (
+                "compare the draws themselves, aide.compare_draws(gold, target)"
+                if all(side.chains is not None for side in one.draws.sides)
+                else "test the samplers against it with aide.check"
+            )
+            text = f"{name} and the gold standard state the same density at every output: {remedy}"
+            found.append(("no number", text))
+        return found
+
+    def _order(self) -> list[tuple[str, str]]:
+        """At which M targets are ranked, where they differ in it."""
+        metas = {
+            tuple(side.num_meta for side in one.draws.sides)
+            for one in self.values()
+            if is_measured(one)
+        }
+        if len(metas) < 2:
+            return []
+        gold, target = self.common_metas
+        text = (
+            f"by the bound at M = {target} of the target and {gold} of the gold standard, which "
+            "all have: a bound falls as M grows, so those shown, at different M, have no order"
+        )
+        return [("order", text)]
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -148,7 +217,13 @@ class Comparison(Result, Mapping[str, Estimate]):
     def numbers(self) -> dict[str, Any]:
         """The tolerance, and the gold standard."""
         gold = next(iter(self.values())).draws.gold
-        return {"tolerance": self.tolerance, "gold": gold.name, "num_gold": gold.num_runs}
+        return {
+            "tolerance": self.tolerance,
+            "gold": gold.name,
+            "num_gold": gold.num_runs,
+            "gold_trust": self.trust.outcome,
+            "gold_doubts": self.trust.doubts,
+        }
 
     def layout(self) -> PanelGrid:
         """A line of its own for every target."""
@@ -156,7 +231,7 @@ class Comparison(Result, Mapping[str, Estimate]):
 
     def draw(self, panels: np.ndarray) -> None:
         """The interval of every target in their ranking, and the tolerance."""
-        entries = self.entries
+        entries = [entry for entry in self.entries if is_measured(entry.estimate)]
         limits = [entry.estimate.interval(LEVEL) for entry in entries]
         values = [entry.estimate.value for entry in entries]
         plot_limits(panels[0], [entry.name for entry in entries], limits, values, self.tolerance)

@@ -109,6 +109,11 @@ class Convergence(Result):
         """The shortest statement about the smallest distance that was reached."""
         return curve_headline(self)
 
+    @property
+    def head(self) -> tuple[str, ...]:
+        """How far the gold standard can be trusted."""
+        return (self.estimates[-1].trust.words,)
+
     def grid(self) -> Grid:
         """One line per number of steps."""
         return grid_of(self)

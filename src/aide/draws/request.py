@@ -1,6 +1,7 @@
 """What a draw stage was asked for, checked before anything runs."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -125,11 +126,20 @@ def _side(request: Request, role: Role) -> Side:
         num_meta=request.metas[role],
         name=request.names[role],
         log_z=request.log_z[role],
-        tractable=_is_tractable(request.algorithms[role]),
-        provenance=str(getattr(request.algorithms[role], "provenance", "")),
-        chains=_chains_of(request.algorithms[role]),
         identity=request.identities[role],
+        **facts_of(request.algorithms[role]),
     )
+
+
+def facts_of(algorithm: InferenceAlgorithm) -> dict[str, Any]:
+    """What an algorithm says about how far it can be trusted, as fields of `Side`."""
+    doubts = getattr(algorithm, "doubts", None)
+    return {
+        "tractable": getattr(algorithm, "determines_log_xi", False) is True,
+        "provenance": str(getattr(algorithm, "provenance", "")),
+        "doubts": None if doubts is None else tuple(map(str, doubts)),
+        "chains": _chains_of(algorithm),
+    }
 
 
 def _num_runs(role: Role, algorithm: InferenceAlgorithm, stated: int | None, first: int) -> int:
@@ -154,7 +164,3 @@ def _num_runs(role: Role, algorithm: InferenceAlgorithm, stated: int | None, fir
 def _chains_of(algorithm: InferenceAlgorithm) -> Chains | None:
     chains = getattr(algorithm, "chains", None)
     return chains if isinstance(chains, Chains) else None
-
-
-def _is_tractable(algorithm: InferenceAlgorithm) -> bool:
-    return getattr(algorithm, "determines_log_xi", False) is True

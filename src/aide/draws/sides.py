@@ -51,6 +51,7 @@ class Side(Runs):
         log_z: What it claims about $\log Z$ (`None`: nothing).
         tractable: Whether it states that $\xi$ depends on its output alone.
         provenance: How it was made and tested, in words, if it says so.
+        doubts: What its tests found against it, in words; `None`: it was not tested.
         chains: Of a fixed list of draws, how they lie: its runs depend on each other.
         identity: What it is; see `aide._core.identity`.
     """
@@ -61,6 +62,7 @@ class Side(Runs):
     log_z: float | None = field(default=None, kw_only=True)
     tractable: bool = field(default=False, kw_only=True)
     provenance: str = field(default="", kw_only=True)
+    doubts: tuple[str, ...] | None = field(default=None, kw_only=True)
     chains: Chains | None = field(default=None, kw_only=True)
     identity: Identity | None = field(default=None, kw_only=True)
 

@@ -26,6 +26,11 @@ class Audited(Protocol):
         ...
 
     @property
+    def doubts(self) -> tuple[str, ...]:
+        """What it found against the algorithm."""
+        ...
+
+    @property
     def identity(self) -> Identity:
         """Of the algorithm."""
         ...
@@ -110,4 +115,5 @@ def _check_audit(audit: Audited, gold: InferenceAlgorithm) -> None:
 def _with_audit(draws: Draws, audit: Audited) -> Draws:
     gold = draws.gold
     told = "; ".join(text for text in (gold.provenance, audit.provenance) if text)
-    return replace(draws, gold=replace(gold, provenance=told))
+    doubts = (gold.doubts or ()) + audit.doubts
+    return replace(draws, gold=replace(gold, provenance=told, doubts=doubts))

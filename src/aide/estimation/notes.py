@@ -186,10 +186,15 @@ def num_different(side: Side) -> int | None:
 def _one_density(estimate: "Estimate") -> list[str]:
     if not rests_on_one_density(estimate.draws):
         return []
+    remedy = (
+        "aide.compare_draws(gold, target) compares the draws themselves."
+        if all(side.chains is not None for side in estimate.draws.sides)
+        else "aide.check tests a sampler against its density."
+    )
     return [
         "Both algorithms state the same density at every output seen, so the estimate is 0 "
         "whatever their samplers do: it shows that the densities agree there, not the outputs. "
-        "aide.check tests a sampler against its density."
+        f"{remedy}"
     ]
 
 

@@ -9,6 +9,7 @@ from aide.estimation.advice import WORTHWHILE, Advice
 from aide.estimation.looseness import cross_fall
 from aide.estimation.sandwich.sandwich import MIN_RUNS, is_closed_form
 from aide.estimation.terms import is_tractable, rests_on_one_density
+from aide.estimation.trust import stored_words
 from aide.reporting.numbers import ROUNDING, interval, with_error
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ def estimate_headline(estimate: "Estimate") -> str:
     value = with_error(estimate.value, estimate.std_error)
     limits = interval(*estimate.interval())
     runs = f"N = {gold.num_runs} + {target.num_runs}, M = {gold.num_meta} / {target.num_meta}"
+    both_stored = gold.chains is not None and target.chains is not None
+    if both_stored and rests_on_one_density(estimate.draws):
+        return f"No number: gold and target state the same density at every output   {runs}"
     return f"Symmetrised KL(gold, target) ≤ {value} nats   95%: {limits}   {runs}"
 
 
@@ -49,20 +53,11 @@ def estimate_rows(estimate: "Estimate") -> Rows:
 
 def reference_rows(estimate: "Estimate") -> Rows:
     """Of fixed draws: how many, what they are worth, and what is assumed about them."""
-    found = []
-    for side in estimate.draws.sides:
-        chains = side.chains
-        if chains is None:
-            continue
-        of = "all" if side.num_runs == chains.size else f"{side.num_runs:,} of"
-        many = f"{chains.num_chains} chains" if chains.num_chains > 1 else "1 chain"
-        text = (
-            f"{of} {chains.size:,} reference draws in {many}, worth "
-            f"{estimate.num_effective(side.role):.0f} independent ones; taken as exact, not "
-            f"audited; R-hat {chains.rhat:.3f}"
-        )
-        found.append((side.role.word, text))
-    return found
+    return [
+        (side.role.word, stored_words(side, estimate.num_effective(side.role)))
+        for side in estimate.draws.sides
+        if side.chains is not None
+    ]
 
 
 def audit_rows(estimate: "Estimate") -> Rows:
@@ -70,8 +65,9 @@ def audit_rows(estimate: "Estimate") -> Rows:
     gold = estimate.draws.gold
     if gold.chains is not None or (gold.tractable and not gold.provenance):
         return []
-    text = gold.provenance or "not audited: aide.audit(key, gold) compares it with itself"
-    return [("gold", text)]
+    if not gold.provenance:
+        return [("gold", "not audited: aide.audit(key, gold) compares it with itself")]
+    return [("gold", f"flagged: {gold.provenance}" if gold.doubts else gold.provenance)]
 
 
 def _directions(estimate: "Estimate") -> Rows:

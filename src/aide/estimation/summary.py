@@ -36,6 +36,7 @@ from aide.estimation.plot import plot_meta_curve, plot_terms
 from aide.estimation.reach import Reach, find_reach
 from aide.estimation.report import estimate_headline, estimate_rows
 from aide.estimation.terms import Terms, rests_on_one_density, terms_of
+from aide.estimation.trust import Trust, trust_of
 from aide.reporting.figures import PanelGrid
 from aide.reporting.result import Result
 
@@ -221,6 +222,16 @@ class Estimate(Result):
     def headline(self) -> str:
         """The bound, its interval, and how many runs it rests on."""
         return estimate_headline(self)
+
+    @property
+    def trust(self) -> Trust:
+        """How far the gold standard can be trusted."""
+        return trust_of(self.draws.gold, self.num_effective(GOLD))
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        """What speaks against the gold standard; other facts about it are among the rows."""
+        return (self.trust.words,) if self.trust.doubts else ()
 
     def rows(self) -> list[tuple[str, str]]:
         """Name and text of every line below the headline, notes apart."""

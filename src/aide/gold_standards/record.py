@@ -77,6 +77,17 @@ class Record:
         """Whether it got there, and agrees with all its versions."""
         return self.reached and all(one.outcome == PASSED for one in self.agreements)
 
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What speaks against taking it for the posterior; empty if it passed."""
+        if self.passed:
+            return ()
+        found = [one.words for one in self.agreements if one.outcome != PASSED]
+        if not self.reached:
+            loose = with_error(*self.looseness)
+            found.insert(0, f"its looseness is {loose} nats, {self.goal:g} were asked for")
+        return tuple(found) or self.remarks[:1] or ("its tests did not pass",)
+
     def to_json(self) -> str:
         """As text."""
         data = {**asdict(self), "steps": [step._asdict() for step in self.steps]}

@@ -98,6 +98,11 @@ class GoldStandard(AbstractAlgorithm, Result):
         text = f"made by aide.gold_standard: looseness {with_error(value, error)} nats"
         return f"{text}; {agreed}" if agreed else text
 
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What its tests found against it, for estimates; empty if it passed."""
+        return self.record.doubts
+
     def simulate(self, key: Key) -> Draw:
         """Run it."""
         return self.algorithm.simulate(key)

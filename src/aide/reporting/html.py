@@ -20,6 +20,7 @@ def page_html(page: Page) -> str:
     subject = f"<em>{escape(page.subject)}</em><br>" if page.subject else ""
     headline = f"<strong{_colour(page.verdict)}>{escape(page.headline)}</strong>"
     parts = ["<div>", f"<p>{subject}{headline}</p>"]
+    parts += [f"<p>{escape(sentence)}</p>" for sentence in page.head]
     if page.grid is not None:
         parts.append(grid_html(page.grid))
     if page.rows:

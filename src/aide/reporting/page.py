@@ -28,6 +28,7 @@ class Page:
     Attributes:
         subject: What the result is about, above the headline; may be empty.
         headline: One line.
+        head: Sentences between headline and grid.
         grid: Lines of one kind, if there are any.
         rows: Name and text of every line below.
         verdict: By which the headline is coloured, or `None`.
@@ -38,6 +39,7 @@ class Page:
     grid: Grid | None
     rows: tuple[tuple[str, str], ...]
     verdict: str | None
+    head: tuple[str, ...] = ()
 
     @staticmethod
     def of(
@@ -46,6 +48,7 @@ class Page:
         grid: Grid | None,
         rows: list[tuple[str, str]],
         verdict: str | None,
+        head: tuple[str, ...] = (),
     ) -> "Page":
         """A page whose every text is on one line, without control characters."""
         if grid is not None:
@@ -54,12 +57,14 @@ class Page:
             texts, optional = frozenset(map(plain, grid.texts)), tuple(map(plain, grid.optional))
             grid = replace(grid, titles=titles, lines=lines, texts=texts, optional=optional)
         shown = tuple((plain(name), plain(text)) for name, text in rows)
-        return Page(plain(subject), plain(headline), grid, shown, verdict)
+        return Page(plain(subject), plain(headline), grid, shown, verdict, tuple(map(plain, head)))
 
     def lines(self, width: int) -> Iterator[Line]:
         """Headline, table and rows, none wider than `width`; the subject is left to the caller."""
         for text in wrap(self.headline, width):
             yield Line(text, f"bold {colour_of(self.verdict)}".strip())
+        for sentence in self.head:
+            yield from (Line(text) for text in wrap(sentence, width))
         if self.grid is not None:
             yield from _grid_lines(self.grid, width - len(GAP))
         indent = " " * (len(GAP) + WIDTH + 1)

@@ -30,6 +30,11 @@ class Result(ABC):
     def headline(self) -> str:
         """One line."""
 
+    @property
+    def head(self) -> tuple[str, ...]:
+        """Sentences to read before the numbers: how far the gold standard can be trusted."""
+        return ()
+
     @abstractmethod
     def rows(self) -> list[tuple[str, str]]:
         """Name and text of every line below the headline, notes apart."""
@@ -76,6 +81,7 @@ class Result(ABC):
             "result": type(self).__name__,
             "subject": self.subject,
             "headline": self.headline,
+            "head": self.head,
             "verdict": self.verdict,
             "numbers": self.numbers(),
             "records": self.records(),
@@ -94,7 +100,7 @@ class Result(ABC):
 
     def _page(self) -> Page:
         rows = [*self.rows(), *(("note", note) for note in self.notes)]
-        return Page.of(self.subject, self.headline, self.grid(), rows, self.verdict)
+        return Page.of(self.subject, self.headline, self.grid(), rows, self.verdict, self.head)
 
     def __repr__(self) -> str:
         return self._page().text()

@@ -1,7 +1,7 @@
 """One algorithm on many data sets: which are hard for it?"""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -11,6 +11,7 @@ from aide._core.algorithm import InferenceAlgorithm
 from aide._core.random import as_key
 from aide._core.types import Key
 from aide.draws.pilot import TimedGold
+from aide.estimation.trust import Trust, common_words, trust_in
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import interval, short, with_error
@@ -33,17 +34,24 @@ class DataSweep(Result):
         features: Of every data set; empty if none were given.
         hardness: A model of the log divergence, or `None` without features or with few data sets.
         num_floored: Estimates below their standard error, which stands for them in the model.
+        trusts: How far the gold standard of every data set can be trusted, if that is known.
     """
 
     points: tuple[Point, ...]
     features: tuple[Features, ...]
     hardness: Hardness | None
     num_floored: int
+    trusts: tuple[Trust, ...] = ()
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        """How far the gold standards can be trusted."""
+        return common_words(self.trusts)
 
     @property
     def headline(self) -> str:
         """The range of divergences."""
-        values = [point.value for point in self.points]
+        values = [point.bound for point in self.points]
         spread = f"{short(min(values), 2)} to {short(max(values), 2)} nats"
         return (
             f"{len(self.points)} data sets: divergence ≤ {spread}, median {np.median(values):.2g}"
@@ -54,11 +62,11 @@ class DataSweep(Result):
         if len(self.points) > MOST_LINES:
             return None
         names = tuple(self.features[0]) if self.features else ()
-        order = sorted(range(len(self.points)), key=lambda i: -self.points[i].value)
+        order = sorted(range(len(self.points)), key=lambda i: -self.points[i].bound)
         lines = tuple(
             (
                 str(self.points[i].setting["data"]),
-                with_error(self.points[i].value, self.points[i].std_error),
+                with_error(self.points[i].bound, self.points[i].bound_std_error),
                 interval(self.points[i].low, self.points[i].high),
                 *(short(float(self.features[i][name])) for name in names),
             )
@@ -113,8 +121,8 @@ class DataSweep(Result):
     def draw(self, panels: np.ndarray) -> None:
         """The bound against every feature."""
         names = list(self.features[0]) if self.features else ["data set"]
-        values = [point.value for point in self.points]
-        errors = [point.std_error for point in self.points]
+        values = [point.bound for point in self.points]
+        errors = [point.bound_std_error for point in self.points]
         for panel, name in zip(panels, names, strict=False):
             x = [float(f[name]) for f in self.features] or list(range(1, len(values) + 1))
             panel.errorbar(x, values, errors, fmt="o", ms=3, color="#1f6fb4", lw=1)
@@ -158,10 +166,12 @@ def sweep_data(
     named = dict(data) if isinstance(data, Mapping) else {str(i): d for i, d in enumerate(data)}
     if not named:
         raise ValueError("data must hold at least one data set, got none.")
-    points, described = [], []
+    points, described, trusts = [], [], []
     with Progress(["data sets"], [len(named)], progress) as bar:
         for index, (name, one) in enumerate(named.items()):
-            measured = TimedGold(jax.random.fold_in(as_key(key), index), gold(one))
+            made = gold(one)
+            trusts.append(trust_in(made))
+            measured = TimedGold(jax.random.fold_in(as_key(key), index), made)
             algorithm = target(one)
             found = measured.measure(
                 algorithm,
@@ -175,7 +185,7 @@ def sweep_data(
             if features is not None:
                 described.append(dict(features(one)))
             bar.reporter(0)(1)
-    return _modelled(points, described)
+    return replace(_modelled(points, described), trusts=tuple(trusts))
 
 
 def _modelled(points: list[Point], features: list[dict[str, float]]) -> DataSweep:

@@ -2,10 +2,12 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from aide.comparing.columns import slack_of
 from aide.draws.pilot import Pilot
 from aide.estimation.closeness import LEVEL, bound_of
-from aide.estimation.sandwich.balance import calm_limits
+from aide.estimation.sandwich.balance import calm_error, calm_limits
 from aide.estimation.summary import Estimate
 from aide.reporting.numbers import short
 from aide.tuning.settings import Setting, words_of
@@ -18,14 +20,15 @@ class Point(NamedTuple):
         setting: The parameters.
         num_particles: How many the algorithm says that it has, or `None`.
         seconds: Of one run of the target, measured here.
-        value: AIDE's estimate.
+        value: AIDE's estimate by its plain terms, that of `aide.estimate`.
         std_error: Its standard error.
-        bound: The same by its calm terms.
+        bound: The same bound by its calm terms, which vary less: `low` and `high` are about it.
         low: Lower limit of that at 95%; no lower limit of the divergence.
         high: Upper limit of the divergence at 95%, `Estimate.unseen` outputs left out.
         looseness: What meta-inference adds at most at own outputs, or `None`.
         num_meta: M of the target.
         num_runs: Runs of the target.
+        bound_std_error: Standard error of `bound`.
     """
 
     setting: Setting
@@ -39,6 +42,7 @@ class Point(NamedTuple):
     looseness: float | None
     num_meta: int
     num_runs: int
+    bound_std_error: float = np.nan
 
     @property
     def name(self) -> str:
@@ -67,6 +71,7 @@ def point_of(setting: Setting, num_particles: int | None, found: Pilot) -> Point
         slack_of(estimate),
         target.num_meta,
         target.num_runs,
+        calm_error(found.draws),
     )
 
 

@@ -11,6 +11,7 @@ from aide._core.types import Key
 from aide.draws.outputs import check_algorithm
 from aide.draws.pilot import TimedGold
 from aide.estimation.closeness import check_tolerance
+from aide.estimation.trust import Trust, trust_in
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import interval, short, with_error
@@ -40,11 +41,13 @@ class Sweep(Result):
         gold: The gold standard's name.
         points: One `Point` per setting, in the order given; no draws are kept.
         tolerance: Nats that would do, or `None`.
+        trust: How far the gold standard can be trusted, if that is known.
     """
 
     gold: str
     points: tuple[Point, ...]
     tolerance: float | None = None
+    trust: Trust | None = None
 
     @property
     def headline(self) -> str:
@@ -55,6 +58,11 @@ class Sweep(Result):
         num = sum(point.high <= self.tolerance for point in self.points)
         return f"{text}: the limits of {num} are within {self.tolerance:g}"
 
+    @property
+    def head(self) -> tuple[str, ...]:
+        """How far the gold standard can be trusted."""
+        return () if self.trust is None else (self.trust.words,)
+
     def grid(self) -> Grid | None:
         """One line per setting."""
         if len(self.points) > MOST_LINES:
@@ -62,7 +70,7 @@ class Sweep(Result):
         lines = tuple(
             (
                 point.name,
-                with_error(point.value, point.std_error),
+                with_error(point.bound, point.bound_std_error),
                 interval(point.low, point.high),
                 "–" if point.looseness is None else short(point.looseness, 2),
                 str(point.num_meta),
@@ -90,7 +98,12 @@ class Sweep(Result):
 
     def numbers(self) -> dict[str, Any]:
         """The gold standard and the tolerance."""
-        return {"gold": self.gold, "tolerance": self.tolerance, "num_settings": len(self.points)}
+        return {
+            "gold": self.gold,
+            "gold_trust": None if self.trust is None else self.trust.outcome,
+            "tolerance": self.tolerance,
+            "num_settings": len(self.points),
+        }
 
     def layout(self) -> PanelGrid:
         """Against the parameter, and against the cost."""
@@ -159,4 +172,4 @@ def sweep(
             found = measured.measure(algorithm, **sizes, **options)
             points.append(point_of(setting, particles_of(algorithm), found))
             bar.reporter(0)(1)
-    return Sweep(describe(gold), tuple(points), tolerance)
+    return Sweep(describe(gold), tuple(points), tolerance, trust_in(gold))

@@ -23,6 +23,7 @@ from aide.draws.draws import Draws
 from aide.draws.outputs import check_algorithm
 from aide.estimation.closeness import check_tolerance
 from aide.estimation.look import share_of
+from aide.estimation.trust import trust_in
 from aide.estimation.until.goals import Budget, Shown, check_budget
 from aide.estimation.until.until import estimate_until
 from aide.tuning.pilots import Pilots, Planned
@@ -99,7 +100,8 @@ def tune(
             if not found.is_within:
                 break
             place -= 1 if number == 1 else len(ladder)  # only the first start goes on downwards
-    return Tuned(describe(gold), tolerance, tuple(ladder), tried, pilots.by_name, spent)
+    trust = trust_in(gold)
+    return Tuned(describe(gold), tolerance, tuple(ladder), tried, pilots.by_name, spent, trust)
 
 
 def _starts(ladder: list[Planned], tolerance: float) -> list[tuple[int, float]]:

@@ -9,8 +9,9 @@ import numpy as np
 
 from aide.comparing.columns import slack_of
 from aide.estimation.closeness import LEVEL, bound_of
-from aide.estimation.sandwich.balance import calm_limits
+from aide.estimation.sandwich.balance import calm_error, calm_limits
 from aide.estimation.summary import Estimate
+from aide.estimation.trust import Trust
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import interval, short
@@ -69,6 +70,7 @@ class Tried(NamedTuple):
             slack_of(self.estimate),
             draws.target.num_meta,
             draws.target.num_runs,
+            calm_error(draws),
         )
 
 
@@ -83,6 +85,7 @@ class Tuned(Result):
         tried: Those that were decided, by their index in the settings as given.
         cost: What "cheap" means.
         num_runs: Runs of all of it, pilots included.
+        trust: How far the gold standard can be trusted, if that is known.
     """
 
     gold: str
@@ -91,6 +94,7 @@ class Tuned(Result):
     tried: Mapping[int, Tried]
     cost: str
     num_runs: int
+    trust: Trust | None = None
 
     @cached_property
     def best(self) -> Tried | None:
@@ -125,6 +129,11 @@ class Tuned(Result):
         return (
             f"{name} is within {self.tolerance:g} nats of {self.gold}: divergence ≤ {upper} (97.5%)"
         )
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        """How far the gold standard can be trusted."""
+        return () if self.trust is None else (self.trust.words,)
 
     def grid(self) -> Grid:
         """One line per setting that was looked at, from cheap to dear."""
@@ -210,6 +219,7 @@ class Tuned(Result):
             "setting": self.setting,
             "upper": None if self.best is None else self.best.limits[1],
             "gold": self.gold,
+            "gold_trust": None if self.trust is None else self.trust.outcome,
             "num_runs": self.num_runs,
         }
 

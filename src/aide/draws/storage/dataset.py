@@ -125,6 +125,8 @@ def _settings(header: Draws) -> str:
     # Facts that few algorithms have are there only if there are any, as in files of version 0.1.
     if any(side.provenance for side in sides):
         settings["provenance"] = [side.provenance for side in sides]
+    if any(side.doubts is not None for side in sides):
+        settings["doubts"] = [side.doubts for side in sides]
     if any(side.chains is not None for side in sides):
         settings["chains"] = [side.chains for side in sides]
     return json.dumps(settings)
@@ -132,6 +134,7 @@ def _settings(header: Draws) -> str:
 
 def _header(settings: dict[str, Any]) -> Draws:
     provenance, chains = settings.get("provenance", ("", "")), settings.get("chains", (None, None))
+    doubts = settings.get("doubts", (None, None))
     gold, target = (
         Side(
             np.empty((0, 0)),
@@ -142,6 +145,7 @@ def _header(settings: dict[str, Any]) -> Draws:
             log_z=settings["log_z"][role],
             tractable=settings["tractable"][role],
             provenance=provenance[role],
+            doubts=None if doubts[role] is None else tuple(doubts[role]),
             chains=None if chains[role] is None else Chains(*chains[role]),
             identity=_identity(settings["identities"][role]),
         )

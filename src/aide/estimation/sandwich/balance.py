@@ -28,9 +28,10 @@ from typing import NamedTuple
 import numpy as np
 
 from aide._core.lazy import special
-from aide._core.roles import GOLD, TARGET
+from aide._core.roles import GOLD, TARGET, Role
 from aide.draws.draws import Draws
 from aide.estimation.interval import FALSE_ALARM, confidence_limit
+from aide.estimation.means import mean_of
 from aide.estimation.terms import Metas, Terms, log_z_shift, terms_of
 
 MOST_STAKE = 0.9
@@ -103,6 +104,12 @@ def calm_limits(draws: Draws, level: float) -> tuple[float, float]:
     lower = min(confidence_limit(calm, low, rows), confidence_limit(own, high, rows))
     upper = max(confidence_limit(calm, high, rows), confidence_limit(own, low, rows))
     return max(lower, 0.0), max(upper, 0.0)
+
+
+def calm_error(draws: Draws) -> float:
+    """Standard error of the sum of the means of `calm_terms`."""
+    parts = [mean_of(t, draws.sequences(r)) for r, t in zip(Role, calm_terms(draws), strict=True)]
+    return float(np.hypot(parts[0].std_error, parts[1].std_error))
 
 
 def overlap(ratio: LogRatio) -> float:

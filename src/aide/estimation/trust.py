@@ -1,0 +1,101 @@
+"""How far a gold standard can be trusted: what every table that leans on one says in its head."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from aide._core.algorithm import InferenceAlgorithm
+from aide._core.roles import GOLD
+from aide.draws.request import facts_of
+from aide.draws.sides import Side
+from aide.estimation.notes import MOST_RHAT
+from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
+
+
+class Trust(NamedTuple):
+    """What is known about a gold standard.
+
+    Attributes:
+        outcome: `passed`: its tests found nothing; `failed`: something speaks against it;
+            `undecided`: it was not tested, or is taken as exact.
+        words: A sentence for the head of a table.
+        doubts: What speaks against it, in words.
+    """
+
+    outcome: Verdict
+    words: str
+    doubts: tuple[str, ...]
+
+
+def trust_of(gold: Side, effective: float | None = None) -> Trust:
+    """What the runs of a gold standard know about it.
+
+    Args:
+        gold: Its runs.
+        effective: Of stored draws, independent ones that would be worth as much as those used.
+    """
+    doubts = (gold.doubts or ()) + _chain_doubts(gold)
+    if doubts:
+        made = "" if gold.chains is None else f" It is {stored_words(gold, effective)}."
+        words = f"Gold standard flagged: {'; '.join(doubts)}.{made} {_MEANING}"
+        return Trust(FAILED, words, doubts)
+    if gold.chains is not None:
+        return Trust(UNDECIDED, f"Gold standard: {stored_words(gold, effective)}.", ())
+    if gold.doubts is not None:
+        told = f": {gold.provenance}" if gold.provenance else ""
+        return Trust(PASSED, f"Gold standard passed its tests{told}.", ())
+    if gold.tractable:
+        return Trust(UNDECIDED, "Gold standard: its density is taken as exact.", ())
+    told = gold.provenance or "aide.audit(key, gold) compares it with itself"
+    return Trust(UNDECIDED, f"Gold standard: not tested ({told}).", ())
+
+
+def trust_in(gold: InferenceAlgorithm) -> Trust:
+    """The same of an algorithm whose runs were not kept."""
+    none = np.empty((0, 1))
+    return trust_of(Side(none, none, role=GOLD, **facts_of(gold)))
+
+
+def common_words(trusts: Sequence[Trust]) -> tuple[str, ...]:
+    """A sentence about many gold standards."""
+    if not trusts:
+        return ()
+    parts = []
+    for outcome, words in ((PASSED, "passed"), (FAILED, "are flagged"), (UNDECIDED, "untested")):
+        num = sum(one.outcome == outcome for one in trusts)
+        parts += [f"{num} {words}"] if num else []
+    first = next((one for one in trusts if one.doubts), None)
+    more = "" if first is None else f" The first flagged one: {'; '.join(first.doubts)}."
+    return (f"Gold standards of {len(trusts)} data sets: {', '.join(parts)}.{more}",)
+
+
+_MEANING = (
+    "All numbers here are distances to this gold standard; how far the posterior is, they do not "
+    "show."
+)
+
+
+def stored_words(side: Side, effective: float | None = None) -> str:
+    """Of fixed draws: how many, what they are worth, and what is assumed about them."""
+    chains = side.chains
+    if chains is None:
+        raise TypeError(f"{side.name} is no list of stored draws.")
+    some = {0: "", chains.size: "all "}.get(side.num_runs, f"{side.num_runs:,} of ")
+    many = f"{chains.num_chains} chains" if chains.num_chains > 1 else "1 chain"
+    worth = chains.effective if effective is None else effective
+    rhat = "R-hat unknown" if np.isnan(chains.rhat) else f"R-hat {chains.rhat:.3f}"
+    return (
+        f"{some}{chains.size:,} reference draws in {many}, worth {worth:.0f} independent ones; "
+        f"taken as exact, not audited; {rhat}"
+    )
+
+
+def _chain_doubts(gold: Side) -> tuple[str, ...]:
+    chains = gold.chains
+    if chains is None or not chains.rhat > MOST_RHAT:
+        return ()
+    return (
+        f"its {chains.num_chains} chains of stored draws do not agree with each other, drift, or "
+        f"are too short to tell (R-hat {chains.rhat:.2f} > {MOST_RHAT})",
+    )
