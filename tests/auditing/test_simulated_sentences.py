@@ -80,15 +80,12 @@ def test_the_words_say_relative_to_what_and_at_which_rate():
     assert "rarer than 0.74% may be missing" in text
     loose = result.pieces.own_log_xi + np.array([0.0, -0.2])
     loose = dataclasses.replace(result, pieces=result.pieces._replace(own_log_xi=loose))
-    assert "looseness       0.2 ± 0 nats from meta-inference at its own outputs" in repr(loose)
+    assert "Meta-inference adds 0.2 ± 0 nats at the algorithm's own outputs." in repr(loose)
     audit = Audit((), result, 0.5, (), "any", identity_of("any"))
     (sentence,) = audit.shown
-    assert (
-        "of the exact posterior on average over data simulated from the model, 0.7% of them left"
-        in (sentence)
-    )
-    assert "in any probability to within" in sentence
-    assert "(95%, from 500 data sets)" in sentence
+    assert "nats on average over data simulated from the model, not counting 0.7% of" in sentence
+    assert "any probability differs by at most" in sentence
+    assert "With 95% confidence (from 500 data sets)" in sentence
 
 
 def test_a_study_that_contradicts_itself_claims_nothing():

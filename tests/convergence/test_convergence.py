@@ -40,7 +40,7 @@ def test_tighten_reaches_the_request_or_says_why_not(refined, nats):
         assert eqx.tree_equal(found.algorithm.with_reverse(10), refined)
         assert found.algorithm.num_reverse == found.chosen.num_reverse
         assert found.chosen.looseness + found.chosen.std_error <= nats
-        assert f"reverse particles, M = {found.num_meta}: looseness" in str(found)
+        assert f"reverse particles and M = {found.num_meta}, with a looseness" in str(found)
         with pytest.raises(ValueError, match="16 reverse particles and M = 1 leave a looseness"):
             aide.tighten(
                 jax.random.key(2), refined, 1e-9, num_runs=60, most_reverse=16, most_meta=1
@@ -201,23 +201,25 @@ def test_sentences():
         None,
     )
     assert sentences(curve) == [
-        "At the lengths measured from 20 to 80 steps, this chain is within 1 nats of the gold "
-        "standard (the truth), 6.0% of the runs left out (95%); up to 10 steps it is not (95%).",
-        "At the lengths measured from 40 to 80 steps, this chain is within 0.05 nats of the gold "
-        "standard (the truth), 6.0% of the runs left out (95%); up to 20 steps it is not (95%).",
+        "With 95% confidence the divergence of this chain from the truth is below 1 nats at every "
+        "length measured from 20 to 80 steps. With 95% confidence it is above 1 nats up to 10 "
+        "steps.",
+        "With 95% confidence the divergence of this chain from the truth is below 0.05 nats at "
+        "every length measured from 40 to 80 steps. With 95% confidence it is above 0.05 nats up "
+        "to 20 steps.",
         "R-hat of 4 chains stays below 1.01 from 80 steps on.",
-        "Late or stuck chains: 60 runs may miss up to 6.0% of them, which could add any number of "
-        "nats; more runs show more.",
+        "The divergences do not count regions of less than 6.0% probability, which 60 runs cannot "
+        "rule out: late or stuck chains as rare as that could add any number of nats.",
     ]
     assert curve.records()[-1]["total_variation"] == pytest.approx(
         aide.estimation.total_variation_bound(0.03) + 1 - 0.025 ** (1 / 60)
     )
-    assert sentences(made_up((3.0, 0.5), (0.0, 0.0), (1.5, 1.3)))[0].startswith("At 20 steps, this")
+    assert sentences(made_up((3.0, 0.5), (0.0, 0.0), (1.5, 1.3)))[0].endswith("at 20 steps.")
     far = made_up((3.0, 1.2), (0.0, 0.0), (1.5, 1.3))
     assert sentences(far)[:2] == [
-        "After 20 steps the bound is still 1.2 nats (at most 1.2 at 95%).",
+        "After 20 steps the bound is still 1.2 nats (95% upper limit 1.2).",
         "R-hat of 4 chains is still 1.300 after 20 steps.",
     ]
     back = made_up((0.02, 3.0), (0.0, 0.5), (np.nan, np.nan))
     assert back.steps_within(1.0) is None
-    assert sentences(back)[0].endswith("and the chain is at least 0.5 nats away (95%).")
+    assert sentences(back)[0].endswith("with 95% confidence the divergence is above 0.5 nats.")

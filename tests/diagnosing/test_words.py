@@ -23,7 +23,7 @@ def test_nothing_to_say():
     found = made([0.9, 0.15, 0.5])
     assert found.notes == ()
     assert found.verdict is None
-    assert found.headline == "made up: nothing to stop at, in 4 runs looked at step by step"
+    assert found.headline == "made up: no problem was seen in 4 runs observed step by step"
 
 
 def test_stretches_of_rejections():
@@ -34,19 +34,21 @@ def test_stretches_of_rejections():
     )
     assert "accepts 2.0% of its proposals at temperature 0.9 (step 9)" in second
     assert found.verdict == "undecided"
-    assert "2 things to stop at" in found.headline
+    assert "2 problems were seen" in found.headline
 
 
 def test_one_ancestor_counts_up_to_the_end():
     (note,) = made([0.5] * 4, [0.0, 0.75, 0.75, 1.0]).notes
-    assert note.startswith("From step 2 on all particles descend from one ancestor (in 4 of 4 runs")
+    assert note.startswith(
+        "From step 2 on all particles descend from one ancestor (at the end in 4 of 4"
+    )
     assert made([0.5] * 4, [0.0, 1.0, 1.0, 0.5]).notes == ()
 
 
 @pytest.mark.parametrize(
     ("log_evidence", "words"),
     [
-        ([0.0, 1.0, 2.0, 3.0], "Log evidence scatters by 1.3 nats between runs"),
+        ([0.0, 1.0, 2.0, 3.0], "Log evidence varies by 1.3 nats between runs"),
         ([0.0, -np.inf, 2.0, 3.0], "In 1 of 4 runs all weights are zero"),
     ],
 )

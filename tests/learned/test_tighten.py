@@ -65,7 +65,7 @@ def test_where_particles_do_not_help_meta_runs_are_chosen(monkeypatch):
     assert found.chosen.looseness + found.chosen.std_error <= 0.05
     others = [t for t in found.trials if t.looseness + t.std_error <= 0.05]
     assert found.chosen.seconds == min(trial.seconds for trial in others)
-    assert f"M = {found.num_meta}: looseness" in str(found)
+    assert f"M = {found.num_meta}, with a looseness" in str(found)
     assert "tried" in str(found)
     with pytest.raises(ValueError, match="256 reverse particles and M = 1 leave a looseness"):
         made_up(monkeypatch, floor, lambda num: 1.0)(0.05, most_reverse=256, most_meta=1)

@@ -79,11 +79,11 @@ def test_the_verdict_is_in_the_headline_and_in_its_colour():
 
 def test_the_check_shows_every_test():
     text = repr(RESULTS["check"]())
-    assert "p = 2e-09 over 2 tests, 2 versions, 1,000 runs" in text
+    assert "p = 2e-09 over 2 tests of 2 versions in 1,000 runs" in text
     assert "1    as given" in text
     assert "not tested  no region" in text
-    assert "wrong move      the first one: step 2 of 4 (Extend)" in text
-    assert "a correct algorithm fails with probability 0.0001 at most" in text
+    assert "wrong move      The first wrong move is step 2 of 4 (Extend)." in text
+    assert "A correct algorithm fails with probability 0.0001 at most" in text
 
 
 def test_numbers():

@@ -83,13 +83,13 @@ def test_a_model_of_the_divergence_is_judged_on_data_it_has_not_seen():
     model = fit_hardness(hard, features)
     assert model is not None
     assert model.explained > 0.9
-    assert "harder with size" in model.words
+    assert "The divergence changes with size" in model.words
     assert "noise" not in model.words
     wanted = np.exp(1.0 + 0.7 * 1.5)
     assert model.predict({"size": 1.5, "noise": 0.0}) == pytest.approx(wanted, rel=0.2)
     chance = fit_hardness([float(np.exp(rng.normal())) for _ in range(40)], features)
     assert chance is not None
-    assert "do not foresee the divergence" in chance.words
+    assert "do not predict the divergence" in chance.words
     # Errors at data left out are those of fits without them.
     y, errors = np.log(hard), []
     for left in range(40):
@@ -114,7 +114,7 @@ def test_data_sets():
     )
     assert found.hardness is not None
     assert found.hardness.explained > 0.5
-    assert "harder with shift" in repr(found)
+    assert "The divergence changes with shift" in repr(found)
     assert found.records()[0]["feature_shift"] == pytest.approx(np.log(0.2))
     found.plot()
     assert (

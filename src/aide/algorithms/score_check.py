@@ -86,7 +86,7 @@ class ScoreCheck(Result):
     @property
     def headline(self) -> str:
         """One line."""
-        found = {PASSED: "fits the draws", FAILED: "does NOT fit the draws"}
+        found = {PASSED: "fits the draws", FAILED: "does not fit the draws"}
         words = found.get(self.verdict, "may not fit the draws")
         return (
             f"log_joint of {self.name} {words} ({len(self.tests)} tests, {p_value(self.p_value)})"
@@ -110,7 +110,7 @@ class ScoreCheck(Result):
     def rows(self) -> list[tuple[str, str]]:
         """What it means."""
         if self.verdict == PASSED:
-            text = "the gradient cannot see a constant, nor a mode that no draw visited"
+            text = "A constant factor of the density, and a mode that no draw visited."
             return [("not shown", text)]
         return [("reading", REMEDIES)]
 

@@ -54,20 +54,23 @@ class AuditTest:
         if self.outcome == PASSED:
             off, unseen = self.estimate.total_variation(LEVEL), max(self.estimate.unseen(LEVEL))
             return (
-                f"agrees with {name} to within {rounded_up(self.upper)} nats, {unseen:.1%} of the "
-                f"runs left out, and in any probability to within {rounded_up(off)} (95%)"
+                f"It agrees with {name}: with 95% confidence their divergence is below "
+                f"{rounded_up(self.upper)} nats, not counting regions of less than {unseen:.1%} "
+                "probability, which these runs cannot rule out, and any probability differs by at "
+                f"most {rounded_up(off)}."
             )
         if self.outcome == FAILED:
             return (
-                f"disagrees with {name}: by {self.lower:.2g} nats at least (95%; AIDE's bound is "
-                f"{value}). One of the two is wrong"
+                f"It disagrees with {name}: with 95% confidence their divergence is above "
+                f"{self.lower:.2g} nats (AIDE's bound is {value}). One of the two is wrong."
             )
         more = f" ({MIN_RUNS} or more for a lower limit)" if self.closeness.lacks else ""
         slack = slack_of(self.estimate) or 0.0
         return (
-            f"was not shown to agree with {name} to within {tolerance:g} nats, nor to "
-            f"disagree: {self.lower:.2g} nats at least (95%), AIDE's bound is {value}, looseness "
-            f"at their own outputs {slack:.2g}. Raise num_meta, the budget or num_runs{more}"
+            f"Whether it agrees with {name} to within {tolerance:g} nats is undecided: with 95% "
+            f"confidence their divergence is above {self.lower:.2g} nats; AIDE's bound is {value}, "
+            f"of which looseness at their own outputs is {slack:.2g}. Raise num_meta, the budget "
+            f"or num_runs{more}."
         )
 
 
@@ -129,27 +132,27 @@ class Audit(Result):
     def not_shown(self) -> tuple[str, ...]:
         """What no test here can show."""
         found = [
-            "A mode that none of these versions visits: they agree with each other about the rest",
-            "A log density that describes another model than you mean: all versions share it",
+            "A mode that none of these versions visits: they agree with each other about the rest.",
+            "A log density that describes another model than you mean: all versions share it.",
         ]
         if self.simulated is None:
             found.append(
                 "How far it is from the exact posterior: aide.audit_simulated shows that, on data "
-                "simulated from the model"
+                "simulated from the model."
             )
         else:
-            found.append("What happens on real data that the model would not have produced")
-        return (*found, *self.untested)
+            found.append("What happens on real data that the model would not have produced.")
+        return (*found, *(f"{text}." for text in self.untested))
 
     @property
     def headline(self) -> str:
         """One line."""
-        return f"Audit of {self.name}: {self.verdict} at {self.tolerance:g} nats"
+        return f"Audit of {self.name}: {self.verdict} at a tolerance of {self.tolerance:g} nats"
 
     def rows(self) -> list[tuple[str, str]]:
         """What was shown, and what cannot be."""
-        return [("shown", f"{text}.") for text in self.shown] + [
-            ("not shown", f"{text}.") for text in self.not_shown
+        return [("shown", text) for text in self.shown] + [
+            ("not shown", text) for text in self.not_shown
         ]
 
     def numbers(self) -> dict[str, Any]:
@@ -197,7 +200,8 @@ class Audit(Result):
 def _simulated_words(result: Simulated) -> str:
     high, off = result.interval(LEVEL)[1], result.total_variation(LEVEL)
     return (
-        f"is within {rounded_up(high)} nats of the exact posterior on average over data simulated "
-        f"from the model, {result.unseen(LEVEL):.1%} of them left out, and in any probability to "
-        f"within {rounded_up(off)} (95%, from {result.num_datasets} data sets)"
+        f"With 95% confidence (from {result.num_datasets} data sets) the divergence from the exact "
+        f"posterior is below {rounded_up(high)} nats on average over data simulated from the "
+        f"model, not counting {result.unseen(LEVEL):.1%} of the data sets, draws and outputs; any "
+        f"probability differs by at most {rounded_up(off)} on average."
     )

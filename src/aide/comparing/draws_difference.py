@@ -69,28 +69,28 @@ class DrawsDifference(Result):
         if self.lower > 0:
             return f"{pair} are at least {short(self.lower, 2)} nats apart {level}"
         if self.is_different:
-            return f"{pair} differ {level}; by how many nats these draws do not show"
+            return f"{pair} differ {level}; these draws do not show by how many nats"
         return (
-            f"Nothing shows {pair} different (a shift of one coordinate below about "
-            f"{short(self.smallest, 2)} nats cannot be seen with these draws)"
+            f"No difference between {pair} was seen; one of less than about "
+            f"{short(self.smallest, 2)} nats in one coordinate cannot be seen with these draws"
         )
 
     def rows(self) -> list[tuple[str, str]]:
         """The draws, directions, and what a limit from below leaves open."""
-        found = [("draws", f"{self.a.words}; {self.b.words} (independent ones)")]
+        found = [("draws", f"{one.words} independent draws.") for one in (self.a, self.b)]
         if self.lower > 0:
             a, b, each = self.a.name, self.b.name, f"({50 + 50 * self.level:g}% each)"
             limits = short(self.lower_a_to_b, 2), short(self.lower_b_to_a, 2)
-            text = f"KL({a}‖{b}) ≥ {limits[0]}, KL({b}‖{a}) ≥ {limits[1]} nats {each}"
+            text = f"KL({a}‖{b}) ≥ {limits[0]} nats, KL({b}‖{a}) ≥ {limits[1]} nats {each}."
             found.append(("directions", text))
         if self.telling:
             names = [f"{t.function} ({p_value(t.p_value)})" for t in self.telling[:3]]
             more = f" and {len(self.telling) - 3} more" if len(self.telling) > 3 else ""
-            found.append(("given away by", ", ".join(names) + more))
+            found.append(("seen in", ", ".join(names) + more))
         elif self.is_different:
-            text = "a classifier, by no single location, spread or dependence"
-            found.append(("given away by", text))
-        text = "equality: draws alone give a limit from below, never from above"
+            text = "a classifier's decisions, not in a single location, spread or correlation"
+            found.append(("seen in", text))
+        text = "That they are equal: draws alone give lower limits, never upper ones."
         return [*found, ("not shown", text)]
 
     @property
@@ -103,12 +103,14 @@ class DrawsDifference(Result):
             if one.rhat > MOST_RHAT
         ]
         if self.saturated:
-            found.append("The number of draws limits the nats that can be shown: they may be more.")
+            found.append(
+                "The number of draws limits the nats that can be shown: there may be more."
+            )
         return tuple(found)
 
     def grid(self) -> Grid:
         """The most telling functions."""
-        titles = ("function", self.a.name, self.b.name, "p-value (all together)")
+        titles = ("function", self.a.name, self.b.name, "p-value of all")
         lines = tuple(
             (test.function, short(test.in_a), short(test.in_b), p_value(test.p_value))
             for test in self.tests[:MOST_LINES]

@@ -42,8 +42,8 @@ class Diagnosis(Result):
     def headline(self) -> str:
         """Whether there is something to stop at."""
         num = len(self.notes)
-        found = "nothing to stop at" if not num else f"{num} thing{'s' * (num > 1)} to stop at"
-        return f"{self.name}: {found}, in {self.num_runs} runs looked at step by step"
+        found = "no problem was" if not num else f"{num} problem{'s were' if num > 1 else ' was'}"
+        return f"{self.name}: {found} seen in {self.num_runs} runs observed step by step"
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -70,12 +70,13 @@ class Diagnosis(Result):
         if self.log_evidence is not None:
             mean, scatter = float(np.mean(self.log_evidence)), self.scatter or 0.0
             text = with_error(mean, scatter / np.sqrt(self.num_runs))
-            found.append(("log evidence", f"{text}; {scatter:.2g} from run to run"))
+            spread = f"the standard deviation between runs is {scatter:.2g}"
+            found.append(("log evidence", f"{text}; {spread}"))
         if any(step.jump is not None for step in self.steps):
-            text = "mean squared: 0 if nothing moves, 1 if a step forgets where it came from"
+            text = "Mean squared jump: 0 if nothing moves, 1 if a step forgets where it started."
             found.append(("jump", text))
         if self.num_particles == 1 and self.log_evidence is not None:
-            found.append(("ESS", "of the runs: there is one particle"))
+            found.append(("ESS", "Effective sample size of the runs, since there is one particle."))
         return found
 
     def records(self) -> list[dict[str, Any]]:

@@ -56,8 +56,8 @@ def _one_ancestor(steps: Sequence[StepDiagnosis], num_runs: int) -> list[str]:
         return []
     runs = round((late[-1].one_ancestor or 0.0) * num_runs)
     return [
-        f"From step {late[0].step} on all particles descend from one ancestor (in {runs} of "
-        f"{num_runs} runs at the end): use more particles, weights that vary less, or resample "
+        f"From step {late[0].step} on all particles descend from one ancestor (at the end in "
+        f"{runs} of {num_runs} runs): use more particles, weights that vary less, or resample "
         "less often."
     ]
 
@@ -76,7 +76,7 @@ def scatter_words(log_evidence: np.ndarray | None) -> list[str]:
     if scatter <= MOST_SCATTER:
         return []
     return [
-        f"Log evidence scatters by {scatter:.1f} nats between runs (standard deviation): use more "
+        f"Log evidence varies by {scatter:.1f} nats between runs (standard deviation): use more "
         "particles, or smaller changes from step to step (more temperatures, better proposals)."
     ]
 

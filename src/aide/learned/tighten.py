@@ -63,12 +63,15 @@ class Tightened(Result):
     def headline(self) -> str:
         """What does, how loose the bound then is, and what it costs."""
         best = self.chosen
-        return f"{best.num_reverse} reverse particles, M = {best.num_meta}: looseness {best.words}"
+        return (
+            f"Chosen: {best.num_reverse} reverse particles and M = {best.num_meta}, with a "
+            f"looseness of {best.words}"
+        )
 
     def rows(self) -> list[tuple[str, str]]:
         """What else was tried: not tight enough, or dearer."""
         return [
-            ("tried", f"{trial.num_reverse}, M = {trial.num_meta}: {trial.words}")
+            ("tried", f"{trial.num_reverse} reverse particles, M = {trial.num_meta}: {trial.words}")
             for trial in self.trials
             if trial != self.chosen
         ]

@@ -54,7 +54,8 @@ class DataSweep(Result):
         values = [point.bound for point in self.points]
         spread = f"{short(min(values), 2)} to {short(max(values), 2)} nats"
         return (
-            f"{len(self.points)} data sets: divergence ≤ {spread}, median {np.median(values):.2g}"
+            f"{len(self.points)} data sets: divergence at most {spread}, median "
+            f"{np.median(values):.2g}"
         )
 
     def grid(self) -> Grid | None:
@@ -72,7 +73,7 @@ class DataSweep(Result):
             )
             for i in order
         )
-        titles = ("data", "divergence ≤", "95%", *names)
+        titles = ("data", "divergence ≤ (nats)", "95% limits", *names)
         return Grid(titles, lines, ("",) * len(lines), frozenset({"data"}))
 
     def records(self) -> list[dict[str, Any]]:
@@ -94,8 +95,8 @@ class DataSweep(Result):
             return ("Too few data sets for a model of the divergence from these features.",)
         if self.num_floored:
             return (
-                f"At {self.num_floored} data sets the estimate is below its standard error, which "
-                "stands for it in the model: more runs would tell them apart.",
+                f"At {self.num_floored} data sets the estimate is below its standard error; the "
+                "model uses the standard error instead. More runs would tell them apart.",
             )
         return ()
 

@@ -49,9 +49,9 @@ class Hardness(NamedTuple):
         """What it says, honestly."""
         if self.explained <= 0.05:
             return (
-                "these features do not foresee the divergence: left out, a data set is predicted "
-                f"no better than by the mean (error of log D {self.error:.2g} against "
-                f"{self.baseline:.2g})"
+                "These features do not predict the divergence: a data set that is left out is "
+                f"predicted no better than by the mean (error of log D {self.error:.2g} against "
+                f"{self.baseline:.2g})."
             )
         order = np.argsort(-np.abs(self.coefficients))
         parts = [
@@ -60,9 +60,9 @@ class Hardness(NamedTuple):
             if abs(self.coefficients[j]) > 2 * self.std_errors[j]
         ]
         return (
-            f"harder with {', '.join(parts) or 'no single feature'}; left out, a data set is "
-            f"predicted to within a factor of {np.exp(self.error):.2g}, by the mean alone "
-            f"{np.exp(self.baseline):.2g}"
+            f"The divergence changes with {', '.join(parts) or 'no single feature'}. For a data "
+            f"set that is left out it is predicted to within a factor of {np.exp(self.error):.2g}; "
+            f"by the mean alone, to within {np.exp(self.baseline):.2g}."
         )
 
 

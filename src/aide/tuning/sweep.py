@@ -52,11 +52,11 @@ class Sweep(Result):
     @property
     def headline(self) -> str:
         """How many settings, and how many of them have an upper limit within the tolerance."""
-        text = f"{len(self.points)} settings against {self.gold}, divergence in nats"
+        text = f"{len(self.points)} settings measured against {self.gold}"
         if self.tolerance is None:
             return text
         num = sum(point.high <= self.tolerance for point in self.points)
-        return f"{text}: the limits of {num} are within {self.tolerance:g}"
+        return f"{text}; {num} have an upper limit below {self.tolerance:g} nats"
 
     @property
     def head(self) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class Sweep(Result):
             )
             for point in self.points
         )
-        titles = ("setting", "divergence ≤", "95%", "looseness", "M", "one run")
+        titles = ("setting", "divergence ≤ (nats)", "95% limits", "looseness", "M", "one run")
         verdicts = tuple(
             PASSED if self.tolerance is not None and point.high <= self.tolerance else ""
             for point in self.points
@@ -92,9 +92,15 @@ class Sweep(Result):
     def rows(self) -> list[tuple[str, str]]:
         """What the limits mean."""
         best = min(self.points, key=lambda point: point.bound)
-        found = [("smallest", f"{short(best.bound)} nats at {best.name}")]
-        text = "each limit alone holds at 97.5%; to choose among them by these, use aide.tune"
-        return [*found, ("limits", text), ("one run", "seconds of the target, measured here")]
+        return [
+            ("smallest", f"The smallest bound is {short(best.bound)} nats, at {best.name}."),
+            (
+                "95% limits",
+                "Each limit alone holds with 97.5% confidence. They do not allow for choosing the "
+                "best of many settings: aide.tune does.",
+            ),
+            ("one run", "Time of one run of the target, measured on this machine."),
+        ]
 
     def numbers(self) -> dict[str, Any]:
         """The gold standard and the tolerance."""

@@ -127,7 +127,8 @@ class Tuned(Result):
             return f"No setting was shown to be within {self.tolerance:g} nats of {self.gold}"
         name, upper = self.best.planned.name, short(self.best.limits[1])
         return (
-            f"{name} is within {self.tolerance:g} nats of {self.gold}: divergence ≤ {upper} (97.5%)"
+            f"The cheapest setting within {self.tolerance:g} nats of {self.gold} is {name}: its "
+            f"divergence is below {upper} nats (97.5%)"
         )
 
     @property
@@ -137,7 +138,7 @@ class Tuned(Result):
 
     def grid(self) -> Grid:
         """One line per setting that was looked at, from cheap to dear."""
-        titles = ("setting", "one run", "bound", "95%", "M", "runs", "verdict")
+        titles = ("setting", "one run", "bound (nats)", "95% limits", "M", "runs", "verdict")
         lines = tuple(self._line(planned) for planned in self.ladder)
         verdicts = tuple(PASSED if self._is_within(p) else "" for p in self.ladder)
         return Grid(titles, lines, verdicts, frozenset({"setting", "verdict"}), ("runs", "M"))
@@ -182,11 +183,19 @@ class Tuned(Result):
 
     def rows(self) -> list[tuple[str, str]]:
         """What was chosen by what, and what the chosen one says."""
-        text = "chosen settings are false with probability 2.5% at most, however many were tried"
-        found = [("cheap", f"by {self.cost}"), ("claim", text), ("runs", f"{self.num_runs:,}")]
+        found = [
+            ("cost", f"Settings are ordered by {self.cost}."),
+            (
+                "confidence",
+                "The chosen setting is above the tolerance with probability 2.5% at most, however "
+                "many settings were tried.",
+            ),
+            ("runs", f"{self.num_runs:,} runs were made in all, pilots included."),
+        ]
         if self.best is not None:
             share = max(self.best.estimate.unseen(LEVEL))
-            found.append(("unseen", f"outputs rarer than {share:.2%} may be missing"))
+            text = f"Outputs rarer than {share:.2%} may be missing"
+            found.append(("unseen", f"{text}; they could add any number of nats."))
         return found
 
     @property
@@ -204,9 +213,9 @@ class Tuned(Result):
         found = []
         if loose:
             found.append(
-                f"At {'; '.join(loose)} looseness, not the algorithm, may be in the way: better "
-                "meta-inference (aide.refine, another proposal) could show that a cheaper setting "
-                "will do."
+                f"At {'; '.join(loose)} the looseness of the bound, not the algorithm, may be why "
+                "the setting did not pass: better meta-inference (aide.refine, another proposal) "
+                "could show that a cheaper setting is close enough."
             )
         if self.best is None and not loose:
             found.append("Add dearer settings, allow a larger tolerance, or a larger budget.")

@@ -30,7 +30,7 @@ def test_a_sign_error_fails_with_reference_draws():
     mean = jnp.array([0.7, -0.4])
     right = aide.check(KEY, reference(NORMAL, lambda x: -0.5 * jnp.sum((x - mean) ** 2)))
     assert right.passed, right
-    assert "law 6           among moved copies" in repr(right)
+    assert "law 6           Among an output and its moved copies" in repr(right)
     assert all(e.p_value is None for e in right.evidence if e.law == 1)
     wrong = aide.check(KEY, reference(NORMAL, lambda x: -0.5 * jnp.sum((x + mean) ** 2)))
     assert wrong.verdict == "failed"
@@ -56,7 +56,7 @@ def test_a_missing_jacobian_fails_with_an_exact_sampler():
 def test_moved_copies_see_no_constant_and_do_not_vouch_for_one():
     report = aide.check(KEY, reference(LOG_GAMMA, lambda x: 3 * x - jnp.exp(x), log_z=0.0))
     assert report.verdict == "undecided"
-    assert "whether Z is what log_z says was not tested: real numbers" in repr(report)
+    assert "Whether Z is what log_z says was not tested: real numbers" in repr(report)
 
 
 class Plain:

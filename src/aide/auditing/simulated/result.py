@@ -168,17 +168,20 @@ class Simulated(Result):
         found = []
         if self.log_evidence is not None:
             low, high = (with_error(*bound) for bound in self.log_evidence)
-            found.append(("log evidence", f"{low} to {high} on average over data sets"))
+            found.append(("log evidence", f"{low} to {high}, on average over data sets"))
         if max(abs(self.looseness.value), self.looseness.std_error) > 1e-9:
-            text = f"{with_error(*self.looseness)} nats from meta-inference at its own outputs"
+            text = (
+                f"Meta-inference adds {with_error(*self.looseness)} nats at the algorithm's own "
+                "outputs."
+            )
             found.append(("looseness", text))
         text = (
-            "averaged over simulated data sets, any probability differs from the exact posterior's "
-            f"by at most {self.total_variation():.2g} (95%); real data may differ"
+            "Averaged over simulated data sets, any probability differs from the exact posterior's "
+            f"by at most {self.total_variation():.2g} (95%); real data may differ."
         )
         found.append(("reading", text))
-        share = f"data sets, draws or outputs rarer than {100 * self.unseen():.2g}% may be missing"
-        return [*found, ("unseen", f"{share}; they could add any number of nats")]
+        share = f"Data sets, draws or outputs rarer than {100 * self.unseen():.2g}% may be missing"
+        return [*found, ("unseen", f"{share}; they could add any number of nats.")]
 
     @property
     def headline(self) -> str:
@@ -187,8 +190,8 @@ class Simulated(Result):
         value = with_error(self.value, self.std_error)
         size = f"{self.num_datasets} data sets, M = {self.num_meta}"
         return (
-            f"Symmetrised KL(posterior, algorithm) ≤ {value} nats   95%: {interval(low, high)}"
-            f"   {size}"
+            f"Divergence from the exact posterior: at most {value} nats on average over data "
+            f"(95% interval {interval(low, high)}; {size})"
         )
 
     @property

@@ -136,7 +136,7 @@ def _examine(
 def _same_evidence(log_ratio: np.ndarray, name: str) -> Evidence:
     """Law 3."""
     largest = float(np.abs(log_ratio).max())
-    words = f"the output determines the trace: |l| is at most {largest:.2g}"
+    words = f"the output determines the trace: both scores differ by at most {largest:.2g}"
     return Evidence(3, name, float(largest <= SAME), words, log_ratio.size)
 
 

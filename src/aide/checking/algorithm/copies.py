@@ -22,7 +22,7 @@ class Move(NamedTuple):
     r"""Copies of outputs.
 
     Attributes:
-        name: How they were moved, in words.
+        name: What moved them, in words.
         copies: $x_1, \dots, x_K$ of every output.
         log_jacobian: $\log J_k$.
         functions: $\varphi$ at the output and its copies, between -1 and 1; last axis one each.
@@ -67,7 +67,7 @@ def _real_moves(
     root = _root(np.clip(fitted, -5.0, 5.0))
     least, most = fitted.min(axis=0), fitted.max(axis=0)
     least, most = 2 * least - most, 2 * most - least
-    directions, names = np.eye(size), tuple(f"number {i}" for i in reals)
+    directions, names = np.eye(size), tuple(f"coordinate {i}" for i in reals)
     if size > MOST_DIRECTIONS:
         directions = rng.normal(size=(size, MOST_DIRECTIONS)) / np.sqrt(size)
         names = tuple(f"projection {i}" for i in range(MOST_DIRECTIONS))
@@ -88,8 +88,8 @@ def _real_moves(
     noise = rng.normal(size=(runs, num + 1, 1))
     stretch = 0.5 * steps[1] * (noise[:, :1] + noise[:, 1:])
     return [
-        move("random walk", walked, np.zeros((runs, num))),
-        move("stretch", np.exp(stretch) * standard, size * stretch[:, :, 0]),
+        move("a random walk", walked, np.zeros((runs, num))),
+        move("a stretch", np.exp(stretch) * standard, size * stretch[:, :, 0]),
     ]
 
 
@@ -124,4 +124,4 @@ def _integer_move(
     everywhere = np.concatenate([x[:, None], copies], axis=1)[:, :, ~is_real]
     counts = np.array([all(row.tobytes() in known for row in rows) for rows in everywhere], bool)
     flat = np.zeros((len(x), num))
-    return Move("one integer moved", copies, flat, functions / 2, ("the step",), counts)
+    return Move("a step", copies, flat, functions / 2, ("one integer",), counts)

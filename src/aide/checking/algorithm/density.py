@@ -72,7 +72,7 @@ def density_evidence(runs: DensityRuns, log_z: float | None, variant: str) -> li
     num = runs.log_weight.size
     inside = runs.log_inverse > -np.inf
     if inside.mean() < MIN_INSIDE:
-        words = f"the region of typical outputs holds {inside.mean():.1%} of them"
+        words = f"the region of typical outputs holds only {inside.mean():.1%} of the outputs"
         return untested(words, log_z, variant, num)
     seen, drawn = _functions(runs.at_outputs), _functions(runs.at_region)
     log_inverse = np.where(runs.is_atom, -np.inf, runs.log_inverse)
@@ -81,12 +81,12 @@ def density_evidence(runs: DensityRuns, log_z: float | None, variant: str) -> li
     inverse = Bet(log_inverse[:, None] + _log(seen), drawn)
     doubt = _doubt(runs.log_weight - (log_z or 0.0), inside, log_z is not None)
     if log_z is None:
-        words = "one Z for the whole shape of xi (Z unknown)"
+        words = "xi has the shape of the output density for some Z, which is unknown"
         p_value = wealth_p_value(_least_wealth(weights, inverse))
         return [Evidence(1, variant, p_value, words, num, doubt=doubt)]
     law_1 = "xi integrates to {} times the share of outputs in a typical region"
     first = _judge(1, weights, -log_z, law_1, variant)
-    law_5 = "E[h/xi] is {}, should be 1"
+    law_5 = "E[h/xi] is {}; a correct density gives 1"
     log_mass = float(_log_mean(runs.log_weight) - log_z - np.log(inside.mean()))
     first = replace(first, doubt=doubt, log_mass=log_mass)
     return [first, _judge(5, inverse, log_z, law_5, variant)]

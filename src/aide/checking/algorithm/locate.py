@@ -77,5 +77,5 @@ def wrong_kernels(key: Key, algorithm: InferenceAlgorithm, num_runs: int) -> tup
         subkey = jax.random.fold_in(key, index)
         result = check_kernel(subkey, kernel, log_density, start, num_runs=num_runs)
         if result.verdict == FAILED:
-            found.append(f"the kernel {result.name} is wrong by itself: see aide.check_kernel")
+            found.append(f"The kernel {result.name} is wrong by itself: see aide.check_kernel.")
     return tuple(dict.fromkeys(found))

@@ -107,7 +107,7 @@ def moved_evidence(
         for name, values in named:
             p_value, expected = hidden_p_value(values, log_weights)
             seen = float(values[:, 0].mean())
-            where = f"{name} ({move.name})"
+            where = f"{name} (moved by {move.name})"
             found.append(MovedEvidence(p_value, where, chosen.size, seen, expected))
     if not found:
         return MovedEvidence(1.0, "", 0)

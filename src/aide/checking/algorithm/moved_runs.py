@@ -95,8 +95,8 @@ def moved_law(
         words = f"too few of {len(chosen)} different outputs could be moved: raise num_runs"
         return Evidence(LAW, variant, None, words, num_runs)
     words = (
-        f"{found.worst} averages {found.seen:.3g} at {found.num} outputs; xi at their moved "
-        f"copies says {found.expected:.3g}"
+        f"the mean of {found.worst} is {found.seen:.3g} over {found.num} outputs; from xi at their "
+        f"moved copies {found.expected:.3g} is expected"
     )
     return Evidence(LAW, variant, found.p_value, words, num_runs)
 

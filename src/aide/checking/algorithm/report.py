@@ -14,24 +14,24 @@ from aide.reporting.result import Result
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
 
 LAWS = {
-    1: "xi is an unbiased estimate of the output density",
-    2: "simulate and regenerate fit together (swap symmetry)",
-    3: "the output determines the trace",
-    4: "no distance to itself below 0",
-    5: "1/xi averages to 1/Z",
-    6: "among moved copies, outputs are where xi says they are",
+    1: "The mean of xi over regenerate is the output density times Z.",
+    2: "A trace of simulate and one of regenerate for the same output can change places.",
+    3: "The output determines the trace, so that simulate and regenerate return one score.",
+    4: "AIDE of the algorithm against itself is not below 0.",
+    5: "The mean of h/xi over simulate is 1/Z for every density h.",
+    6: "Among an output and its moved copies, the output stands as often at each as xi says.",
 }
 CLAIMS = {
-    (2, 3): "whether simulate and regenerate fit together",
-    (1, 5, 6): "whether xi is the density of the outputs",
-    (5,): "whether Z is what log_z says",
+    (2, 3): "Whether simulate and regenerate fit together",
+    (1, 5, 6): "Whether xi is the density of the outputs",
+    (5,): "Whether Z is what log_z says",
 }
 """What a pass says, by the laws that can show it; law 6 sees no constant, law 5 a stated one."""
-COLUMNS = ("law", "version", "p", "what was seen")
-CANNOT_SEE = (
-    "a log joint that is wrong in the same way everywhere describes another posterior: no test of "
-    "this kind can see that",
-    "errors that show only with data, settings or horizons other than those run here",
+COLUMNS = ("law", "version", "p-value", "what was seen")
+NEVER_SHOWN = (
+    "That log_joint is the density you mean: one that is wrong in the same way everywhere "
+    "describes another posterior, and no test of this kind can tell.",
+    "Errors that occur only with other data, settings or horizons than those run here.",
 )
 
 
@@ -80,9 +80,9 @@ class CheckReport(Result):
                 continue  # Z is unknown, and nothing is claimed about it
             if not any(item.p_value is not None for item in items):
                 why = dict.fromkeys(item.words for item in items)
-                found.append(f"{claim} was not tested: {'; '.join(why) or 'no such test'}")
+                found.append(f"{claim} was not tested: {'; '.join(why) or 'no such test'}.")
             doubts = [f"{item.variant}: {item.doubt}" for item in items if item.doubt is not None]
-            found += [f"{claim} was not shown on {doubt}" for doubt in doubts]
+            found += [f"{claim} was not shown on {doubt}." for doubt in doubts]
         return tuple(found)
 
     @property
@@ -119,7 +119,7 @@ class CheckReport(Result):
     def headline(self) -> str:
         """One line."""
         found = f"{p_text(self.p_value)} over {_tests(self)}"
-        return f"aide.check: {self.name}: {self.verdict}   ({found})"
+        return f"aide.check of {self.name}: {self.verdict} ({found})"
 
     def grid(self) -> Grid:
         """One line per test."""
@@ -136,14 +136,14 @@ class CheckReport(Result):
         return Grid(COLUMNS, lines, verdicts, frozenset(COLUMNS))
 
     def rows(self) -> list[tuple[str, str]]:
-        """Where to look, what was not shown, what the laws are, and what no test can see."""
-        found = [("wrong move", f"the first one: {self.place}")] if self.place else []
-        found += [("look", text) for text in self.advice]
+        """Where to look, what was not shown, what the laws are, and what no test can show."""
+        found = [("wrong move", f"The first wrong move is {self.place}.")] if self.place else []
+        found += [("advice", text) for text in self.advice]
         found += [("not shown", text) for text in self.missing]
         seen = {item.law for item in self.judged}
         found += [(f"law {law}", words) for law, words in LAWS.items() if law in seen]
-        found += [("cannot see", text) for text in CANNOT_SEE]
-        rate = f"a correct algorithm fails with probability {self.false_alarm:g} at most"
+        found += [("not shown", text) for text in NEVER_SHOWN]
+        rate = f"A correct algorithm fails with probability {self.false_alarm:g} at most."
         return [*found, ("rate", rate)]
 
     def records(self) -> list[dict[str, Any]]:
@@ -169,7 +169,12 @@ class CheckReport(Result):
 
 def _tests(report: CheckReport) -> str:
     versions = len({item.variant for item in report.evidence})
-    return f"{len(report.judged)} tests, {versions} versions, {report.num_runs:,} runs"
+    tests, of = _plural(len(report.judged), "test"), _plural(versions, "version")
+    return f"{tests} of {of} in {report.num_runs:,} runs"
+
+
+def _plural(num: int, what: str) -> str:
+    return f"{num} {what}{'' if num == 1 else 's'}"
 
 
 def _advice(report: CheckReport) -> list[str]:
@@ -181,32 +186,32 @@ def _advice(report: CheckReport) -> list[str]:
             pass
         elif report.place:
             found.append(
-                "usual causes: the backward kernel is not the reversal of the forward one (a sweep "
+                "Usual causes: the backward kernel is not the reversal of the forward one (a sweep "
                 "not reversed, another temperature or step size); the retained particle's weight "
-                "uses the new state where the old one belongs; a proposal density is missing"
+                "uses the new state where the old one belongs; a proposal density is missing."
             )
         elif _is_right_with_one_particle(report):
             found.append(
-                "nothing is wrong with one particle: look at what happens between particles: "
+                "Nothing is wrong with one particle, so look at what is between particles: "
                 "the conditional resampler and the retained slot, the mean over particles (log P), "
-                "the number of particles in regenerate"
+                "the number of particles in regenerate."
             )
         else:
             found.append(
-                "usual causes: regenerate does not sample from the law it weighs by, or leaves out "
-                "the trace that simulate used; the two operations use different settings"
+                "Usual causes: regenerate does not sample from the law it weighs by, or leaves out "
+                "the trace that simulate used; the two operations use different settings."
             )
     if laws & {1, 5, 6} and not laws & {2, 3}:
         masses = [item.log_mass for item in report.failures if item.log_mass is not None]
         if masses:
             found.append(
-                f"xi has {factor(masses[0])} times the mass it claims in a region of typical "
-                "outputs: is a constant missing, or should log_z be None?"
+                f"Over a region of typical outputs xi integrates to {factor(masses[0])} times what "
+                "log_z claims: a constant may be missing, or log_z should be None."
             )
         found.append(
-            "the operations agree with each other but not with the outputs: a density that is not "
-            "that of the sampler (a sign, a Jacobian, a scale, a support), one that is not "
-            "normalised, or a random key used twice"
+            "The two operations agree with each other but not with the outputs. Usual causes: a "
+            "density that is not that of the sampler (a sign, a Jacobian, a scale, a support), one "
+            "that is not normalised, or a random key used twice."
         )
     return found
 

@@ -28,7 +28,7 @@ def swap_evidence(log_ratio: np.ndarray, features: np.ndarray, variant: str) -> 
     num = log_ratio.size
     moved = np.abs(log_ratio) > ROUNDING
     if not moved.any():
-        words = "l = 0 in all runs: the output determines the trace"
+        words = "the output determines the trace: both scores are equal in all runs"
         return Evidence(3, variant, 1.0, words, num)
     log_ratio, features = log_ratio[moved], features[moved]
     # Atoms of l must not be split between bins by rounding.
@@ -50,7 +50,9 @@ def exchange_evidence(log_ratio: np.ndarray, variant: str) -> Evidence:
     r"""Law 2 in one number: $E[(1-s)(2s-1)] = 0$ with $s = \xi_1/(\xi_1 + \xi_2)$."""
     own = special.expit(-log_ratio)
     terms, swapped = (1 - own) * (2 * own - 1), own * (1 - 2 * own)
-    words = f"traces and their replacements exchange with a bias of {terms.mean():+.3g}"
+    words = (
+        f"traces and their replacements exchange with a bias of {terms.mean():+.3g}, should be 0"
+    )
     (p_value,) = order_p_values(-log_ratio, terms[:, None], swapped[:, None])
     return Evidence(2, variant, float(p_value), words, terms.size)
 
@@ -62,10 +64,11 @@ def self_evidence(log_ratio: np.ndarray, variant: str) -> Evidence:
     """
     value, num = -log_ratio, log_ratio.size
     if np.isinf(value).any():
-        words = "AIDE of the algorithm against itself is +inf: an upper bound on 0"
+        words = "AIDE of the algorithm against itself is +inf, an upper bound on 0"
         return Evidence(4, variant, 1.0, words, num)
     error = value.std(ddof=1) / np.sqrt(num)
-    words = f"AIDE of the algorithm against itself is {value.mean():.3g} ± {error:.2g} (at least 0)"
+    found = f"{value.mean():.3g} ± {error:.2g}"
+    words = f"AIDE of the algorithm against itself is {found}; it should not be below 0"
     if value.mean() >= 0:
         return Evidence(4, variant, 1.0, words, num)
     centre = np.abs(value) * np.tanh(np.abs(value) / 2)

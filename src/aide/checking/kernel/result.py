@@ -13,13 +13,13 @@ from aide.reporting.result import Result
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
 
 CLAIMS = {
-    "reversible": ("reversible", "is reversible for this density", "is not reversible for it"),
-    "reversal": ("reversal", "its reversal reverses it", "its reversal does not reverse it"),
-    "invariance": ("invariance", "leaves this density invariant", "does not leave it invariant"),
+    "reversible": ("is reversible for this density", "is not reversible for this density"),
+    "reversal": ("is undone by its reversal", "is not undone by its reversal"),
+    "invariance": ("leaves this density invariant", "does not leave this density invariant"),
 }
-CANNOT_SEE = (
-    "Cannot see: whether the kernel gets everywhere (one that never moves passes), how fast it "
-    "mixes, errors that act where the start has no mass."
+NEVER_SHOWN = (
+    "Whether the kernel gets everywhere (a kernel that never moves passes), how fast it mixes, and "
+    "errors where the start has no mass."
 )
 
 
@@ -65,25 +65,26 @@ class KernelCheck(Result):
 
     def rows(self) -> list[tuple[str, str]]:
         """Name and text of every line below the headline, notes apart."""
-        found = [(CLAIMS[test.law][0], self._words(test)) for test in self.tests]
+        found = [(test.law, self._words(test)) for test in self.tests]
         start = self.start
-        text = f"{self.num_runs:,}, worth {start.effective_runs:,.0f} draws from the density"
-        found.append(("runs", f"{text}; {start.moved:.0%} of the steps moved"))
+        worth = f"{self.num_runs:,} runs are worth {start.effective_runs:,.0f} independent draws"
+        text = f"{worth} from the density; the kernel moved in {start.moved:.0%} of its steps."
+        found.append(("runs", text))
         if start.flaw is not None:
-            flaw = f"{start.flaw}: use a start closer to the density and wider than it"
-            found.append(("start", flaw))
+            flaw = f"{start.flaw}. Use a start closer to the density and wider than it."
+            found.append(("start", f"{flaw[0].upper()}{flaw[1:]}"))
         if self.verdict == FAILED:
             found.append(("causes", self._causes()))
-        return [*found, ("reading", CANNOT_SEE)]
+        return [*found, ("not shown", NEVER_SHOWN)]
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a pass does not say here."""
         found = []
         if self.start.moved == 0.0:
-            found.append("the kernel never moved: every density is invariant then")
+            found.append("The kernel never moved: then every density is invariant.")
         if self.reversal is None:
-            found.append("no reversal was claimed, so none was tested")
+            found.append("No reversal was claimed, so none was tested.")
         return tuple(found)
 
     def _causes(self) -> str:
@@ -91,26 +92,26 @@ class KernelCheck(Result):
         invariant = self.invariance.p_value >= limit
         if self.reversal is not None and invariant:
             return (
-                "nothing speaks against invariance, so look at the reversal: that of a sweep runs "
-                "its parts in reverse order (pass reversal=, or reversal=False if it is not needed)"
+                "Nothing speaks against invariance, so look at the reversal: that of a sweep runs "
+                "its parts in reverse order (pass reversal=, or reversal=False if none is needed)."
             )
         return (
-            "usual ones: no accept step, a missing ratio of proposal densities or Jacobian, "
-            "another temperature or density than this one"
+            "Usual causes: no accept step, a missing ratio of proposal densities or Jacobian, "
+            "another temperature or density than this one."
         )
 
     def _words(self, test: LawTest) -> str:
-        _, right, wrong = CLAIMS[test.law]
+        right, wrong = CLAIMS[test.law]
         if test.p_value < self.false_alarm / len(self.tests):
             seen = f"{test.z:+.1f} standard errors in {test.function}"
-            return f"{wrong}: {p_text(test.p_value)}, {seen}"
-        return f"nothing against '{right}' ({p_text(test.p_value)})"
+            return f"The kernel {wrong}: {p_text(test.p_value)}, {seen}."
+        return f"Nothing speaks against the claim that the kernel {right} ({p_text(test.p_value)})."
 
     @property
     def headline(self) -> str:
         """One line."""
-        outcome = f"{self.verdict}, {p_text(self.p_value)}"
-        return f"Kernel check of {self.name}: {outcome}   (false alarms: {self.false_alarm:g})"
+        rate = f"a correct kernel fails with probability {self.false_alarm:g} at most"
+        return f"Kernel check of {self.name}: {self.verdict} ({p_text(self.p_value)}; {rate})"
 
     def numbers(self) -> dict[str, Any]:
         """The numbers, by name."""
@@ -132,5 +133,5 @@ class KernelCheck(Result):
     def draw(self, panels: np.ndarray) -> None:
         """The p-value of every law."""
         level = self.false_alarm / len(self.tests)
-        names = [CLAIMS[test.law][0] for test in self.tests]
+        names = [test.law for test in self.tests]
         plot_p_values(panels[0], names, [test.p_value for test in self.tests], level)

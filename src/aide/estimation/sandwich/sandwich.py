@@ -54,18 +54,23 @@ class Sandwich(Result):
     def words(self) -> str:
         """Both limits, and where they come from if that is worth a word."""
         if self.lower > self.upper:
-            return f"{self.headline}: impossible, so by chance or because a density is wrong"
+            return f"{self.headline}; these limits contradict each other, see the note"
         if self.exact:
             return f"{self.headline}; both densities are known{self._given}"
         if self.saturated:
-            return f"{self.headline}; the number of runs limits the lower end{self._given}"
+            return f"{self.headline}; more runs could raise the lower limit{self._given}"
         return f"{self.headline}{self._given}"
 
     def rows(self) -> list[tuple[str, str]]:
         """Where the limits come from."""
-        lower = "the same, both densities are known" if self.exact else "a classifier"
+        lower = "from AIDE's estimate too: both densities are known."
+        lower = lower if self.exact else "from a classifier trained to tell the outputs apart."
         given = [("given", self.assumed)] if self.assumed else []
-        return [("above", "AIDE's estimate"), ("below", lower), *given]
+        return [
+            ("upper limit", "from AIDE's estimate, an upper bound on average."),
+            ("lower limit", lower),
+            *given,
+        ]
 
     @property
     def _given(self) -> str:
@@ -75,8 +80,10 @@ class Sandwich(Result):
     def notes(self) -> tuple[str, ...]:
         """What holds the limits back."""
         if self.lower > self.upper:
-            return ("Impossible: by chance, or because a density is wrong.",)
-        return ("The number of runs limits the lower end.",) if self.saturated else ()
+            return ("The limits contradict each other: by chance, or because a density is wrong.",)
+        if self.saturated:
+            return ("The number of runs limits the lower limit: more runs could raise it.",)
+        return ()
 
     def numbers(self) -> dict[str, Any]:
         """All of it."""
