@@ -18,15 +18,17 @@ from support.modes import SCALE, log_two_modes, missed_mode, two_modes
 from support.registry import LINE, Entry
 
 import aide
-from aide.learned.fitting.clusters import fit_clusters
-from aide.learned.models.divided import Clusters, DividedModel
+from aide.learned.fitting.crossing import fit_clusters
+from aide.learned.models.divided import DividedModel, GaussianClusters
 from aide.running.programs import compile_quickly
 
 FEW = 8_000
 
 
 def clusters(mean):
-    return Clusters.of(np.array([0.4, 0.6]), np.array([[mean], [mean + 0.5]]), np.array([[1.5]]))
+    return GaussianClusters.of(
+        np.array([0.4, 0.6]), np.array([[mean], [mean + 0.5]]), np.array([[1.5]])
+    )
 
 
 def divided(seed, model=DividedModel):

@@ -6,7 +6,7 @@ import pytest
 
 import aide
 from aide._core.roles import TARGET
-from aide.learned.fitting import starts
+from aide.learned.fitting import em
 from aide.problems.distributions import Normal
 from aide.running.pairs import run_pairs
 
@@ -34,7 +34,7 @@ def refined():
 def test_a_wide_start_is_retraced(refined, monkeypatch):
     pairs = run_pairs(jax.random.key(2), refined, TARGET, 400)
     assert pairs.looseness + 5 * pairs.std_error < 0.1
-    monkeypatch.setattr(starts, "_by_origin", lambda *_: [])
+    monkeypatch.setattr(em, "_by_origin", lambda *_: [])
     blind = run_pairs(jax.random.key(2), learned(), TARGET, 400)
     assert blind.looseness > 2 * pairs.looseness
 

@@ -10,7 +10,7 @@ from support.learned import made_up_fit
 import aide
 from aide._core.distribution import log_density_of
 from aide.learned.models.mixture import JointMixture
-from aide.learned.refined_chain import RefinedChain, transitions_of
+from aide.learned.refined import RefinedChain, transitions_of
 from aide.problems.distributions import Normal
 from aide.running.chunks import Chunk
 from aide.running.map_runs import PreparedRuns

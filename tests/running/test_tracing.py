@@ -10,7 +10,7 @@ import pytest
 from support.pairs import KEY, gaussian, run
 
 import aide
-from aide._core import forked as _forked
+from aide._core import process as _forked
 from aide.problems.distributions import Normal
 
 NORMAL = Normal(0.1, 0.7)

@@ -14,8 +14,7 @@ from aide.learned.models.mean_weights import MeanWeights
 from aide.learned.models.mixture import JointMixture
 from aide.learned.models.table import JointTable
 from aide.learned.models.tilted import TiltedKernel
-from aide.learned.refined_chain import RefinedChain
-from aide.learned.refined_langevin import RefinedLangevin
+from aide.learned.refined import RefinedChain, RefinedLangevin
 from aide.learned.refined_smc import RefinedSmc
 from aide.problems.distributions import Normal
 from support import toys

@@ -13,7 +13,7 @@ from aide.convergence.diagnostics import Diagnostics, import_arviz, rhat_and_ess
 from aide.draws.draw_many import draw_many
 from aide.estimation.sandwich.sandwich import what_is_missing
 from aide.estimation.summary import Estimate
-from aide.learned.refined_chain import RefinedChain
+from aide.learned.refined import RefinedChain
 
 
 def measure_convergence(

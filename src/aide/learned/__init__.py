@@ -1,8 +1,7 @@
 """Learned meta-inference, for bounds that are tight."""
 
 from aide.learned.fitting.reverse_fit import ReverseFit, load_reverse
-from aide.learned.refined_chain import RefinedChain
-from aide.learned.refined_langevin import RefinedLangevin
+from aide.learned.refined import RefinedChain, RefinedLangevin
 from aide.learned.refined_smc import RefinedSmc
 
 __all__ = [

@@ -1,29 +1,115 @@
-"""Learning tighter meta-inference for Markov chains, unadjusted annealing, AIS and SMC."""
+"""Learning tighter meta-inference for Markov chains, unadjusted annealing, AIS and SMC.
 
-from typing import Any, overload
+Several models of the reverse may serve an algorithm; a contest on fresh runs decides between them.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple, overload
 
 import jax
+import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.random import as_key
+from aide._core.roles import TARGET
 from aide._core.types import Key
 from aide._core.validate import check_size
 from aide.algorithms.annealed_langevin import AnnealedLangevin
 from aide.algorithms.mcmc import MarkovChain
 from aide.kernels.retrace import parts_of
-from aide.learned.contest import learn_best
-from aide.learned.fitting.extend import extend_fit
-from aide.learned.fitting.learn import learn_reverse
+from aide.learned.fitting.families import state_size
+from aide.learned.fitting.learn import can_tilt, extend_fit, learn_reverse, learn_tilted
 from aide.learned.fitting.reverse_fit import ReverseFit
-from aide.learned.records.recording import ChainRecorder
-from aide.learned.records.smc_recorder import SmcRecorder
+from aide.learned.records.recorders import ChainRecorder, Recorder, SmcRecorder
 from aide.learned.records.transitions import Transitions
-from aide.learned.refined import refined_label
-from aide.learned.refined_chain import RefinedChain, transitions_of
-from aide.learned.refined_langevin import RefinedLangevin, langevin_transitions
+from aide.learned.refined import (
+    RefinedChain,
+    RefinedLangevin,
+    langevin_transitions,
+    refined_label,
+    transitions_of,
+)
 from aide.learned.refined_smc import RefinedSmc, share_out
+from aide.running.pairs import run_pairs
 from aide.smc.moves import KernelMove, Steps
 from aide.smc.smc import Smc
+
+FEWEST_DIMENSIONS = 5
+"""Dimension from which on tilted models compete: mixtures learn every shape below."""
+MOST_DIMENSIONS = 20
+"""Dimension above which mixtures do not compete along a path: they cost minutes and nats."""
+NUM_CONTEST_RUNS = 64
+"""Fresh runs on which the models of a contest are compared."""
+TIGHT_ENOUGH = 0.1
+"""Looseness in nats, with one standard error, at which a model wins without further contest."""
+
+
+class FitScore(NamedTuple):
+    r"""How a fit does on fresh runs.
+
+    Attributes:
+        log_likelihood: Mean $\log\xi$ of fresh meta-inference at outputs: a lower bound on
+            $E[\log q(x)]$, which the better model comes nearer to.
+        looseness: What that of the true trace is above it, plus one standard error.
+    """
+
+    log_likelihood: float
+    looseness: float
+
+
+def learn_best(
+    key: Key,
+    recorder: Recorder,
+    build: Callable[[ReverseFit], InferenceAlgorithm],
+    *,
+    num_pilots: int | None,
+    num_components: int | None,
+    log_z: float | None,
+    progress: bool | None,
+) -> ReverseFit:
+    """Learn models one after another until one is tight; return the one that serves best.
+
+    First comes a tilted model, then one with powers of the densities for runs that lag far behind,
+    then a mixture or table. Tilted models do not compete in few dimensions, for kernels or states
+    that they cannot serve, and where `num_components` asks for Gaussians. `build` makes an
+    algorithm of a fit, with the reverse particles that the caller asked for.
+    """
+    transitions = recorder.transitions
+    size, changes = state_size(transitions.initial), transitions.inputs is not None
+    effort = {"num_pilots": num_pilots, "num_components": num_components, "log_z": log_z}
+    learn_mixture = lambda: learn_reverse(key, recorder, **effort, progress=progress)
+    if num_components is not None or size < FEWEST_DIMENSIONS or not can_tilt(transitions):
+        return learn_mixture()
+    key_tilted, key_runs, key_power = (jax.random.fold_in(key, number) for number in (2, 3, 4))
+    pilots = {"num_pilots": num_pilots, "progress": progress}
+    learners = {
+        "tilted": lambda: learn_tilted(key_tilted, recorder, **pilots),
+        "power": lambda: learn_tilted(key_power, recorder, **pilots, with_power=True),
+        "mixture": learn_mixture,
+    }
+    if changes and size > MOST_DIMENSIONS:
+        del learners["mixture"]
+    found = dict[str, tuple[FitScore, ReverseFit]]()
+    for name, learn in learners.items():
+        fit = learn()
+        found[name] = _score_fit(key_runs, build(fit)), fit
+        if found[name][0].looseness <= TIGHT_ENOUGH:
+            break
+    _, best = max(found.values(), key=lambda one: one[0].log_likelihood)
+    scores = {name: score.log_likelihood for name, (score, _) in found.items()}
+    scores = scores if len(scores) > 1 else {}
+    return dataclasses.replace(best, held_out={**best.held_out, **scores})
+
+
+def _score_fit(key: Key, algorithm: InferenceAlgorithm) -> FitScore:
+    """The score of a fit, as part of an algorithm; the worst one if it loses an output."""
+    own, fresh = run_pairs(key, algorithm, TARGET, NUM_CONTEST_RUNS)
+    if not np.isfinite(fresh).all():
+        return FitScore(-np.inf, np.inf)
+    gap = own - fresh
+    loose = gap.mean() + gap.std(ddof=1) / NUM_CONTEST_RUNS**0.5
+    return FitScore(float(fresh.mean()), float(loose))
 
 
 @overload
@@ -161,7 +247,7 @@ def refine(
     total = num_islands
 
     def build(fit: ReverseFit) -> RefinedSmc:
-        # Mixtures keep to one path, as they always have: their numbers do not change.
+        # Mixtures keep to one path: their keyed results stay what they were.
         islands, paths = share_out(total) if fit.models[0].tilts else (total, 1)
         return RefinedSmc(algorithm, fit, num_reverse, islands, paths, label=label)
 

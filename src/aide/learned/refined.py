@@ -1,4 +1,4 @@
-r"""What algorithms with learned meta-inference share: a fit, reverse particles, a walk back."""
+"""Algorithms with learned meta-inference: what all share; chains and unadjusted annealing."""
 
 import dataclasses
 from abc import abstractmethod
@@ -7,19 +7,28 @@ from typing import Any, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from aide._core.algorithm import Draw, describe
+from aide._core.algorithm import Draw, Label, describe
+from aide._core.flat_states import FlatLayout
 from aide._core.random import derive
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_size
+from aide._core.versions import MOST_STEPS, ObservedSteps
+from aide.algorithms.annealed_langevin import AnnealedLangevin
+from aide.algorithms.mcmc import MarkovChain, Transition
+from aide.kernels.kernel import Repeat
+from aide.learned.fitting.reverse_fit import ReverseFit
+from aide.learned.records.recorders import ChainRecorder
+from aide.learned.records.transitions import StepRecord, Transitions
 from aide.learned.walk_back.backward import Backward
-from aide.smc.policy import EssBelow
+from aide.smc.policy import AbstractResampler, EssBelow, as_resampler
 from aide.smc.resampling import Systematic
 
 WHEN_UNEVEN = EssBelow(0.8, Systematic())
-"""When and how walks back resample, unless stated."""
-FEW = (1, 2, 3)
-"""Reverse particles of versions for `aide.check`."""
+"""Default of `resampler`: resample below 80% effective reverse particles, systematically."""
+FEW_REVERSE = (1, 2, 3)
+"""Numbers of reverse particles of versions for `aide.check`, in which errors show best."""
 
 
 class AbstractRefined(eqx.Module):
@@ -63,7 +72,7 @@ class AbstractRefined(eqx.Module):
 
     def few_reverse(self: Any, words: str = "") -> dict[str, Any]:
         """Versions for `aide.check`: few reverse particles show errors best."""
-        numbers = [num for num in FEW if num <= self.num_reverse]
+        numbers = [num for num in FEW_REVERSE if num <= self.num_reverse]
         return {f"{num} reverse{words}": self.with_reverse(num) for num in numbers}
 
     def backward(self: Any) -> Backward:
@@ -79,3 +88,146 @@ def meta_key(key: Key, is_own: Any) -> Key:
 def refined_label(algorithm: Any) -> str:
     """The name of a refined algorithm that was given none."""
     return f"{describe(algorithm)}, refined"
+
+
+class RefinedChain(AbstractRefined):
+    r"""A Markov chain with tight meta-inference. Built by `aide.refine`.
+
+    The trace is the noise and the branch of every step. `regenerate` runs SMC backwards in time
+    over the trace (`aide.learned.walk_back.backward`); $\xi$ is its estimate of $q(x)$ and
+    $Z = 1$. `simulate` runs the chain and then the conditional SMC that retains the true trace.
+
+    Args:
+        chain: The chain, whose kernel is `Retraceable`, or a `Cycle` or `Repeat` of such kernels.
+        fit: What was learned, for this chain or a longer one.
+        num_reverse: $P$, reverse particles.
+        resampler: When and how the walk back resamples.
+        label: A name for tables.
+    """
+
+    chain: MarkovChain
+    fit: ReverseFit
+    num_reverse: int = eqx.field(static=True)
+    resampler: AbstractResampler = eqx.field(converter=as_resampler, default=WHEN_UNEVEN)
+    label: str = eqx.field(converter=Label, default="")
+
+    def __check_init__(self) -> None:
+        num_steps = transitions_of(self.chain).num_steps
+        if num_steps > self.fit.num_steps:
+            raise ValueError(
+                f"this fit serves chains of up to {self.fit.num_steps} steps, got num_steps = "
+                f"{num_steps}. Learn a longer one: aide.refine(key, chain) without fit."
+            )
+
+    def with_steps(self, num_steps: int, label: str = "") -> "RefinedChain":
+        """The same chain and the same fit with fewer steps, up to those the fit was learned for."""
+        chain = self.chain.with_steps(num_steps)
+        is_plain = self.label in ("", refined_label(self.chain))
+        other = refined_label(chain) if is_plain else f"{self.label}, {num_steps} steps"
+        return dataclasses.replace(self, chain=chain, label=label or other)
+
+    def with_budget(self, factor: float) -> "RefinedChain | None":
+        """The chain with that multiple of its steps, for `aide.audit`; `None` beyond the fit.
+
+        Reverse particles are no budget: they belong to meta-inference, and outputs do not change.
+        """
+        num_steps = int(self.chain.num_steps * factor)
+        longer = transitions_of(self.chain.with_steps(num_steps)).num_steps
+        if not num_steps or longer > self.fit.num_steps:
+            return None
+        return self.with_steps(num_steps, f"{describe(self)}, {num_steps} of its steps")
+
+    def shrunk(self) -> dict[str, "RefinedChain"]:
+        """Versions for `aide.check`: few steps and reverse particles show errors best."""
+        if self.chain.num_steps > MOST_STEPS:
+            return self.with_steps(MOST_STEPS).few_reverse(f", {MOST_STEPS} steps")
+        return self.few_reverse()
+
+    def run_with_trace(self, key: Key) -> tuple[Value, tuple[StepRecord, ...]]:
+        """Run the chain; the trace is the records of its steps."""
+        run = ChainRecorder(transitions_of(self.chain)).record(key)
+        return run.layout.unravel(run.last), run.trace
+
+    def score_trace(
+        self, key: Key, value: Value, trace: tuple[StepRecord, ...], is_own: Any
+    ) -> LogProb:
+        r"""SMC backwards from $x$: $\log$ of an unbiased estimate of $q(x)$."""
+        layout = FlatLayout(value)
+        walk = (transitions_of(self.chain), layout, layout.flat, trace, is_own)
+        return self.backward().estimate_log_density(meta_key(key, is_own), *walk)
+
+    def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
+        """What the steps of the chain show; meta-inference changes none of them."""
+        return self.chain.observe_steps(key)
+
+
+def transitions_of(chain: MarkovChain) -> Transitions:
+    """The chain's transitions; a kernel repeated n times per step is n steps of that kernel."""
+    kernel, num_steps = chain.kernel, chain.num_steps
+    while isinstance(kernel, Repeat):
+        kernel, num_steps = kernel.kernel, num_steps * kernel.num_times
+    unrolled = dataclasses.replace(chain, kernel=kernel, num_steps=num_steps)
+    return Transitions.of(chain.initial, unrolled.steps(Transition))
+
+
+class RefinedLangevin(AbstractRefined):
+    r"""Unadjusted annealing with tight meta-inference. Built by `aide.refine`.
+
+    `regenerate` runs SMC backwards in time over the records of the steps; $\xi$ is its estimate of
+    $q(x)$ and $Z = 1$. `simulate` runs the algorithm and then the conditional SMC that retains the
+    true path. Momenta, that at the end too, belong to the path and are guessed for every particle.
+
+    Args:
+        algorithm: What `aide.annealed_langevin` built.
+        fit: What was learned for it.
+        num_reverse: $P$, reverse particles.
+        resampler: When and how the walk back resamples.
+        label: A name for tables.
+    """
+
+    algorithm: AnnealedLangevin
+    fit: ReverseFit
+    num_reverse: int = eqx.field(static=True)
+    resampler: AbstractResampler = eqx.field(converter=as_resampler, default=WHEN_UNEVEN)
+    label: str = eqx.field(converter=Label, default="")
+
+    def __check_init__(self) -> None:
+        num_steps = langevin_transitions(self.algorithm).num_steps
+        if num_steps != self.fit.num_steps:
+            raise ValueError(
+                f"this fit is for {self.fit.num_steps} steps (that which draws a new momentum at "
+                f"the end counts), got {num_steps}. Leave fit out to learn one."
+            )
+
+    def shrunk(self) -> dict[str, "RefinedLangevin"]:
+        """Versions for `aide.check`: few steps and reverse particles show errors best."""
+        kept = self.algorithm.few_steps()
+        if kept is None:
+            return self.few_reverse()
+        return self._at_steps(kept).few_reverse(f", {len(kept)} steps")
+
+    def run_with_trace(self, key: Key) -> tuple[Value, tuple[StepRecord, ...]]:
+        """Run the algorithm; the trace is the records of its steps."""
+        run = ChainRecorder(langevin_transitions(self.algorithm)).record(key)
+        return self.algorithm.lower(run.layout.unravel(run.last)), run.trace
+
+    def score_trace(
+        self, key: Key, value: Value, trace: tuple[StepRecord, ...], is_own: Any
+    ) -> LogProb:
+        r"""SMC backwards from $x$: $\log$ of an unbiased estimate of $q(x)$."""
+        end, extra = self.algorithm.lift(value)
+        layout = FlatLayout(end)
+        walk = (langevin_transitions(self.algorithm), layout, layout.flat, trace, is_own)
+        return self.backward().estimate_log_density(meta_key(key, is_own), *walk) + extra
+
+    def _at_steps(self, kept: np.ndarray) -> "RefinedLangevin":
+        """Some of the steps with their models; that which ends a run with momenta stays."""
+        last = [len(self.fit.index) - 1] if self.algorithm.has_momenta else []
+        index = np.asarray(self.fit.index)[np.append(kept, last).astype(int)]
+        fit = dataclasses.replace(self.fit, index=index)
+        return dataclasses.replace(self, algorithm=self.algorithm.at_steps(kept), fit=fit)
+
+
+def langevin_transitions(algorithm: AnnealedLangevin) -> Transitions:
+    """The steps that are to be retraced."""
+    return Transitions.of(algorithm.start, algorithm.steps())

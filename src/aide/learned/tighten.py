@@ -12,15 +12,14 @@ from aide._core.random import as_key
 from aide._core.roles import TARGET
 from aide._core.types import Key
 from aide._core.validate import check_positive, check_size
-from aide.learned.refined_chain import RefinedChain
-from aide.learned.refined_langevin import RefinedLangevin
+from aide.learned.refined import RefinedChain, RefinedLangevin
 from aide.learned.refined_smc import RefinedSmc
 from aide.reporting.numbers import with_error
 from aide.reporting.result import Result
 from aide.running.pairs import MetaTrial
 
-FEWEST = 16
-"""Reverse particles to begin with."""
+FEWEST_REVERSE = 16
+"""Number of reverse particles with which the search begins."""
 
 
 class TighteningTrial(NamedTuple):
@@ -38,7 +37,7 @@ class TighteningTrial(NamedTuple):
 
     @property
     def words(self) -> str:
-        """For the table."""
+        """Looseness and cost in words, for the table."""
         found = with_error(self.looseness, self.std_error)
         return f"{found} nats, {1e3 * self.seconds:.2g} ms per pair of outputs"
 
@@ -61,7 +60,7 @@ class Tightened(Result):
 
     @property
     def headline(self) -> str:
-        """What does, how loose the bound then is, and what it costs."""
+        """The choice, the looseness of the bound with it, and its cost."""
         best = self.chosen
         return (
             f"Chosen: {best.num_reverse} reverse particles and M = {best.num_meta}, with a "
@@ -69,7 +68,7 @@ class Tightened(Result):
         )
 
     def rows(self) -> list[tuple[str, str]]:
-        """What else was tried: not tight enough, or dearer."""
+        """All other pairs that were tried: not tight enough, or dearer."""
         return [
             ("tried", f"{trial.num_reverse} reverse particles, M = {trial.num_meta}: {trial.words}")
             for trial in self.trials
@@ -77,11 +76,11 @@ class Tightened(Result):
         ]
 
     def records(self) -> list[dict[str, Any]]:
-        """One for each try."""
+        """One record for each pair that was tried."""
         return [trial._asdict() for trial in self.trials]
 
     def numbers(self) -> dict[str, Any]:
-        """Those of the choice."""
+        """The numbers of the choice."""
         return self.chosen._asdict()
 
     def draw(self, panels: np.ndarray) -> None:
@@ -125,7 +124,7 @@ def tighten(
         algorithm: From `aide.refine`; its own number of reverse particles does not matter.
         looseness: The request.
         num_runs: Runs per try.
-        most_reverse: Raise an error rather than use more.
+        most_reverse: Most reverse particles; an error if more were needed.
         most_meta: No more meta-runs than this; 1 chooses reverse particles alone.
     """
     if not isinstance(algorithm, RefinedChain | RefinedLangevin | RefinedSmc):
@@ -135,9 +134,9 @@ def tighten(
         )
     check_positive("looseness", looseness)
     check_size("num_runs", num_runs, 2)
-    check_size("most_reverse", most_reverse, FEWEST)
+    check_size("most_reverse", most_reverse, FEWEST_REVERSE)
     check_size("most_meta", most_meta)
-    key, trials, num = as_key(key), list[TighteningTrial](), FEWEST
+    key, trials, num = as_key(key), list[TighteningTrial](), FEWEST_REVERSE
     while True:
         subkey, candidate = jax.random.fold_in(key, num), algorithm.with_reverse(num)
         found = _try(subkey, candidate, num, num_runs, looseness, most_meta)
@@ -164,7 +163,7 @@ def tighten(
 def _try(
     key: Key, algorithm: Any, num: int, num_runs: int, looseness: float, most_meta: int
 ) -> list[TighteningTrial]:
-    """M = 1, 2, 4, … up to the first that suffices, or while twice as many may."""
+    """Measure M = 1, 2, 4, … up to the first that suffices, while a larger M may suffice."""
     runs = MetaTrial(key, algorithm, TARGET, num_runs)
     fresh = runs.regenerate(1, 1)
     begun = time.perf_counter()
@@ -185,7 +184,7 @@ def _try(
 
 
 def _looseness(scores: np.ndarray) -> tuple[float, float]:
-    """Mean and error of the gap with M meta-runs; the first column is that of the real trace."""
+    """Mean and standard error of the gap with M meta-runs; the first column has the real trace."""
     gap = row_log_mean_exp(scores[:, :-1]) - row_log_mean_exp(scores[:, 1:])
     if np.isnan(scores).any():
         raise ValueError("log_xi is NaN in some runs: is the log density NaN somewhere?")

@@ -9,10 +9,15 @@ from scipy import stats
 from support import Z_MAX
 
 import aide
-from aide.learned.fitting.em import fit_times, gaussian_slots, improve
-from aide.learned.fitting.log_constant import estimate_log_z
-from aide.learned.fitting.moments import RecordsAtTime, mean_log_joint
-from aide.learned.fitting.stragglers import describe_stragglers
+from aide.learned.fitting.em import (
+    RecordsAtTime,
+    em_step,
+    fit_times,
+    gaussian_slots,
+    mean_log_joint,
+)
+from aide.learned.fitting.real_states import estimate_log_z
+from aide.learned.fitting.reverse_fit import describe_stragglers
 from aide.learned.records.pilots import nearest, time_grid
 from aide.problems.distributions import Normal
 from aide.running.programs import compile_quickly
@@ -90,7 +95,7 @@ def test_em_finds_the_gaussians_and_improves():
     entropy = np.log(2) + stats.norm.entropy() + stats.norm(0, 0.5).entropy()
     assert abs(mean_log_joint(fit, records(2), slots) + entropy) < 0.05
     worse = fit._replace(means=fit.means + 0.5)
-    better = improve(worse, fit, records(1), slots)
+    better = em_step(worse, fit, records(1), slots)
     scores = [mean_log_joint(m, records(1), slots) for m in (worse, better)]
     assert scores[0] + 0.1 < scores[1]
 

@@ -15,7 +15,7 @@ from support import toys
 import aide
 from aide._core.flat_states import FlatLayout
 from aide.learned.models.mixture import JointMixture
-from aide.learned.records.flat_states import FlatKernel
+from aide.learned.records.transitions import FlatKernel
 from aide.problems.distributions import Normal
 
 pytestmark = pytest.mark.usefixtures("x64")

@@ -18,7 +18,7 @@ from aide.algorithms.tractable import Tractable
 from aide.kernels.kernel import Repeat
 from aide.kernels.metropolis import Independence
 from aide.learned.refine import refine
-from aide.learned.refined_chain import RefinedChain
+from aide.learned.refined import RefinedChain
 from aide.problems.distributions import Normal
 from aide.problems.linear_regression import LinearRegression
 from aide.smc.moves import Composition, Rejuvenate, Reweight

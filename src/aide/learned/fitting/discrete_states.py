@@ -12,15 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._core.types import Value
-from aide.learned.fitting.em import FEWEST
+from aide.learned.fitting.em import LEAST_COUNTS
 from aide.learned.models.table import JointTable, states_of, strides_of
 from aide.learned.records.pilots import PartRecords, Pilots
 
 LARGEST = 200_000
-"""States times branches; larger tables are not learned from thousands of pilots."""
+"""Most entries (states times branches) of a table that thousands of pilots can teach."""
 PRIOR_COUNTS = 20.0
-"""Counts of the table of the time before (at first: of equal chances)."""
+"""Pilots for which the table of the time before counts (at first: a table of equal chances)."""
 ITERATIONS = 200
+"""Steps of EM for the three weights of a mixture, which are cheap."""
 
 
 class DiscreteStates:
@@ -35,11 +36,11 @@ class DiscreteStates:
         return kinds == {False}
 
     def tail_size(self, models: tuple[JointTable, ...]) -> int | None:
-        """Nothing is known about tails."""
+        """`None`: tails of discrete states are not judged."""
         return None
 
     def num_fits(self, num_parts: int, num_components: int | None) -> int:
-        """One per part of the kernel."""
+        """One fit per part of the kernel."""
         return num_parts
 
     def estimate_log_z(
@@ -128,6 +129,6 @@ def _best_weights(log_terms: np.ndarray, weights: np.ndarray) -> np.ndarray:
             joint = np.log(weights)[:, None] + log_terms
         total = np.logaddexp.reduce(joint, axis=0)
         counts = np.exp(joint - total).sum(axis=1)
-        weights = np.maximum(counts, FEWEST)
+        weights = np.maximum(counts, LEAST_COUNTS)
         weights = weights / weights.sum()
     return weights

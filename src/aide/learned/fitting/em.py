@@ -1,27 +1,236 @@
-r"""Fitting the joint models to pilot chains: EM along a grid of times (NumPy).
+"""Fitting the joint models to pilot chains: EM along a grid of times (NumPy).
 
-Each time is warm-started at, and shrunk towards, the fit of the time before. Independent fits lose
-the last stragglers, and a single run of the target then costs tens of nats. For the same reason one
-wide Gaussian per branch, the moments of the first step, stays in the mixture for ever.
+**The start.** Pilots of a kernel that weighs origins (NUTS) are told apart by how far along the
+trajectory they went. Those that stay near where they began are rare, concentric with all others and
+far from them in density, so that clusters by distance never find them. Given the origin, state and
+noise are nearly jointly normal, because the flow over a fixed number of leapfrog steps is nearly
+linear. Other pilots are told apart by k-means++.
+
+**The iteration.** Each time is warm-started at, and shrunk towards, the fit of the time before.
+Independent fits lose the last stragglers, and a single run of the target then costs tens of nats.
+For the same reason one wide Gaussian per branch, the moments of the first step, always stays in the
+mixture.
 
 Where a kernel mirrors origins (NUTS), $(y, -v)$ is as likely as $(y, v)$: Gaussians come in pairs,
 each the mirror image of the other, and a pair learns from all pilots and from their images.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from aide.learned.fitting.moments import Moments, RecordsAtTime, log_terms
-from aide.learned.fitting.starts import FEWEST, mirror_of, start_moments
-
+INFLATION = 1.05
+"""Factor by which covariances of proposals exceed those of the fit, measured with the prototype."""
+LEAST_COUNTS = 0.3
+"""Smallest weight of a component, in pilots: proposals keep their tails."""
 PENALTY = 1.0
-"""Counts taken from every Gaussian and not from the kernel, which Gaussians would mimic else."""
+"""Pilots taken off the weight of every Gaussian but not of the kernel, which Gaussians mimic."""
 MEAN_COUNTS = 1.0
-"""Counts with which a mean is drawn to the previous one; covariances have dimension + 2."""
-FIRST_ITERATIONS, ITERATIONS = 60, 15
+"""Pilots for which the mean of the time before counts; its covariance counts for dimension + 2."""
+FIRST_ITERATIONS = 60
+"""Steps of EM at the first time, which starts from k-means++."""
+ITERATIONS = 15
+"""Steps of EM at each further time, which starts from the fit of the time before."""
+
+
+class RecordsAtTime(NamedTuple):
+    r"""Pilot chains at one time.
+
+    Attributes:
+        points: $(y, v)$, [n, D].
+        branch: $b$, [n].
+        origin: Which of the states before, where the kernel weighs them; else $b$, [n].
+        log_kernel: $\log\gamma(y)/\hat Z$, [n].
+        log_own: $\log g(v, b \mid y)$, [n].
+    """
+
+    points: np.ndarray
+    branch: np.ndarray
+    origin: np.ndarray
+    log_kernel: np.ndarray
+    log_own: np.ndarray
+
+
+class MixtureMoments(NamedTuple):
+    """Weights, means and covariances.
+
+    Weights: the kernel's, those of the lagging components, those of the Gaussians of $(y, v)$.
+    `lagging` are means and covariances of the lagging ones.
+    """
+
+    weights: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+    lagging: tuple[np.ndarray, np.ndarray]
+
+    def inflated(self) -> "MixtureMoments":
+        """The same moments with enlarged covariances, for use as a proposal."""
+        means, covariances = self.lagging
+        return self._replace(
+            covariances=INFLATION * self.covariances, lagging=(means, INFLATION * covariances)
+        )
+
+
+def log_terms(moments: MixtureMoments, records: RecordsAtTime, branch: np.ndarray) -> np.ndarray:
+    r"""The log terms of $J(y, v, b)$ at every record, [1 + K + J, n]."""
+    log_weights = np.log(moments.weights)
+    num_lagging = len(moments.lagging[0])
+    terms = np.full((log_weights.size, len(records.points)), -np.inf)
+    terms[0] = log_weights[0] + records.log_kernel + records.log_own
+    for i, (mean, covariance) in enumerate(zip(*moments.lagging, strict=True), 1):
+        log_y = _log_normal(records.points[:, : len(mean)], mean, covariance)
+        terms[i] = log_weights[i] + log_y + records.log_own
+    pairs = zip(moments.means, moments.covariances, strict=True)
+    for j, (mean, covariance) in enumerate(pairs):
+        served = records.branch == branch[j]
+        row = 1 + num_lagging + j
+        terms[row, served] = log_weights[row] + _log_normal(
+            records.points[served], mean, covariance
+        )
+    return terms
+
+
+def _log_normal(points: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    root = np.linalg.cholesky(covariance)
+    white = np.linalg.inv(root) @ (points - mean).T
+    scale = np.log(np.diag(root)).sum() + 0.5 * len(mean) * np.log(2 * np.pi)
+    return -scale - 0.5 * (white**2).sum(axis=0)
+
+
+def mean_log_joint(moments: MixtureMoments, records: RecordsAtTime, branch: np.ndarray) -> float:
+    r"""The average of $\log J(y, v, b)$: how well a fit predicts (new) records."""
+    return float(np.logaddexp.reduce(log_terms(moments, records, branch), axis=0).mean())
+
+
+def start_moments(
+    seed: int,
+    records: RecordsAtTime,
+    branch: np.ndarray,
+    size: int,
+    num_lagging: int,
+    mirrors: bool = False,
+) -> MixtureMoments:
+    """The moments with which EM begins.
+
+    Within each branch, Gaussians are groups of pilots with one origin. Where there are fewer groups
+    than Gaussians, the others are centres of k-means++ with one common covariance. With `mirrors`,
+    origins of either side are one group, and every Gaussian has an image in the second half of the
+    slots.
+    """
+    rng = np.random.default_rng(seed)
+    points = records.points
+    total = points.shape[1]
+    mirror = mirror_of(total, size if mirrors else total)
+    means = np.empty((branch.size, total))
+    covariances = np.empty((branch.size, total, total))
+    overall = np.cov(points.T).reshape(total, total)
+    for b in np.unique(branch):
+        in_branch = points[records.branch == b]
+        *slots, stays = np.flatnonzero(branch == b)
+        share = len(in_branch) / (len(in_branch) + 2 * total)
+        own = np.cov(in_branch.T).reshape(total, total) if len(in_branch) > 1 else overall
+        spread = share * own + (1 - share) * overall
+        spread = spread + np.diag(1e-4 * np.diag(spread) + 1e-12)
+        if len(in_branch) < 2 * len(slots):
+            in_branch = points[rng.choice(len(points), 2 * len(slots))]
+        means[stays], covariances[stays] = in_branch.mean(axis=0), spread
+        images = slots[len(slots) // 2 :] if mirrors else []
+        slots = slots[: len(slots) - len(images)]
+        found = _by_origin(records, b, len(slots), spread, mirror)
+        centres = _centres(rng, in_branch, len(slots) - len(found), spread)
+        for slot, one in zip(slots, [*found, *zip(*centres, strict=True)], strict=True):
+            means[slot], covariances[slot] = one
+        for slot, image in zip(slots, images, strict=False):
+            means[image] = means[slot] * mirror
+            covariances[image] = covariances[slot] * np.outer(mirror, mirror)
+    spread = overall[:size, :size] + np.diag(1e-4 * np.diag(overall)[:size] + 1e-12)
+    lagging = _centres(rng, points[:, :size], num_lagging, spread)
+    shares = np.bincount(records.branch, minlength=branch.max() + 1) / len(points)
+    counts = np.bincount(branch)
+    gauss = np.maximum(0.5 * shares[branch] / counts[branch], LEAST_COUNTS / len(points))
+    weights = np.concatenate([[0.5], np.full(num_lagging, 0.5 / max(num_lagging, 1)), gauss])
+    return MixtureMoments(weights / weights.sum(), means, covariances, lagging)
+
+
+def _centres(
+    rng: np.random.Generator, points: np.ndarray, num: int, spread: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    from scipy.cluster.vq import kmeans2
+
+    size = len(spread)
+    if not num:
+        return np.empty((0, size)), np.empty((0, size, size))
+    root = np.linalg.cholesky(spread)
+    white = points @ np.linalg.inv(root).T
+    centres, _ = kmeans2(white, num, iter=1, minit="++", rng=rng, missing="warn")
+    return centres @ root.T, np.repeat(spread[None] / num ** (2 / size), num, axis=0)
+
+
+def mirror_of(total: int, size: int) -> np.ndarray:
+    """Signs that turn $(y, v)$, `total` numbers of which `size` are $y$, into $(y, -v)$."""
+    return np.where(np.arange(total) < size, 1.0, -1.0)
+
+
+class _Group(NamedTuple):
+    """A group of pilots: their number, the sum of their points, and that of their squares."""
+
+    count: float
+    total: np.ndarray
+    squares: np.ndarray
+
+    def joined(self, other: "_Group") -> "_Group":
+        """The two groups as one."""
+        count, total = self.count + other.count, self.total + other.total
+        return _Group(count, total, self.squares + other.squares)
+
+    def moments(self, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance, the latter drawn to `spread` with dimension + 2 counts."""
+        mean, freedom = self.total / self.count, len(self.total) + 2.0
+        scatter = self.squares - self.count * np.outer(mean, mean)
+        return mean, (scatter + freedom * spread) / (self.count + freedom)
+
+    def loss(self, spread: np.ndarray) -> float:
+        """Minus the log likelihood of the group's Gaussian, up to a constant."""
+        return 0.5 * self.count * float(np.linalg.slogdet(self.moments(spread)[1])[1])
+
+
+def _by_origin(
+    records: RecordsAtTime,
+    branch: int,
+    most: int,
+    spread: np.ndarray,
+    mirror: np.ndarray,
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """MixtureMoments of groups of pilots with the same origin; none if all origins are the same.
+
+    While there are more than `most` groups, the two whose union costs least likelihood are joined.
+    """
+    of_branch = records.branch == branch
+    points = np.where((records.origin < 0)[:, None], records.points * mirror, records.points)
+    number = np.abs(records.origin)
+    origins = np.unique(number[of_branch])
+    if len(origins) < 2:
+        return []
+    groups = []
+    for origin in origins:
+        points_here = points[of_branch & (number == origin)]
+        sums = points_here.sum(axis=0), points_here.T @ points_here
+        groups.append(_Group(len(points_here), *sums))
+    losses = [group.loss(spread) for group in groups]
+    rise = lambda i, j: groups[i].joined(groups[j]).loss(spread) - losses[i] - losses[j]
+    rises = {(i, j): rise(i, j) for j in range(len(groups)) for i in range(j)}
+    while len(losses) - losses.count(np.inf) > most:
+        i, j = min(rises, key=lambda pair: rises[pair])
+        groups[i], losses[j] = groups[i].joined(groups[j]), np.inf
+        losses[i] = groups[i].loss(spread)
+        rises = {pair: old for pair, old in rises.items() if not {i, j} & {*pair}}
+        left = [k for k, loss in enumerate(losses) if loss < np.inf and k != i]
+        rises |= {(i, k): rise(i, k) for k in left}
+    return [g.moments(spread) for g, loss in zip(groups, losses, strict=True) if loss < np.inf]
 
 
 def gaussian_slots(num_branches: int, num_components: int) -> np.ndarray:
-    """The branch each Gaussian serves; the last ones, one per branch, are those that stay.
+    """The branch each Gaussian serves; the last ones, one per branch, keep their moments for ever.
 
     Rejected steps (branch 0 of 2) have half as many as accepted ones.
     """
@@ -40,10 +249,10 @@ def fit_times(
     size: int,
     num_lagging: int = 0,
     mirrors: bool = False,
-) -> list[Moments]:
+) -> list[MixtureMoments]:
     """One fit per time, in order, with the Gaussians of `gaussian_slots`; `size` is that of y.
 
-    With `mirrors`, the second half of those that move mirrors the first.
+    With `mirrors`, the second half of the Gaussians that are fitted mirrors the first.
     """
     prior = start_moments(seed, times[0], branch, size, num_lagging, mirrors)
     mirror = mirror_of(times[0].points.shape[1], size) if mirrors else None
@@ -51,19 +260,19 @@ def fit_times(
     for records in times:
         current = prior
         for _ in range(num_iterations):
-            current = improve(current, prior, records, branch, mirror)
+            current = em_step(current, prior, records, branch, mirror)
         fits.append(current)
         prior, num_iterations = current, ITERATIONS
     return fits
 
 
-def improve(
-    current: Moments,
-    prior: Moments,
+def em_step(
+    current: MixtureMoments,
+    prior: MixtureMoments,
     records: RecordsAtTime,
     branch: np.ndarray,
     mirror: np.ndarray | None = None,
-) -> Moments:
+) -> MixtureMoments:
     """One step of EM towards the most probable parameters, `prior` being the centre.
 
     `mirror` holds the signs of an image, where Gaussians come in pairs.
@@ -71,7 +280,7 @@ def improve(
     terms = log_terms(current, records, branch)
     shares = np.exp(terms - np.logaddexp.reduce(terms, axis=0))
     counts = shares.sum(axis=1)
-    weights = np.maximum(counts - np.append(0.0, np.full(counts.size - 1, PENALTY)), FEWEST)
+    weights = np.maximum(counts - np.append(0.0, np.full(counts.size - 1, PENALTY)), LEAST_COUNTS)
     num_lagging = len(prior.lagging[0])
     means, covariances = np.empty_like(prior.means), np.empty_like(prior.covariances)
     moving = branch.size - np.unique(branch).size
@@ -94,7 +303,7 @@ def improve(
         before = prior.lagging[0][i], prior.lagging[1][i]
         points = records.points[:, : len(before[0])]
         lagging[0][i], lagging[1][i] = _update(points, shares[1 + i], *before)
-    return Moments(weights / weights.sum(), means, covariances, lagging)
+    return MixtureMoments(weights / weights.sum(), means, covariances, lagging)
 
 
 def _update(

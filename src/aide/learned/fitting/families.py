@@ -23,12 +23,12 @@ class StateFamily(Protocol):
     """
 
     words: ClassVar[str]
-    """What its states are, in words."""
+    """The kind of states, as messages name it."""
     models: ClassVar[tuple[type, ...]]
     """The classes of its models, for files."""
 
     def serves(self, example: Value) -> bool:
-        """Whether it serves states like this one."""
+        """Whether the family models states like this one."""
         ...
 
     def tail_size(self, models: Any) -> int | None:
@@ -84,7 +84,7 @@ def family_for(initial: Any) -> StateFamily:
 
 
 def family_of(models: tuple[JointModel, ...]) -> StateFamily:
-    """The family that models belong to; of a divided one, the model where the chain goes."""
+    """The family of models; a divided model belongs to that of its model where the chain goes."""
     model = models[0].here if isinstance(models[0], DividedModel) else models[0]
     return next(family for family in FAMILIES if isinstance(model, family.models))
 

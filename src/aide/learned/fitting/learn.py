@@ -1,26 +1,55 @@
-"""Learning the reverse of a run from pilots: the same way for chains and for SMC."""
+"""Learning the reverse of a run from pilots: the same way for chains and for SMC.
+
+`learn_reverse` keeps thousands of pilots whole and fits mixtures or tables. `learn_tilted` keeps
+sums over many more pilots and fits models of few parameters. `extend_fit` adds to the fit of a
+chain the way back from outputs of a gold standard that the pilots do not show.
+"""
+
+import dataclasses
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from aide._core.algorithm import InferenceAlgorithm
+from aide._core.roles import GOLD
 from aide._core.types import Key
 from aide._core.validate import check_size
 from aide.kernels.retrace import parts_of, weighs_origins
+from aide.learned.fitting.crossing import learn_crossing
 from aide.learned.fitting.families import StateFamily, example_state, family_for, state_size
-from aide.learned.fitting.log_constant import evaluate_log_density
+from aide.learned.fitting.real_states import RealStates, evaluate_log_density
 from aide.learned.fitting.reverse_fit import ReverseFit
+from aide.learned.fitting.tilts import fit_tilts
+from aide.learned.models.divided import DividedModel
 from aide.learned.models.mean_weights import MeanWeights
+from aide.learned.models.mixture import JointMixture
 from aide.learned.records.pilots import Pilots, check_pilots, nearest, run_pilots, time_grid
-from aide.learned.records.recording import Recorder
+from aide.learned.records.recorders import Recorder
+from aide.learned.records.statistics import FOLDS, gather_statistics, shadow_steps, times_of
 from aide.learned.records.transitions import Transitions
+from aide.running.choose import runner_of
+from aide.running.chunks import Chunk
+from aide.running.map_runs import ignore
 from aide.running.progress import Progress
 from aide.smc.smc import ALL_ZERO
 
 NUM_LAGGING = 3
 """Lagging components of the models of SMC: along an annealing path states are behind or ahead."""
-PER_SQUARE, MOST = 32, 16384
-"""Pilots that are grouped by origin: so many times the squared size of a state, at most so many."""
+PILOTS_PER_SQUARE = 32
+"""Pilots per squared size of a state for kernels that weigh origins: rare groups need more."""
+MOST_BY_ORIGIN = 16384
+"""Most pilots for kernels that weigh origins, unless stated."""
+TILTED_PER_SQUARE = 8
+"""Pilots of tilted models per squared size of a state: a fit has as many parameters as that."""
+FEWEST_TILTED = 8192
+"""Fewest pilots of tilted models, unless stated."""
+MOST_TILTED = 32768
+"""Most pilots of tilted models, unless stated."""
+NUM_WATCHED = 1000
+"""Pilots of a chain that are kept whole beside sums, to see whether some are stuck or late."""
+NUM_OUTPUTS = 200
+"""Outputs of the gold standard from which the way back from missed states is learned."""
 
 
 def learn_reverse(
@@ -78,7 +107,7 @@ def count_pilots(num_pilots: int | None, size: int, by_origin: bool = False) -> 
     """
     if num_pilots is None:
         num = int(np.clip(1400 + 600 * size, 2000, 8000))
-        return max(num, min(PER_SQUARE * size**2, MOST)) if by_origin else num
+        return max(num, min(PILOTS_PER_SQUARE * size**2, MOST_BY_ORIGIN)) if by_origin else num
     check_size("num_pilots", num_pilots, 50)
     return num_pilots
 
@@ -104,3 +133,74 @@ def _log_constants(
         evaluate = lambda states: evaluate_log_density(density, example, states)
         log_z = family.estimate_log_z(seed, pilots, num_branches, evaluate)
     return np.full(grid.size, log_z)
+
+
+def can_tilt(transitions: Transitions) -> bool:
+    """Whether tilted models serve: one kernel on real states whose own guess is normal noise."""
+    parts = parts_of(transitions.first().kernel)
+    if len(parts) != 1 or weighs_origins(parts[0]):
+        return False
+    is_real = isinstance(family_for(transitions.initial), RealStates)
+    return is_real and hasattr(parts[0], "reverse_noise_from")
+
+
+def learn_tilted(
+    key: Key,
+    recorder: Recorder,
+    *,
+    num_pilots: int | None,
+    progress: bool | None,
+    with_power: bool = False,
+) -> ReverseFit:
+    r"""Run pilots and learn, at every time, how states lag behind the density of the step.
+
+    Args:
+        key: A JAX key.
+        recorder: The run that is to be retraced; `can_tilt` holds.
+        num_pilots: Pilots; by default 8 times the squared dimension, from 8,192 to 32,768.
+        progress: Show a progress bar; by default if it takes long and a person watches.
+        with_power: Learn a power of the density too, for runs that lag far behind it; each pilot
+            takes about twice as long.
+    """
+    transitions = recorder.transitions
+    size = state_size(transitions.initial)
+    if num_pilots is None:
+        num_pilots = int(np.clip(TILTED_PER_SQUARE * size**2, FEWEST_TILTED, MOST_TILTED))
+    check_size("num_pilots", num_pilots, 50)
+    keys = jax.random.split(key, 2)
+    with Progress(("pilots", "sums"), (num_pilots, FOLDS), progress) as bars:
+        shapes = jax.eval_shape(lambda: recorder.record(keys[0])[3])
+        watched = min(num_pilots, count_pilots(None, size) if shapes.size else NUM_WATCHED)
+        pilots = run_pilots(keys[0], recorder, watched, bars.reporter(0))
+        check_pilots(pilots)
+        statistics = gather_statistics(keys[1], recorder, num_pilots, bars.reporter(1), with_power)
+    mean_weights = MeanWeights.none()
+    if pilots.have_weights:
+        means = np.diff(pilots.log_evidence, prepend=0.0)
+        mean_weights = MeanWeights.learn(pilots.log_weights, means)
+    index = nearest(times_of(transitions), transitions.num_steps)
+    log_z = np.zeros(len(times_of(transitions)))
+    models = (fit_tilts(statistics, shadow_steps(transitions, size)),)
+    return ReverseFit(
+        models, index, log_z, pilots.log_density, pilots.moves, mean_weights=mean_weights
+    )
+
+
+def extend_fit(
+    key: Key, transitions: Transitions, fit: ReverseFit, gold: InferenceAlgorithm
+) -> ReverseFit:
+    """The fit with the way back from the gold standard's outputs; itself if it serves these."""
+    parts, model = parts_of(transitions.first().kernel), fit.models[0]
+    model = model.here if isinstance(model, DividedModel) else model
+    if len(parts) != 1 or transitions.inputs is not None or not isinstance(model, JointMixture):
+        raise ValueError(
+            "towards= is for chains of real numbers all of whose steps are of one kernel, got "
+            f"{len(parts)} kernels per step and models of {type(model).__name__}"
+            f"{'' if transitions.inputs is None else ', scheduled'}. Leave it out."
+        )
+    key_gold, key_learn = jax.random.split(key)
+    runs = np.arange(NUM_OUTPUTS)
+    outputs, _ = runner_of(gold).simulate(key_gold, GOLD, runs, Chunk(NUM_OUTPUTS), ignore)
+    log_z = float(np.asarray(fit.log_z)[-1])
+    found = learn_crossing(key_learn, transitions, model, log_z, outputs)
+    return fit if found is None else dataclasses.replace(fit, models=(found,))

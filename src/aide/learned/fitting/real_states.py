@@ -1,4 +1,8 @@
-"""States of real numbers: mixtures fitted to pilots, their size chosen by held-out pilots."""
+r"""States of real numbers: mixtures fitted to pilots, their size chosen by held-out pilots.
+
+A rough $\log\hat Z$, from the last states of pilot chains, only balances the kernel's component
+against the Gaussians: any value leaves the bound valid.
+"""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -7,18 +11,92 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide._core.types import Value
-from aide.learned.fitting.em import fit_times, gaussian_slots
-from aide.learned.fitting.log_constant import estimate_log_z
-from aide.learned.fitting.moments import RecordsAtTime, mean_log_joint
+from aide._core.flat_states import FlatLayout
+from aide._core.numerics import as_log
+from aide._core.types import LogDensity, Value
+from aide.learned.fitting.em import RecordsAtTime, fit_times, gaussian_slots, mean_log_joint
 from aide.learned.models.mixture import JointMixture
 from aide.learned.models.tilted import TiltedKernel
 from aide.learned.records.pilots import PartRecords, Pilots
 
+TRIMMED = 0.02
+"""Share of the pilots left out of log Z: those with the lowest log densities may be stuck."""
+ENOUGH_EFFECTIVE = 100.0
+"""Effective draws from which on importance sampling of log Z is used instead of a bridge."""
 CHOICES = (2, 4, 6, 10)
 """Numbers of Gaussians that compete, for accepted steps; half as many serve rejected ones."""
 HELD_OUT = 4
-"""One pilot in so many judges the competition."""
+"""One in this many pilots is held out, to compare numbers of Gaussians."""
+
+
+def estimate_log_z(
+    seed: int,
+    last: np.ndarray,
+    log_density: np.ndarray,
+    evaluate: Callable[[np.ndarray], np.ndarray],
+) -> float:
+    r"""Importance sampling from a t distribution fitted to `last`; if that fails, a bridge.
+
+    The bridge of Meng & Wong (1996) between the fitted distribution and the pilots' last states
+    needs less overlap, but takes the pilots for draws from $\gamma$.
+
+    Args:
+        seed: For the draws.
+        last: Last states of the pilots, [n, d].
+        log_density: Their log densities.
+        evaluate: The log density of many states.
+    """
+    from scipy import stats
+
+    keep = log_density >= np.quantile(log_density, TRIMMED, method="lower")
+    keep &= np.isfinite(log_density)
+    if keep.sum() < 2:
+        raise ValueError(
+            f"log_density is -inf at the end of {np.sum(~np.isfinite(log_density))} of "
+            f"{len(log_density)} pilot chains: the chains do not reach the posterior. Give them "
+            "more steps or another start."
+        )
+    states, log_gamma = last[keep], log_density[keep]
+    spread = np.cov(states.T).reshape((states.shape[1],) * 2)
+    spread = spread + np.diag(1e-8 * np.diag(spread) + 1e-300)
+    fitted = stats.multivariate_t(states.mean(axis=0), spread, df=10, allow_singular=True)
+    draws = np.reshape(fitted.rvs(len(last), random_state=seed), last.shape)
+    log_ratio = evaluate(draws) - fitted.logpdf(draws)
+    peak = log_ratio.max()
+    weights = np.exp(log_ratio - peak)
+    if weights.sum() ** 2 > ENOUGH_EFFECTIVE * (weights**2).sum():
+        return float(peak + np.log(weights.mean()))
+    return _bridge(log_ratio, log_gamma - fitted.logpdf(states))
+
+
+def _bridge(at_draws: np.ndarray, at_states: np.ndarray) -> float:
+    r"""The $\log Z$ at which a logistic classifier with these log ratios is calibrated."""
+    from scipy import optimize
+
+    balance = np.log(len(at_states) / len(at_draws))
+
+    def excess(log_z: float) -> float:
+        wrong = np.logaddexp.reduce(-np.logaddexp(0.0, -(at_draws - log_z + balance)))
+        missed = np.logaddexp.reduce(-np.logaddexp(0.0, at_states - log_z + balance))
+        return float(wrong - missed)
+
+    finite = np.concatenate([at_draws[np.isfinite(at_draws)], at_states])
+    found = optimize.root_scalar(excess, bracket=(finite.min() - 50.0, finite.max() + 50.0))
+    return float(found.root)
+
+
+def evaluate_log_density(log_density: LogDensity, example: Value, states: np.ndarray) -> np.ndarray:
+    """The log density of many flat states; NaN is an error."""
+    with jax.enable_x64(True):
+        layout = FlatLayout(example)
+        evaluate = lambda x: as_log(log_density(layout.unravel(x)))
+        values = np.asarray(jax.jit(jax.vmap(evaluate))(states))
+    if np.isnan(values).any():
+        worst = states[np.isnan(values)][0]
+        raise ValueError(
+            f"log_density is NaN at {worst}. It must be a number, or -inf where there is no mass."
+        )
+    return values
 
 
 class RealStates:
@@ -33,7 +111,7 @@ class RealStates:
         return kinds == {True}
 
     def tail_size(self, models: tuple[JointMixture | TiltedKernel, ...]) -> int | None:
-        """The dimension, for what a Gaussian posterior's tail would be."""
+        """The dimension of a state, which says how heavy a Gaussian posterior's tail would be."""
         return models[0].sizes[0]
 
     def num_fits(self, num_parts: int, num_components: int | None) -> int:
@@ -91,7 +169,7 @@ def _compete(
     num_lagging: int,
     report: Callable[[int], None],
 ) -> dict[int, float]:
-    """Held-out scores of more and more Gaussians, until more only fit the noise."""
+    """Held-out scores of more and more Gaussians, until a score falls."""
     scores = dict[int, float]()
     for candidate in CHOICES:
         scores[candidate] = _held_out(seed, part, num_branches, candidate, log_z, num_lagging)
@@ -161,6 +239,6 @@ def _held_out(
     cut = len(part.state) // HELD_OUT
     records = _records(part, slice(cut, None), log_z, 3)
     fits = fit_times(seed, records, slots, size, num_lagging, mirrors)
-    judges = _records(part, slice(cut), log_z, 3)
-    pairs = zip(fits, judges, strict=True)
-    return float(np.mean([mean_log_joint(fit.inflated(), judge, slots) for fit, judge in pairs]))
+    unseen = _records(part, slice(cut), log_z, 3)
+    pairs = zip(fits, unseen, strict=True)
+    return float(np.mean([mean_log_joint(fit.inflated(), one, slots) for fit, one in pairs]))

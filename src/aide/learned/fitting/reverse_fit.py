@@ -1,7 +1,8 @@
-"""What has been learned about the reverse of an algorithm."""
+"""What has been learned about the reverse of an algorithm: the fit, its file, its notes."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,89 @@ from aide.learned.fitting.families import (
     family_of,
     state_size,
 )
-from aide.learned.fitting.storage import read_tree, write_tree
-from aide.learned.fitting.stragglers import describe_stragglers
-from aide.learned.models.divided import Clusters, DividedModel
+from aide.learned.models.divided import DividedModel, GaussianClusters
 from aide.learned.models.joint import JointModel, Stored
 from aide.learned.models.mean_weights import MeanWeights
 from aide.learned.models.mixture import JointMixture
-from aide.learned.records.flat_states import FlatKernel
+from aide.learned.records.transitions import FlatKernel
 
+FALSE_ALARMS = 1e-3
+"""Chance that a Gaussian posterior's own tail is called an outlier, over all pilots together."""
+MARGIN = 2.0
+"""Factor by which tails may be heavier than a Gaussian's before a note says so."""
+FEWEST_STEPS = 20
+"""Number of steps from which on a chain that no longer moves is called stuck."""
 FORMAT = "aide reverse fit, version 3"
+"""First words of a file; another version of the format has another number."""
+
+
+def write_tree(path: str | Path, form: str, facts: Mapping[str, Any], tree: Any) -> None:
+    """Write a tree of arrays; `form` names what the file holds, `facts` go into its first line."""
+    shapes = [[list(leaf.shape), leaf.dtype.str] for leaf in jax.tree.leaves(tree)]
+    header = {"format": form, "shapes": shapes, **facts}
+    with open(path, "wb") as file:
+        file.write((json.dumps(header) + "\n").encode())
+        eqx.tree_serialise_leaves(file, tree)
+
+
+def read_tree(path: str | Path, form: str, build: Callable[[Mapping[str, Any]], Any]) -> Any:
+    """Read what `write_tree` wrote.
+
+    Args:
+        path: The file.
+        form: What it must hold.
+        build: A tree of the right structure, given the facts; its leaves do not matter.
+    """
+    with open(path, "rb") as file:
+        try:
+            header = json.loads(file.readline())
+            if header["format"] != form:
+                raise ValueError
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(f"{path} does not hold a fit written by ReverseFit.save.") from None
+        leaves = [np.zeros(shape, dtype) for shape, dtype in header["shapes"]]
+        skeleton = jax.tree.unflatten(jax.tree.structure(build(header)), leaves)
+        return eqx.tree_deserialise_leaves(file, skeleton)
+
+
+def describe_stragglers(
+    log_density: np.ndarray, moves: np.ndarray, size: int | None, num_steps: int
+) -> tuple[str, ...]:
+    r"""Sentences about pilots that ended too low or stopped moving; empty if there are none.
+
+    For a Gaussian posterior of dimension $d$, $\max\log\gamma - \log\gamma(x)$ is half a
+    $\chi^2_d$ variable.
+
+    Args:
+        log_density: At the last state of every pilot.
+        moves: Per pilot, share of the last half of its transitions that changed the state.
+        size: Dimension of the state; `None` for discrete states, of whose tails nothing is known.
+        num_steps: Transitions per pilot.
+    """
+    from scipy import stats
+
+    num = len(log_density)
+    sentences = []
+    tail = np.inf if size is None else stats.chi2.isf(FALSE_ALARMS / num, size)
+    limit = MARGIN * tail / 2
+    gap = log_density.max() - log_density
+    low = gap > limit
+    if low.any():
+        sentences.append(
+            f"{low.sum()} of {num} pilot chains ({low.mean():.2%}) end where the log density is "
+            f"more than {limit:.0f} nats below the best one seen (the lowest: {gap.max():.3g}). "
+            "Either the posterior has heavy tails, or these chains were late or stuck. Such runs "
+            "dominate the divergence when they occur; an estimate from "
+            f"fewer than {int(np.ceil(3 / low.mean()))} runs may well miss them."
+        )
+    still = moves == 0.0
+    if num_steps >= FEWEST_STEPS and still.any() and np.median(moves) > 0.1:
+        sentences.append(
+            f"{still.sum()} of {num} pilot chains ({still.mean():.2%}) did not move at all in the "
+            f"last {num_steps - num_steps // 2} steps, while the median chain moved in "
+            f"{np.median(moves):.0%} of them: they are stuck."
+        )
+    return tuple(sentences)
 
 
 def _frozen(scores: Mapping[str, float] | Iterable[tuple[str, float]]) -> Mapping[str, float]:
@@ -84,7 +159,7 @@ class ReverseFit(eqx.Module):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the pilots say about the chain, in words: stuck or late ones."""
+        """Sentences about pilots that were stuck or late; empty if there were none."""
         size = family_of(self.models).tail_size(self.models)
         return describe_stragglers(
             np.asarray(self.last_log_density), np.asarray(self.moves), size, self.num_steps
@@ -140,7 +215,7 @@ def _skeleton(facts: Mapping[str, Any]) -> ReverseFit:
         if name != DividedModel.__name__:
             return plain(kinds[name])
         halves = [plain(JointMixture) for _ in range(2)]
-        clusters = [plain(Clusters) for _ in range(2)]
+        clusters = [plain(GaussianClusters) for _ in range(2)]
         return DividedModel(*halves, *clusters, *[blank] * 4)
 
     models = tuple(model(name) for name in facts["models"])

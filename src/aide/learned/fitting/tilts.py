@@ -10,15 +10,17 @@ $Q$ is then shrunk towards 0, by the factor that suits pilots which were held ou
 score cost about $d^2/N$ nats in each relaxation time, however many steps that takes.
 
 **A power** $\rho$ of $\gamma$ is for laws that lag far behind. With $S$ the regression of $g$ on
-$x$ and $\tilde g = g - S x$ what it leaves, in the same coordinates, and $H$ the Hessian of
-$\log\gamma$, score matching gives $\rho = \operatorname{tr}(S - E[H]) / E|\tilde g|^2$, which is 1
-where the law is $\gamma$; it too is shrunk, towards 1. $g$ above is then $\rho\,g$.
+$x$ and $\tilde g = g - S x$ what the regression leaves, in the same coordinates, and $H$ the
+Hessian of $\log\gamma$, the objective with the best $Q$ and $l$ is
+$\frac12\rho^2 E|\tilde g|^2 - \rho\operatorname{tr}(S - E[H])$, up to a constant. Hence
+$\rho = \operatorname{tr}(S - E[H]) / E|\tilde g|^2$, which is 1 where the law is $\gamma$; it too
+is shrunk, towards 1. $g$ above is then $\rho\,g$.
 
-**The step back** follows. By detailed balance (with the kernel's shadow, `from_shadow`, where it
-has no accept step) the reverse of a step $x \to y$ is the kernel's own
-guess $z \sim N(0, I)$ times $\varphi(x)$, with $\varphi = e^{\frac12 x^\top Q x + l^\top x}$ the
-tilt of the states *before* the step. The state before is nearly $A y + C z + a$, which regression
-tells almost without error, so that $z \mid y$ is normal with precision $I - C^\top Q C$ and mean
+**The step back** follows. By detailed balance (with the kernel's shadow, `from_shadow`, where the
+kernel has no accept step) the reverse of a step $x \to y$ is the kernel's own guess
+$z \sim N(0, I)$ times $\varphi(x)$, with $\varphi = e^{\frac12 x^\top Q x + l^\top x}$ the tilt of
+the states *before* the step. The state before is nearly $A y + C z + a$, which regression tells
+almost without error, so that $z \mid y$ is normal with precision $I - C^\top Q C$ and mean
 $(I - C^\top Q C)^{-1} C^\top (Q (A y + a) + l)$. With a power, $\varphi$ has the factor
 $\gamma^{\rho - 1}$, whose gradient at $A y + a$ is taken for $g(y) + E[H](A y + a - y)$.
 """
@@ -28,15 +30,103 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from aide.learned.fitting.law_moments import RIDGE, Law, law_of, mean_bend
-from aide.learned.fitting.powers import match_power
 from aide.learned.models.tilted import TiltedKernel
 from aide.learned.records.statistics import Statistics
 
+RIDGE = 1e-9
+"""Added to the diagonal, relative to it: regressions stay solvable where they are singular."""
+LEAST_POWER = 0.1
+"""Smallest power of a density: below, hardly anything of the density would be left."""
+MOST_POWER = 1.5
+"""Largest power of a density: a law that lags behind is wider, and calls for powers below 1."""
+NO_ENERGY = 1e-5
+r"""Value of $E|\tilde g|^2$ below which gradients count as linear, and the power stays 1."""
 LEAST_PRECISION = 0.2
-"""Of the step back, relative to the kernel's own guess: proposals are no wider than that."""
-LEAST_SHARE, MOST_SHARE = 0.02, 0.9
-"""Of the kernel's own guess; between them, the share of rejected steps."""
+"""Smallest precision of the step back relative to that of the kernel's own guess, which is 1."""
+LEAST_SHARE = 0.02
+"""Smallest share of the kernel's own guess in the step back: proposals keep their tails."""
+MOST_SHARE = 0.9
+"""Largest share of the kernel's own guess; between the limits, the share of rejected steps."""
+
+
+class Law(NamedTuple):
+    """Moments of a law and of the gradient $g$ of a log density under that law."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    mean_gradient: np.ndarray
+    cross: np.ndarray
+
+
+def law_of(sums: np.ndarray, power: float = 1.0) -> Law:
+    """The moments, from sums of $(1, x)(1, x, g)^T$, with gradients times a power."""
+    size = (sums.shape[1] - 1) // 2
+    total = sums[: 1 + size] / sums[0, 0]
+    mean, mean_gradient = total[0, 1 : 1 + size], power * total[0, 1 + size :]
+    covariance = total[1:, 1 : 1 + size] - np.outer(mean, mean)
+    covariance = covariance + np.diag(1e-12 + RIDGE * np.diag(covariance))
+    cross = power * total[1:, 1 + size :].T - np.outer(mean_gradient, mean)
+    return Law(mean, covariance, mean_gradient, cross)
+
+
+def mean_hessian(hessians: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """The mean Hessian, made symmetric."""
+    return 0.5 * (hessians + hessians.T) / sums[0, 0]
+
+
+def match_power(sums: np.ndarray, hessians: np.ndarray, root: np.ndarray) -> float:
+    r"""$\rho$, in coordinates that `root` whitens, shrunk towards 1.
+
+    $\rho - 1$ is multiplied by the factor that minimises the objective on held-out pilots.
+    """
+    total, total_hessian = sums.sum(axis=0), hessians.sum(axis=0)
+    excess = _power_objective(total, total, total_hessian, root).power - 1.0
+    gain, cost = 0.0, 0.0
+    for fold, hessian in zip(sums, hessians, strict=True):
+        others, other_hessians = total - fold, total_hessian - hessian
+        left_out_fit = _power_objective(others, others, other_hessians, root).power - 1.0
+        held_out = _power_objective(others, fold, hessian, root)
+        gain += (held_out.gain - held_out.energy) * left_out_fit
+        cost += held_out.energy * left_out_fit**2
+    factor = _shrinkage(gain, cost)
+    return float(np.clip(1.0 + factor * excess, LEAST_POWER, MOST_POWER))
+
+
+def _shrinkage(gain: float, cost: float) -> float:
+    """The factor from 0 to 1 that maximises factor times gain minus half its square times cost."""
+    return float(np.clip(gain / cost, 0.0, 1.0)) if cost > 0.0 else 0.0
+
+
+class PowerObjective(NamedTuple):
+    r"""The objective of score matching in the power: $\frac12\rho^2$ `energy` $- \rho$ `gain`."""
+
+    energy: float
+    gain: float
+
+    @property
+    def power(self) -> float:
+        """The best power; 1 where gradients are linear: a quadratic then makes up for any power."""
+        return self.gain / self.energy if self.energy > NO_ENERGY else 1.0
+
+
+def _power_objective(
+    fitted: np.ndarray, sums: np.ndarray, hessians: np.ndarray, root: np.ndarray
+) -> PowerObjective:
+    """The objective of one set of pilots, given the regression of $g$ on $x$ that others gave."""
+    size, white = len(root), np.linalg.inv(root)
+    known, law = law_of(fitted), law_of(sums)
+    covariance = white @ known.covariance @ white.T
+    regression = np.linalg.solve(covariance, (root.T @ known.cross @ white.T).T).T
+    regression = 0.5 * (regression + regression.T)
+    here, cross = white @ law.covariance @ white.T, root.T @ law.cross @ white.T
+    total = sums / sums[0, 0]
+    spread = total[1 + size :, 1 + size :] - np.outer(law.mean_gradient, law.mean_gradient)
+    energy = np.sum(spread * (root @ root.T)) - 2 * np.sum(regression * cross)
+    energy = energy + np.sum(regression @ here * regression)
+    hessian = root.T @ mean_hessian(hessians, sums) @ root
+    # The score is power times what the regression leaves, minus the state: that of N(0, I).
+    gain = np.trace(regression) - np.trace(hessian) + np.trace(cross) - np.sum(regression * here)
+    return PowerObjective(float(energy), float(gain))
 
 
 class Tilt(NamedTuple):
@@ -45,7 +135,7 @@ class Tilt(NamedTuple):
     quadratic: np.ndarray
     linear: np.ndarray
     power: float = 1.0
-    bend: np.ndarray | None = None
+    hessian: np.ndarray | None = None
 
 
 def fit_tilts(statistics: Statistics, steps: np.ndarray) -> TiltedKernel:
@@ -55,9 +145,9 @@ def fit_tilts(statistics: Statistics, steps: np.ndarray) -> TiltedKernel:
 
 
 def _fit_time(statistics: Statistics, time: int, step: np.ndarray) -> TiltedKernel:
-    bends = statistics.bends[:, time]
+    hessians = statistics.hessians[:, time]
     before, after = (
-        match(law[:, time], bends[:, place] if bends.size else None)
+        match(law[:, time], hessians[:, place] if hessians.size else None)
         for place, law in enumerate((statistics.before, statistics.after))
     )
     before = from_shadow(before, statistics.before[:, time].sum(axis=0), step)
@@ -68,24 +158,24 @@ def _fit_time(statistics: Statistics, time: int, step: np.ndarray) -> TiltedKern
     return TiltedKernel.of(*tilt, slope, shift, covariance, share, after.power)
 
 
-def match(sums: np.ndarray, bends: np.ndarray | None = None) -> Tilt:
+def match(sums: np.ndarray, hessians: np.ndarray | None = None) -> Tilt:
     """The tilt of a law, from sums of $(1, x)(1, x, g)^T$ per fold, [folds, 1 + d, 1 + 2d].
 
     With a power if there are sums of $H$ too, and rows for $g$.
     """
     root = np.linalg.cholesky(law_of(sums.sum(axis=0)).covariance)
-    power = 1.0 if bends is None else match_power(sums, bends, root)
+    power = 1.0 if hessians is None else match_power(sums, hessians, root)
     law = law_of(sums.sum(axis=0), power)
     quadratic = _matched(law, root)
-    lean, curve = 0.0, 0.0
+    gain, cost = 0.0, 0.0
     for fold in sums:
-        mine, judge = _matched(law_of(sums.sum(axis=0) - fold, power), root), law_of(fold, power)
-        lean -= np.trace(mine) + np.sum(mine * judge.cross)
-        curve += np.sum((mine @ judge.covariance) * mine)
-    factor = float(np.clip(lean / curve, 0.0, 1.0)) if curve > 0.0 else 0.0
-    quadratic = factor * quadratic
-    bend = None if bends is None else mean_bend(bends.sum(axis=0), sums.sum(axis=0))
-    return Tilt(quadratic, -law.mean_slope - quadratic @ law.mean, power, bend)
+        left_out_fit = _matched(law_of(sums.sum(axis=0) - fold, power), root)
+        held_out_law = law_of(fold, power)
+        gain -= np.trace(left_out_fit) + np.sum(left_out_fit * held_out_law.cross)
+        cost += np.sum((left_out_fit @ held_out_law.covariance) * left_out_fit)
+    quadratic = _shrinkage(gain, cost) * quadratic
+    hessian = None if hessians is None else mean_hessian(hessians.sum(axis=0), sums.sum(axis=0))
+    return Tilt(quadratic, -law.mean_gradient - quadratic @ law.mean, power, hessian)
 
 
 def from_shadow(tilt: Tilt, sums: np.ndarray, step: np.ndarray) -> Tilt:
@@ -95,10 +185,11 @@ def from_shadow(tilt: Tilt, sums: np.ndarray, step: np.ndarray) -> Tilt:
     $Q - \frac14 G^\top h^2 G$ and $l - \frac14 G^\top h^2 g_0$.
     """
     law = law_of(sums)
-    bend = np.linalg.solve(law.covariance, law.cross.T).T
-    base = law.mean_slope - bend @ law.mean
-    pull = 0.25 * bend.T * step**2
-    return tilt._replace(quadratic=tilt.quadratic - pull @ bend, linear=tilt.linear - pull @ base)
+    regression = np.linalg.solve(law.covariance, law.cross.T).T
+    base = law.mean_gradient - regression @ law.mean
+    pull = 0.25 * regression.T * step**2
+    quadratic, linear = tilt.quadratic - pull @ regression, tilt.linear - pull @ base
+    return tilt._replace(quadratic=quadratic, linear=linear)
 
 
 def _matched(law: Law, root: np.ndarray) -> np.ndarray:
@@ -109,14 +200,14 @@ def _matched(law: Law, root: np.ndarray) -> np.ndarray:
     """
     white = np.linalg.inv(root)
     covariance = white @ law.covariance @ white.T
-    lean = root.T @ law.cross @ white.T
+    cross = root.T @ law.cross @ white.T
     inverse = np.linalg.inv(covariance)
-    quadratic = -(np.eye(len(root)) + lean) @ inverse
+    quadratic = -(np.eye(len(root)) + cross) @ inverse
     return white.T @ (0.5 * (quadratic + quadratic.T)) @ white
 
 
 def step_back(tilt: Tilt, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """$B$ (or $(B, D)$), $b$ and $S$.
+    """$B$ (or $(B, D)$), $b$ and $S$ of `aide.learned.models.tilted`.
 
     Given the tilt of states before and sums of $(1, y, z)(1, y, z, x)^T$.
     """
@@ -126,16 +217,15 @@ def step_back(tilt: Tilt, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     left = left / np.outer(scale, scale) + RIDGE * np.eye(num)
     affine = (np.linalg.solve(left, right / scale[:, None]) / scale[:, None]).T
     base, from_after, from_noise = np.split(affine, [1, 1 + size], axis=1)
-    bend, more = np.zeros((size, size)), tilt.power - 1.0  # of the density's power
-    if tilt.bend is not None:
-        bend = more * tilt.bend
-    bent = tilt.quadratic + bend
-    precision = np.eye(num - 1 - size) - from_noise.T @ bent @ from_noise
+    excess = tilt.power - 1.0  # of the density's power
+    of_power = np.zeros((size, size)) if tilt.hessian is None else excess * tilt.hessian
+    quadratic = tilt.quadratic + of_power
+    precision = np.eye(num - 1 - size) - from_noise.T @ quadratic @ from_noise
     values, vectors = np.linalg.eigh(0.5 * (precision + precision.T))
     covariance = (vectors / np.maximum(values, LEAST_PRECISION)) @ vectors.T
     pull = covariance @ from_noise.T
-    slope = pull @ (bent @ from_after - bend)
-    shift = pull @ (bent @ base[:, 0] + tilt.linear)
-    if tilt.bend is not None:
-        slope = np.concatenate([slope, more * pull], axis=1)
+    slope = pull @ (quadratic @ from_after - of_power)
+    shift = pull @ (quadratic @ base[:, 0] + tilt.linear)
+    if tilt.hessian is not None:
+        slope = np.concatenate([slope, excess * pull], axis=1)
     return slope, shift, covariance

@@ -24,20 +24,26 @@ from aide.learned.models.mean_weights import interpolate
 from aide.learned.models.mixture import JointMixture, log_scale
 
 
-class Clusters(eqx.Module):
-    """A mixture of Gaussians: logs of weights times densities at the means, [A]; whitening."""
+class GaussianClusters(eqx.Module):
+    """A mixture of Gaussians with one common covariance.
+
+    Attributes:
+        log_peaks: Logs of weights times densities at the means, [A].
+        white: Inverse Cholesky factors, [A, d, d].
+        shift: The factors times the means, [A, d].
+    """
 
     log_peaks: Stored
     white: Stored
     shift: Stored
 
     @staticmethod
-    def of(weights: np.ndarray, means: np.ndarray, covariance: np.ndarray) -> "Clusters":
+    def of(weights: np.ndarray, means: np.ndarray, covariance: np.ndarray) -> "GaussianClusters":
         """Gaussians with one common covariance."""
         root = np.linalg.cholesky(covariance)[None]
         white = np.linalg.inv(root).repeat(len(weights), axis=0)
         shift = (white @ means[:, :, None])[:, :, 0]
-        return Clusters(np.log(weights) + log_scale(root), white, shift)
+        return GaussianClusters(np.log(weights) + log_scale(root), white, shift)
 
     def log_density(self, y: Float[Array, "d P"]) -> Float[Array, " P"]:
         """The log density of many states."""
@@ -63,8 +69,8 @@ class DividedModel(eqx.Module):
 
     here: JointMixture
     there: JointMixture
-    near: Clusters
-    far: Clusters
+    near: GaussianClusters
+    far: GaussianClusters
     edge: Stored
     knots: Stored
     values: Stored
@@ -127,6 +133,6 @@ class DividedModel(eqx.Module):
         )
 
     def _parts(self, scores: Scores) -> tuple[Scores, Scores, Bool[Array, " P"]]:
-        """Scores of both models, and whether it is the second one that holds."""
+        """Scores of both models, and where the second model holds."""
         number = 1 + self.here.log_gauss.shape[-1]
         return scores[:number], scores[number:], jnp.max(scores[:number], axis=0) == -jnp.inf

@@ -15,7 +15,7 @@ Stored = Any
 
 
 class Proposed(NamedTuple):
-    """Records proposed by a model; where `own` is true, the kernel's own guess is wanted."""
+    """Records proposed by a model; where `own` is true, the kernel's own guess replaces them."""
 
     own: Bool[Array, " P"]
     noise: Float[Array, "e P"]

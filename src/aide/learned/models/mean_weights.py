@@ -15,9 +15,9 @@ from jaxtyping import Array
 from aide.learned.models.joint import Stored
 
 EDGES = (0.0, 0.01, 0.03, 0.08, 0.2, 0.4, 0.6, 0.8, 0.92, 0.97, 0.99, 1.0)
-"""Pilots are binned by quantiles of their weights; tails matter most."""
-OUTER = 3
-"""So many bins at an end tell how to go on beyond it."""
+"""Quantiles of the pilots' weights between which they are binned, finer in both tails."""
+NUM_OUTER = 3
+"""Number of outer bins at each end that fit the slope of the extrapolation."""
 
 
 class MeanWeights(eqx.Module):
@@ -47,7 +47,7 @@ class MeanWeights(eqx.Module):
 
     @staticmethod
     def none() -> "MeanWeights":
-        """No function at all, for a run without weights."""
+        """An empty stack, for a run without weights."""
         return MeanWeights(*[np.zeros((0, 0))] * 3)
 
     @staticmethod
@@ -58,9 +58,10 @@ class MeanWeights(eqx.Module):
 
 
 def interpolate(x: Array, knots: Array, values: Array) -> Array:
-    """The numbers of `jnp.interp`, in a fifth of its program: the first value and all rises so far.
+    """The numbers of `jnp.interp`, in a fifth of its program.
 
-    Knots are few: going through all of them takes no search and no gather.
+    The result is the first value plus all rises up to `x`. Knots are few: a sum over all of them
+    needs no search and no gather.
     """
     width, ahead = knots[1:] - knots[:-1], x[..., None] - knots[:-1]
     flat = width <= jnp.spacing(jnp.finfo(width.dtype).eps)
@@ -76,6 +77,6 @@ def _regress(log_own: np.ndarray, log_mean: np.ndarray) -> tuple[np.ndarray, ...
     knots = np.array([log_own[chosen].mean() for chosen in bins])
     knots = knots + 1e-9 * np.arange(len(bins))
     means = np.array([np.logaddexp.reduce(log_mean[c]) - np.log(len(c)) for c in bins])
-    ends = (slice(OUTER), slice(-OUTER, None))
+    ends = (slice(NUM_OUTER), slice(-NUM_OUTER, None))
     slopes = [np.polyfit(knots[end], means[end], 1)[0] for end in ends]
     return knots, means, np.clip(slopes, 0.0, 1.0)

@@ -115,9 +115,9 @@ class JointMixture(eqx.Module):
         ends = jnp.tril(jnp.ones((scores.shape[0],) * 2)) @ chances
         which = jnp.minimum(jnp.sum(ends <= uniform * ends[-1], axis=0), scores.shape[0] - 1)
         noise = _apply(self.colour_v, jnp.concatenate([white, y])) + self.centre_v[:, :, None]
-        mine = which == jnp.arange(num_own, scores.shape[0])[:, None]
-        noise = jnp.sum(jnp.where(mine[:, None], noise, 0.0), axis=0)
-        branch = jnp.sum(jnp.where(mine, self.branch[:, None], 0), axis=0)
+        chosen = which == jnp.arange(num_own, scores.shape[0])[:, None]
+        noise = jnp.sum(jnp.where(chosen[:, None], noise, 0.0), axis=0)
+        branch = jnp.sum(jnp.where(chosen, self.branch[:, None], 0), axis=0)
         return Proposed(which < num_own, noise, branch)
 
     def log_joint(

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 from aide.learned.models.joint import Proposed, Scores, States, Stored, log_sum_exp, redirect
 
 NUM_OWN = 2
-"""Components whose branch is the kernel's own guess."""
+"""Number of components whose branch is the kernel's own guess; they come before the table."""
 
 
 class JointTable(eqx.Module):

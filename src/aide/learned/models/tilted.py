@@ -11,7 +11,7 @@ $Q = 0$ and $B = 0$ where it has arrived. A power $\rho$ other than 1 is for run
 behind: along an annealing path from a Gaussian it stands for an earlier temperature.
 $\hat q$ steers the walk back and needs no constant;
 $r$ is a density whatever the numbers are. Branches are not guessed: given $z$, the state before is
-drawn in proportion to its chance (`aide.learned.walk_back.origins`).
+drawn in proportion to its chance (`aide.learned.walk_back.reverse_particles`).
 """
 
 import math
@@ -55,7 +55,7 @@ class TiltedKernel(eqx.Module):
     power: Stored
 
     @property
-    def sees_slope(self) -> bool:
+    def uses_gradient(self) -> bool:
         r"""Whether proposals look at $\nabla\log\gamma(y)$, which then follows $y$."""
         return self.slope.shape[-1] > self.quadratic.shape[-1]
 
@@ -88,8 +88,8 @@ class TiltedKernel(eqx.Module):
         self, y: States, log_density: Float[Array, " P"]
     ) -> tuple[Scores, Float[Array, " P"]]:
         r"""$\log\hat q(y)$, as the only term and by itself."""
-        bent = jnp.asarray(self.quadratic) @ jax.lax.optimization_barrier(y)
-        tilt = jnp.sum((0.5 * bent + self.linear[:, None]) * y, axis=0)
+        product = jnp.asarray(self.quadratic) @ jax.lax.optimization_barrier(y)
+        tilt = jnp.sum((0.5 * product + self.linear[:, None]) * y, axis=0)
         log_q = self.power * log_density + tilt
         return log_q[None], log_q
 

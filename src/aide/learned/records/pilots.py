@@ -11,11 +11,11 @@ from jaxtyping import Array, Int
 from aide._core.types import Key
 from aide.kernels.retrace import NO_RECORD
 from aide.learned.models.joint import Stored
-from aide.learned.records.recording import Recorder
+from aide.learned.records.recorders import Recorder
 from aide.running.map_runs import map_runs
 
 SPACING = 0.1
-"""Grid times lie this far apart, relative to their size; so wide is the window around each."""
+"""Distance of neighbouring grid times relative to the time, and width of the window around each."""
 
 
 class PartRecords(NamedTuple):
@@ -34,7 +34,7 @@ class PartRecords(NamedTuple):
 
 
 class Pilots(NamedTuple):
-    """All pilots.
+    """Pilot runs, stacked.
 
     Attributes:
         parts: Records of every part of the kernel.
@@ -54,7 +54,7 @@ class Pilots(NamedTuple):
 
     @property
     def have_weights(self) -> bool:
-        """Whether they are those of an SMC algorithm."""
+        """Whether the pilots are runs of an SMC algorithm."""
         return self.log_weights.shape[1] > 0
 
 

@@ -5,7 +5,7 @@ gradient of the step's own $\log\gamma_t$, they leave, for the states before and
 of $(1, x)(1, x, g(x))^\top$, and for the step sums of $(1, y, z)(1, y, z, x)^\top$, where $z$ is
 the noise of its record relative to the centre of the kernel's own guess. Powers of $\gamma_t$ are
 learned from sums of $g g^\top$ and of the Hessian $H$ of $\log\gamma_t$ besides; one product
-$H e$ with random signs $e$ tells it, as $H e e^\top$.
+$H e$ with random signs $e$ estimates $H$ without bias, as $H e e^\top$.
 """
 
 from collections.abc import Callable
@@ -20,16 +20,16 @@ from aide._core.types import Key
 from aide.kernels.retrace import parts_of
 from aide.learned.models.joint import Stored
 from aide.learned.records.pilots import time_grid
-from aide.learned.records.recording import Recorder, Recording
+from aide.learned.records.recorders import Recorder, Recording
 from aide.learned.records.transitions import Transitions
 from aide.running.map_runs import map_runs
 
 FOLDS = 8
-"""Sums are kept apart for so many sets of pilots, of which each may judge the others."""
-SIGNS = 1000
-"""The key of random signs."""
+"""Number of sets of pilots whose sums are kept apart: each set tests a fit to the others."""
+KEY_SIGNS = 1000
+"""Index of the key of random signs, above all indices that a run uses."""
 AT_ONCE = 64
-"""Pilots of one set that run side by side."""
+"""Pilots of one set that run side by side, so that their sums are one product of matrices."""
 
 
 class Statistics(NamedTuple):
@@ -39,15 +39,15 @@ class Statistics(NamedTuple):
         before: Of $(1, x)(1, x, g)^T$ for states before the steps; with curvature, of
             $(1, x, g)(1, x, g)^T$.
         after: The same for states after them.
-        bends: With curvature, of $H$ before and after, [folds, times, 2, d, d]; else empty.
+        hessians: With curvature, of $H$ before and after, [folds, times, 2, d, d]; else empty.
         steps: Of $(1, y, z)(1, y, z, x)^T$ for steps that moved.
-        moved: How many did.
+        moved: Number of steps that moved.
         count: Pilots, [folds].
     """
 
     before: Stored
     after: Stored
-    bends: Stored
+    hessians: Stored
     steps: Stored
     moved: Stored
     count: Stored
@@ -123,13 +123,13 @@ def _fold(
 class _States(NamedTuple):
     """States at every time with weights that sum to 1, [G, P, ...], and their gradients.
 
-    `bends` are $e$ and $H e$, [2, G, P, d], if they are asked for.
+    `hessians` are $e$ and $H e$, [2, G, P, d], if they are asked for.
     """
 
     states: Array
     weights: Array
     gradients: Array
-    bends: Array | None
+    hessians: Array | None
 
 
 def _vectors(
@@ -144,29 +144,32 @@ def _vectors(
     y = jnp.concatenate([x[1:], run.last[None]])
     inputs = jax.tree.map(lambda a: jnp.asarray(a)[times], transitions.inputs)
 
-    def look(inputs: Any, y: Array, noise: Array, *states: Array) -> tuple[Array, ...]:
+    def noise_and_gradients(inputs: Any, y: Array, noise: Array, *states: Array) -> Any:
         (kernel,) = transitions.kernels(inputs, run.layout)
-        slope = jax.vmap(jax.grad(kernel.log_density))
+        gradient = jax.vmap(jax.grad(kernel.log_density))
         z = noise - kernel.centre(y[:, None])[:, 0]
-        return (z, *(slope(each) for each in states))
+        return (z, *(gradient(each) for each in states))
 
-    def bend(inputs: Any, signs: Array, states: Array) -> Array:
+    def hessian_times(inputs: Any, signs: Array, states: Array) -> Array:
         (kernel,) = transitions.kernels(inputs, run.layout)
-        slope = jax.grad(kernel.log_density)
-        return jax.vmap(lambda state, e: jax.jvp(slope, (state,), (e,))[1])(states, signs)
+        gradient = jax.grad(kernel.log_density)
+        return jax.vmap(lambda state, e: jax.jvp(gradient, (state,), (e,))[1])(states, signs)
 
     states = _populations(run, transitions, x, y, times)
     (xs, before), (ys, after) = states
-    z, *slopes = jax.vmap(look)(inputs, y[times], trace.noise[times], xs, ys)
-    bends = [None, None]
+    z, *gradients = jax.vmap(noise_and_gradients)(inputs, y[times], trace.noise[times], xs, ys)
+    hessians = [None, None]
     if with_curvature:
         shape = (2, *xs.shape)
-        signs = jax.random.rademacher(jax.random.fold_in(key, SIGNS), shape, xs.dtype)
-        bends = [
-            jnp.stack([e, jax.vmap(bend)(inputs, e, states)])
+        signs = jax.random.rademacher(jax.random.fold_in(key, KEY_SIGNS), shape, xs.dtype)
+        hessians = [
+            jnp.stack([e, jax.vmap(hessian_times)(inputs, e, states)])
             for e, states in zip(signs, (xs, ys), strict=True)
         ]
-    laws = (_States(xs, before, slopes[0], bends[0]), _States(ys, after, slopes[1], bends[1]))
+    laws = (
+        _States(xs, before, gradients[0], hessians[0]),
+        _States(ys, after, gradients[1], hessians[1]),
+    )
     return *laws, x[times], y[times], z, jnp.any(x != y, axis=1)[times]
 
 
@@ -206,20 +209,20 @@ def _add_up(
         ones = jnp.ones((*law.states.shape[:-1], 1), law.states.dtype)
         left = jnp.concatenate([ones, law.states], axis=-1)
         right = jnp.concatenate([left, law.gradients], axis=-1)
-        left = left if law.bends is None else right
+        left = left if law.hessians is None else right
         return jnp.einsum("ntp,ntpa,ntpb->tab", law.weights, left, right)
 
-    def bend_of(law: _States) -> Array:
-        assert law.bends is not None
-        signs, turned = law.bends[:, 0], law.bends[:, 1]
-        return jnp.einsum("ntp,ntpa,ntpb->tab", law.weights, turned, signs)
+    def hessian_of(law: _States) -> Array:
+        assert law.hessians is not None
+        signs, products = law.hessians[:, 0], law.hessians[:, 1]
+        return jnp.einsum("ntp,ntpa,ntpb->tab", law.weights, products, signs)
 
     ones = jnp.ones((*y.shape[:-1], 1), y.dtype)
     left = jnp.concatenate([ones, y, z], axis=-1) * moved[..., None]
     right = jnp.concatenate([ones, y, z, x], axis=-1)
     steps = jnp.einsum("nta,ntb->tab", left, right)
     counts = (jnp.sum(moved.astype(x.dtype), axis=0), jnp.asarray(len(x), x.dtype))
-    bends = jnp.zeros((steps.shape[0], 0))
-    if before.bends is not None:
-        bends = jnp.stack([bend_of(before), bend_of(after)], axis=1)
-    return Statistics(of_law(before), of_law(after), bends, steps, *counts)
+    hessians = jnp.zeros((steps.shape[0], 0))
+    if before.hessians is not None:
+        hessians = jnp.stack([hessian_of(before), hessian_of(after)], axis=1)
+    return Statistics(of_law(before), of_law(after), hessians, steps, *counts)

@@ -1,4 +1,8 @@
-"""The transitions that are to be retraced: kernels one after another, with their records."""
+"""The transitions that are to be retraced: kernels one after another, with their records.
+
+Kernels are seen as functions of flat vectors (`aide._core.flat_states.FlatLayout`), all particles
+at once, the particle axis last.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -6,15 +10,108 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Int
 
 from aide._core.distribution import log_density_of, sample_from
 from aide._core.flat_states import FlatLayout
-from aide._core.types import Key
-from aide.kernels.retrace import parts_of
+from aide._core.numerics import as_log
+from aide._core.random import derive_keys
+from aide._core.types import Key, LogDensity, Value
+from aide._core.validate import check_scalar
+from aide.kernels.retrace import parts_of, weighs_origins
 from aide.kernels.schedule import take
-from aide.learned.records.flat_states import FlatKernel
 from aide.smc.moves import Steps
+
+
+class FlatStep(NamedTuple):
+    """A step forward with its record, and the log density where it led."""
+
+    value: Float[Array, " d"]
+    noise: Float[Array, " e"]
+    branch: Int[Array, ""]
+    log_density: Float[Array, ""]
+
+
+class FlatKernel:
+    """One retraceable kernel for one density, seen as functions of vectors.
+
+    It lives for the tracing of one program only.
+
+    Args:
+        kernel: The kernel.
+        log_density: The density it is meant for.
+        layout: That of its states.
+    """
+
+    def __init__(self, kernel: Any, log_density: LogDensity, layout: FlatLayout):
+        self.kernel, self._log_density = kernel, log_density
+        self.weighs_origins = weighs_origins(kernel)
+        self.mirrors = bool(getattr(kernel, "mirrors", False))
+        self.unravel, self.dtype = layout.unravel, layout.flat.dtype
+        noise = jax.eval_shape(
+            lambda: kernel.reverse_noise(
+                jax.random.key(0), log_density, layout.unravel(layout.flat)
+            )
+        )
+        zeros, self._unravel_noise = ravel_pytree(
+            jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), noise)
+        )
+        self.noise_size = zeros.size
+
+    def log_density(self, x: Array) -> Array:
+        """The log density of one flat state."""
+        return check_scalar("log_density", self._log_density(self.unravel(x)))
+
+    def record(self, key: Key, x: Array) -> FlatStep:
+        """One step of one chain."""
+        value, noise, branch = self.kernel.record(key, self._log_density, self.unravel(x))
+        y = self._flat(value)
+        return FlatStep(y, self._flat(noise), branch.astype(jnp.int32), self.log_density(y))
+
+    def reverse_noise(
+        self, key: Key, white: Float[Array, "e P"], y: Float[Array, "d P"]
+    ) -> Float[Array, "e P"]:
+        """The kernel's own guesses, from white noise if the kernel can (fast), or from the key."""
+        from_white = getattr(self.kernel, "reverse_noise_from", None)
+        if from_white is not None:
+
+            def guess(z: Array, y: Array) -> Array:
+                z = self._unravel_noise(z)
+                return self._flat(from_white(z, self._log_density, self.unravel(y)))
+
+            return jax.vmap(guess, -1, -1)(white, y)
+
+        def draw(key: Key, y: Array) -> Array:
+            return self._flat(self.kernel.reverse_noise(key, self._log_density, self.unravel(y)))
+
+        return jax.vmap(draw, (0, -1), -1)(derive_keys(key, y.shape[1]), y)
+
+    def centre(self, y: Float[Array, "d P"]) -> Float[Array, "e P"]:
+        """The centre of the kernel's own guess, which is standard normal around it."""
+        white = jnp.zeros((self.noise_size, y.shape[1]), y.dtype)
+        return self.reverse_noise(jax.random.key(0), white, y)
+
+    def gradient(self, y: Float[Array, "d P"]) -> Float[Array, "d P"]:
+        """The gradient of the log density, for proposals: 0 where it is not finite."""
+        gradient = jax.vmap(jax.grad(self.log_density), -1, -1)(y)
+        return jnp.where(jnp.isfinite(gradient), gradient, 0.0)
+
+    def retrace(
+        self, y: Float[Array, "d P"], log_density: Float[Array, " P"], noise: Float[Array, "e P"]
+    ) -> tuple[Array, ...]:
+        """See `Retraceable`: arrays [B, d, P] and three times [B, P]."""
+
+        def undo(y: Array, log_density_y: Array, noise: Array) -> tuple[Array, ...]:
+            value, *logs = self.kernel.retrace(
+                self._log_density, self.unravel(y), log_density_y, self._unravel_noise(noise)
+            )
+            return (jax.vmap(self._flat)(value), *(as_log(log) for log in logs))
+
+        return jax.vmap(undo, -1, -1)(y, log_density, noise)
+
+    def _flat(self, tree: Value) -> Array:
+        return ravel_pytree(tree)[0].astype(self.dtype)
 
 
 class StepRecord(NamedTuple):

@@ -38,7 +38,7 @@ class FlatMove:
         return self.layout.ravel(y), log_w
 
 
-class Path(NamedTuple):
+class SurvivingPath(NamedTuple):
     """Flat states and log weights at the start and after each step, [T + 1, ...]."""
 
     states: Float[Array, "T d"]
@@ -50,7 +50,7 @@ def log_inverse_evidence(
     smc: Smc,
     transitions: Transitions,
     layout: FlatLayout,
-    path: Path,
+    path: SurvivingPath,
     num_islands: int,
     resampler: AbstractResampler,
     true: Population,

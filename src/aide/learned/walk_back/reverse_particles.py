@@ -5,15 +5,17 @@ undoes the kernel's step and weighs the particle by
 
 $$W_t = \frac{\hat q_{t-1}(x_{t-1})\,k(x_t, v, b \mid x_{t-1})}{J_t(x_t, v, b)},$$
 
-$\hat q_0$ being the start density itself. A kernel that weighs origins (`aide.kernels.retrace`) has
-$v$ proposed, one origin drawn in proportion to $\hat q_{t-1}(x_n)\,k(x_t, v, n \mid x_n)$, and the
-sum of these over $n$ as the numerator of $W_t$.
+$\hat q_0$ being the start density itself. The state before a step is found in one of two ways: a
+branch is guessed; or, for a kernel that weighs origins (`aide.kernels.retrace`), only $v$ is
+proposed, one origin is drawn in proportion to $\hat q_{t-1}(x_n)\,k(x_t, v, n \mid x_n)$, and the
+sum of these over $n$ is the numerator of $W_t$.
 
 $\hat q_T(x)\prod_t \frac1P\sum_i W_t^i$ is an unbiased estimate of the output density $q(x)$
 (Del Moral 2004), whatever the models $J_t$ are. Where $J_t$ is the kernel in equilibrium alone,
 detailed balance makes $W_t = 1$.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -22,11 +24,99 @@ from jaxtyping import Array, Bool, Float, Int
 from aide._core.numerics import computed_once, log_mean_exp, log_ratio
 from aide._core.random import derive_keys, normal_quantile, random_index, standard_uniform, zero_of
 from aide._core.types import Key
-from aide.learned.models.joint import Scores, States
+from aide.kernels.retrace import NO_RECORD
+from aide.learned.models.joint import Proposed, Scores, States, log_sum_exp, redirect
 from aide.learned.records.transitions import StepRecord
-from aide.learned.walk_back.origins import ScoreBefore, Undone, guess_branch, weigh_origins
 from aide.smc.policy import AbstractResampler
 from aide.smc.resampling import NOBODY
+
+ScoreBefore = Callable[[States, Array], tuple[Scores, Array, Array]]
+r"""Maps states and their log density to what is known of the step before.
+
+These are the scores of its model, $\log\hat q_{t-1}$, and the log density that held there.
+"""
+
+
+class Undone(NamedTuple):
+    """What a kernel's `retrace` returns for all particles (`aide.kernels.retrace.Retraced`)."""
+
+    states: Float[Array, "B d P"]
+    log_density: Float[Array, "B P"]
+    log_forward: Float[Array, "B P"]
+    log_own: Float[Array, "B P"]
+
+
+class Chosen(NamedTuple):
+    r"""The step back that every particle takes.
+
+    Attributes:
+        states: $x$.
+        log_density: $\log\gamma(x)$.
+        branch: The branch that models see.
+        possible: Which branches they may propose.
+        log_own: $\log g(v, b \mid y)$, summed over origins where these are weighed.
+        log_forward: $\log k(y, v, b \mid x)$; 0 where origins are weighed.
+        log_reach: $\log\sum_n \hat q_{t-1}(x_n)\,k(y, v, n \mid x_n)$ where they are.
+    """
+
+    states: States
+    log_density: Float[Array, " P"]
+    branch: Int[Array, " P"]
+    possible: Bool[Array, "B P"]
+    log_own: Float[Array, " P"]
+    log_forward: Float[Array, " P"]
+    log_reach: Float[Array, " P"] | None
+
+
+def guess_branch(
+    uniform: Float[Array, " P"],
+    guess: Proposed,
+    undone: Undone,
+    keep: Callable[[Array], Array],
+) -> Chosen:
+    r"""The branch that was proposed, or the kernel's own: $P(b) \propto g(v, b \mid y)$.
+
+    `keep` puts the branch of the true run in its place.
+    """
+    possible = undone.log_forward != -jnp.inf
+    branch = redirect(guess.branch, possible)
+    branch = keep(jnp.where(guess.own, _draw(uniform, undone.log_own), branch))
+    x, density, log_forward, log_own = _take(undone, branch)
+    log_forward = jnp.where(branch == NO_RECORD, jnp.nan, log_forward)
+    return Chosen(x, density, branch, possible, log_own, log_forward, None)
+
+
+def weigh_origins(uniform: Float[Array, " P"], undone: Undone, score_before: ScoreBefore) -> Chosen:
+    r"""An origin with chance $\propto \hat q_{t-1}(x_n)\,k(y, v, n \mid x_n)$."""
+    num, size, num_particles = undone.states.shape
+    flat = jnp.swapaxes(undone.states, 0, 1).reshape(size, num * num_particles)
+    _, log_before, _ = score_before(flat, undone.log_density.ravel())
+    log_terms = log_before.reshape(num, num_particles) + undone.log_forward
+    log_terms = jnp.where(undone.log_forward == -jnp.inf, -jnp.inf, log_terms)
+    x, density, _, _ = _take(undone, _draw(uniform, log_terms))
+    branch = jnp.zeros(num_particles, jnp.int32)
+    possible, log_own = jnp.ones((1, num_particles), bool), log_sum_exp(undone.log_own)
+    return Chosen(
+        x, density, branch, possible, log_own, jnp.zeros(num_particles), log_sum_exp(log_terms)
+    )
+
+
+def _take(undone: Undone, index: Int[Array, " P"]) -> tuple[Array, ...]:
+    """For every particle, the row of its index; zeros where no row has that index."""
+    taken = jnp.arange(undone.log_own.shape[0])[:, None] == index
+    x = jnp.sum(jnp.where(taken[:, None], undone.states, 0.0), axis=0)
+    return x, *(jnp.sum(jnp.where(taken, part, 0.0), axis=0) for part in undone[1:])
+
+
+def _draw(uniform: Float[Array, " P"], log_terms: Float[Array, "B P"]) -> Int[Array, " P"]:
+    """Draw a row for every particle, in proportion to the terms."""
+    num = log_terms.shape[0]
+    if num == 1:
+        return jnp.zeros(uniform.shape, jnp.int32)
+    chances = jnp.exp(log_terms - jnp.max(log_terms, axis=0))
+    ends = jnp.cumsum(chances, axis=0)
+    index = jnp.sum(ends <= uniform * ends[-1], axis=0).astype(jnp.int32)
+    return jnp.minimum(index, num - 1)
 
 
 class ReverseParticles(NamedTuple):
@@ -72,8 +162,7 @@ def step_back(
 ) -> tuple[ReverseParticles, Int[Array, " P"] | None]:
     r"""Resample, propose records, undo the step, weigh. Also returns ancestors.
 
-    `score_before` is as in `aide.learned.walk_back.origins`. The retained particle, if there is
-    one, follows the true run by its `record`.
+    The retained particle, if there is one, follows the true run by its `record`.
     """
     key_resample, key_block, key_own = derive_keys(key, 3)
     particles, ancestors = _resample(key_resample, resampler, particles)
@@ -82,8 +171,8 @@ def step_back(
     shape = (2 + kernel.noise_size, here.shape[0])
     block = computed_once(standard_uniform(key_block, shape, y.dtype))
     white = normal_quantile(block[2:] + 0.5 * jnp.finfo(block.dtype).eps)
-    seen = jnp.concatenate([y, kernel.slope(y)]) if model.tilts and model.sees_slope else y
-    guess = model.propose(block[0], white, scores, seen)
+    inputs = jnp.concatenate([y, kernel.gradient(y)]) if model.tilts and model.uses_gradient else y
+    guess = model.propose(block[0], white, scores, inputs)
     if model.tilts:
         centre = kernel.centre(y)
         noise = centre + guess.noise
@@ -101,7 +190,7 @@ def step_back(
     x = _place(chosen.states, particles.retained, record.before)
     density = _place(chosen.log_density, particles.retained, record.log_density)
     law = (chosen.branch, chosen.possible, chosen.log_own)
-    log_joint = model.log_joint(scores, seen, noise - centre, *law)
+    log_joint = model.log_joint(scores, inputs, noise - centre, *law)
     scores, log_before, density = score_before(x, density)
     log_reach = chosen.log_reach
     if log_reach is None:

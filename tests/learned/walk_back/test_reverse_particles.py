@@ -16,8 +16,7 @@ from support.clockwork import GAMMA, NOISE, NUM_NOISES, NUM_STATES, START, Clock
 import aide
 from aide._core.flat_states import FlatLayout
 from aide.learned.models.joint import Proposed
-from aide.learned.records.flat_states import FlatKernel
-from aide.learned.records.transitions import StepRecord
+from aide.learned.records.transitions import FlatKernel, StepRecord
 from aide.learned.walk_back.reverse_particles import begin, step_back
 from aide.running.programs import QUICK_OPTIONS
 

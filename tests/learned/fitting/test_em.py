@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 
-from aide.learned.fitting.em import fit_times, gaussian_slots
-from aide.learned.fitting.moments import RecordsAtTime, mean_log_joint
-from aide.learned.fitting.starts import mirror_of, start_moments
+from aide.learned.fitting.em import (
+    RecordsAtTime,
+    fit_times,
+    gaussian_slots,
+    mean_log_joint,
+    mirror_of,
+    start_moments,
+)
 
 SIZE = 6
 

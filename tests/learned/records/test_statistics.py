@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import aide
-from aide.learned.records.smc_recorder import SmcRecorder
+from aide.learned.records.recorders import SmcRecorder
 from aide.learned.records.statistics import FOLDS, gather_statistics
 from aide.problems.distributions import Normal
 
@@ -20,15 +20,15 @@ def found():
     start = Normal(np.array([0.5, -0.5]), 2.0)
     log_joint = lambda x: -0.5 * x @ jnp.asarray(PRECISION) @ x
     sampler = aide.ais(start, log_joint, kernel=aide.kernels.Mala(0.4), num_temperatures=3)
-    gather = lambda bends: gather_statistics(
-        jax.random.key(0), SmcRecorder(sampler), NUM, lambda _: None, bends
+    gather = lambda hessians: gather_statistics(
+        jax.random.key(0), SmcRecorder(sampler), NUM, lambda _: None, hessians
     )
     return gather(False), gather(True)
 
 
 def test_curvature_adds_rows_and_changes_none(found):
     plain, bent = found
-    assert plain.bends.size == 0
+    assert plain.hessians.size == 0
     for one, other in ((plain.before, bent.before), (plain.after, bent.after)):
         assert one.shape[-2:] == (3, 5)
         assert other.shape[-2:] == (5, 5)
@@ -39,8 +39,8 @@ def test_curvature_adds_rows_and_changes_none(found):
 def test_bends_are_mean_hessians(found):
     """At temperature b the log density of a step has the Hessian -(1 - b) I / 4 - b P."""
     _, bent = found
-    assert bent.bends.shape == (FOLDS, 2, 2, 2, 2)  # folds, steps, before and after, the matrix
-    mean = bent.bends.sum(axis=0) / bent.count.sum()
+    assert bent.hessians.shape == (FOLDS, 2, 2, 2, 2)  # folds, steps, before and after, the matrix
+    mean = bent.hessians.sum(axis=0) / bent.count.sum()
     for step, temperature in enumerate((1 / 3, 2 / 3)):
         truth = -(1 - temperature) * np.eye(2) / 4 - temperature * PRECISION
         for found_one in mean[step]:

@@ -1,6 +1,6 @@
-"""SMC that keeps the records along the path of the particle it puts out."""
+"""Runs that keep the record of every step: Markov chains, and SMC along the path of its output."""
 
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import equinox as eqx
 import jax
@@ -10,13 +10,62 @@ from jaxtyping import Array
 from aide._core.distribution import log_density_of, sample_from
 from aide._core.flat_states import FlatLayout
 from aide._core.numerics import as_log
-from aide._core.random import derive_keys
+from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogProb, Value
-from aide.learned.records.recording import Recording
 from aide.learned.records.transitions import StepRecord, Transitions, record_step
 from aide.smc.moves import KernelMove, Steps
 from aide.smc.smc import Smc
-from aide.smc.sweep import total_log_evidence
+from aide.smc.sweep import Population, total_log_evidence
+
+
+class Recording(NamedTuple):
+    """A run and its records: of every part of the kernel, stacked over steps.
+
+    `log_evidence` is the log evidence before every step and in the end, [T + 1]; empty for a chain.
+    `log_weights` are those of the path at the same times; `populations` are those of SMC.
+    """
+
+    layout: FlatLayout
+    last: Array
+    trace: tuple[StepRecord, ...]
+    log_evidence: Array
+    log_weights: Array
+    populations: Population | None = None
+
+
+class Recorder(Protocol):
+    """A run that keeps the records by which it can be retraced."""
+
+    @property
+    def transitions(self) -> Transitions:
+        """The start and the kernels of the run, without weights."""
+        ...
+
+    def record(self, key: Key) -> Recording:
+        """Run once."""
+        ...
+
+
+class ChainRecorder(eqx.Module):
+    """A Markov chain with its records."""
+
+    transitions: Transitions
+
+    def record(self, key: Key) -> Recording:
+        """Run once; of the keys derived from `key`, numbers 0 and 1 are used."""
+        key_start, key_steps = derive_keys(key, 2)
+        first, layout = self.transitions.start(key_start)
+
+        def step(x: Array, inputs: Any) -> tuple[Array, tuple[StepRecord, ...]]:
+            index, inputs = inputs
+            kernels = self.transitions.kernels(inputs, layout)
+            keys = derive_keys(derive(key_steps, index), len(kernels))
+            return record_step(keys, kernels, x)
+
+        num = self.transitions.num_steps
+        steps = (jnp.arange(num, dtype=jnp.uint32), self.transitions.inputs)
+        last, trace = jax.lax.scan(step, first, steps, length=num)
+        return Recording(layout, last, trace, jnp.zeros(0), jnp.zeros(0))
 
 
 class SmcRecorder(eqx.Module):
@@ -32,7 +81,7 @@ class SmcRecorder(eqx.Module):
         return Transitions.of(self.smc.initial, segment)
 
     def record(self, key: Key) -> Recording:
-        """Run once, with the random numbers of `Smc.simulate`; keys 0 to 2 are used up."""
+        """Run once, with the random numbers of `Smc.simulate`, which use derived keys 0 to 2."""
         layout = FlatLayout(_blank_state(self.smc.initial))
         populations, (states, records) = self._on_flat_states(layout).record(key)
         # What led to the first state is blank.
