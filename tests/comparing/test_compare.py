@@ -56,17 +56,17 @@ def test_a_gold_standard_nobody_can_recognise_is_compared_too():
 
 def test_the_table(found):
     lines = repr(found).splitlines()
-    assert lines[0] == "3 targets against NoisyGaussian, divergence in nats: 1 of 3 within 2.25"
+    assert lines[0] == "3 targets against NoisyGaussian: 1 of 3 within 2.25 nats"
     assert lines[1].startswith("Gold standard: not tested")
-    titles = ["target", "divergence ≤", "behind", "misses", "invents", "looseness", "P off ≤"]
-    assert found.grid().titles == (*titles, "verdict")
+    titles = ("target", "divergence ≤ (nats)", "above best", "misses", "invents", "looseness")
+    assert found.grid().titles == (*titles, "probability error ≤", "verdict")
     near, far, wide = (next(a for a in lines if a.startswith(f"  {name} ")) for name in found)
     assert near.endswith("passed")
     assert "failed: ≥ 2.4" in far
     assert wide.endswith("undecided")
-    assert "  undecided       wide: raise num_meta_gold to about 20" in lines
+    assert "  to decide       wide: raise num_meta_gold to about 20." in lines
     assert found.outcomes == {"near": "passed", "far": "failed", "wide": "undecided"}
-    assert "see comparison[name].notes" in repr(found)
+    assert "All targets: Two estimates of the log density of the gold" in repr(found)
 
 
 def test_usual_diagnostics_stand_beside_the_divergence():
@@ -142,8 +142,8 @@ def test_bounds_at_different_meta_runs_are_ranked_where_all_have_them():
     behind = found.entries[1].behind
     assert behind is not None
     assert behind.value == pytest.approx(once.difference("coarse", "fine").value)
-    assert "order           by the bound at M = 1 of the target and 1 of the gold" in repr(found)
-    assert "by the bound at M" not in repr(once)
+    assert "Targets are ranked by the bound at M = 1 of the target and 1 of the gold" in repr(found)
+    assert "ranked by the bound at M" not in repr(once)
 
 
 def test_two_sets_of_draws_have_no_number():
@@ -164,7 +164,7 @@ def test_two_sets_of_draws_have_no_number():
     record = found.records()[1]
     assert [record[name] for name in ("value", "std_error", "rank", "behind")] == [None] * 4
     alone = repr(found["other draws"])
-    assert alone.startswith("No number: gold and target state the same density")
+    assert alone.startswith("No number: gold standard and target state the same density")
     assert aide.compare_draws(stored[0], stored[1]).is_different
 
 
@@ -183,11 +183,11 @@ def test_verdicts_hold_from_both_sides_or_not_at_all():
     assert judge(far, 1.0).outcome == "undecided"  # an upper bound alone shows no distance
     assert judge(far, 1.0).lacks.startswith("a lower bound needs the outputs")
     words = repr(compare_estimates({"far": far}, 1.0))
-    assert "undecided       far: keep the outputs (keep_values=True)" in words
+    assert "to decide       far: keep the outputs (keep_values=True)." in words
     blind = estimate_with(np.zeros(500), np.zeros(500))
     assert judge(blind, 1.0).outcome == "undecided"  # one density says nothing about two samplers
     words = repr(compare_estimates({"a": blind}, 1.0))
-    assert "0 of 1 within 1" in words
+    assert "0 of 1 within 1 nats" in words
     assert "no number" in words
     assert "test the samplers against it with aide.check" in words
 

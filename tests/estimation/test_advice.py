@@ -111,10 +111,10 @@ def test_advice_in_words():
     [advice] = result.advice
     assert advice.role is TARGET
     assert 5 <= advice.num_meta <= 30
-    words = f"raise num_meta_target, say to {advice.num_meta}: the bound would fall"
+    words = f"Raise num_meta_target, say to {advice.num_meta}: the bound would fall."
     assert f"{words}\n" in repr(result)  # how far is a forecast, and not printed
     other = aide.estimation.Estimate(swapped(result.draws))
-    assert "raise num_meta_gold, say to" in repr(other)
+    assert "Raise num_meta_gold, say to" in repr(other)
 
 
 def test_hopeless_cases_say_so():
@@ -128,8 +128,8 @@ def test_hopeless_cases_say_so():
     assert advice.num_meta <= MOST_META
     assert advice.fall.value < 0.5 * 400.0
     assert advice.remaining > 0.5 * 400.0
-    assert "improve meta-inference of the target" in repr(result)
-    assert "raise" not in repr(result)
+    assert "Improve meta-inference of the target" in repr(result)
+    assert "aise num_meta" not in repr(result)
 
 
 def test_no_advice_where_it_would_not_matter():

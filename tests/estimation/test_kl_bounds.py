@@ -32,7 +32,7 @@ def test_kl_from_both_sides():
     _check_bracket(bracket, truth)
     assert bracket.upper.value == pytest.approx(result.target_to_gold.value)
     assert bracket.upper.value - bracket.lower.value == pytest.approx(gap.value)
-    assert "nats for KL(target‖gold)" in repr(result)
+    assert "KL(target‖gold) lies between" in repr(result)
     mirrored = _estimate(target, EXACT, (4000, 4000), (2, 2)).kl_bounds
     assert mirrored.target_to_gold is None
     assert mirrored.gold_to_target is not None

@@ -45,7 +45,7 @@ def judge(chain):
         assert gap is not None
         assert abs(gap.value) < 0.01
         assert estimate.value > 40
-    assert "unknown at the gold's (M = 1)" in looseness_line(single)
+    assert "what it adds at the gold's is unknown (M = 1)" in looseness_line(single)
     assert "at the gold's the last doubling of M took off" in looseness_line(double)
 
 

@@ -58,7 +58,9 @@ def test_asides_play_no_part():
 
 def test_estimates_state_where_their_gold_standard_comes_from(tmp_path):
     plain = estimate_with([0.1, 0.2, 0.3], [0.0, 0.2, 0.4])
-    assert gold_rows(plain) == ["not audited: aide.audit(key, gold) compares it with itself"]
+    assert gold_rows(plain) == [
+        "It was not audited; aide.audit(key, gold) compares it with versions of itself."
+    ]
     exact = aide.estimate(KEY, TARGET, TARGET, audit=None, **RUNS)
     assert gold_rows(exact) == []  # a density that is taken as exact
     (text,) = gold_rows(aide.estimate(KEY, TARGET, TARGET, audit=audit_of(TARGET), **RUNS))
@@ -76,14 +78,14 @@ def test_estimates_state_where_their_gold_standard_comes_from(tmp_path):
 WRONG = dataclasses.replace(
     RECORD,
     looseness=(3.0, 0.1),
-    agreements=(Agreement("itself at half the budget", 4.0, 0.2, 4.5, "disagrees"),),
+    agreements=(Agreement("itself at half the budget", 4.0, 0.2, 4.5, "failed"),),
 )
 
 
 def test_every_table_says_in_its_head_how_far_its_gold_standard_can_be_trusted(tmp_path):
-    """A wide tolerance makes no gold standard right; one that passed is not flagged."""
+    """A wide tolerance makes no gold standard right; one that passed is not called failed."""
     sweep = {"settings": [{"num_particles": 2}], "tolerance": 9.0}
-    for record, outcome in ((RECORD, "passed"), (WRONG, "flagged")):
+    for record, outcome in ((RECORD, "passed"), (WRONG, "failed")):
         gold = GoldStandard(TARGET, Aside(Making(record, None)))
         table = aide.compare(KEY, gold, {"fit": PLAIN}, tolerance=9.0, **RUNS)
         swept = aide.sweep(KEY, gold, PLAIN, **sweep, **RUNS)
@@ -92,14 +94,14 @@ def test_every_table_says_in_its_head_how_far_its_gold_standard_can_be_trusted(t
             head = " ".join(repr(found).splitlines()[1:6])
             assert f"Gold standard {outcome}" in head
             assert ("its looseness is 3.00 ± 0.10 nats, 0.05 were asked for" in head) == (
-                outcome == "flagged"
+                outcome == "failed"
             )
             assert found.to_dict()["head"][0].startswith(f"Gold standard {outcome}")
-            assert found.numbers()["gold_trust"] == {"flagged": "failed"}.get(outcome, outcome)
+            assert found.numbers()["gold_trust"] == outcome
             assert f"Gold standard {outcome}" in found._repr_html_()
-        assert ("of this flagged gold standard" in table.headline) == (outcome == "flagged")
+        assert ("of a gold standard that failed" in table.headline) == (outcome == "failed")
         alone = table["fit"]
-        assert ("DISAGREES" in repr(alone)) == (outcome == "flagged")
+        assert ("disagrees" in repr(alone)) == (outcome == "failed")
         aide.draws.save(alone.draws, tmp_path / f"{outcome}.nc")
         again = aide.summarise(aide.draws.load(tmp_path / f"{outcome}.nc"))
         assert again.trust == alone.trust

@@ -147,12 +147,12 @@ def _sizes(entry: TargetRow) -> dict[str, Any]:
 COLUMNS = (
     Column("target", lambda e: e.name, lambda e: {"target": e.name}, is_text=True),
     Column(
-        "divergence ≤",
+        "divergence ≤ (nats)",
         _bound,
         _divergence,
     ),
     Column(
-        "behind",
+        "above best",
         lambda e: _cell(None if e.behind is None else e.behind.value),
         _behind,
         lambda e: e.behind is not None,
@@ -194,7 +194,7 @@ COLUMNS = (
         lambda e: chains_of(e).size > 0,
     ),
     Column(
-        "P off ≤",
+        "probability error ≤",
         _probability_error,
         lambda e: {"total_variation": e.estimate.total_variation()},
     ),
@@ -207,5 +207,5 @@ COLUMNS = (
     Column("verdict", verdict_of, _judged, lambda e: e.closeness is not None, is_text=True),
 )
 
-LEAVE_FIRST = ("k-hat", "ESS", "R-hat", "misses", "invents", "looseness", "M", "behind")
+LEAVE_FIRST = ("k-hat", "ESS", "R-hat", "misses", "invents", "looseness", "M", "above best")
 """Columns that a narrow terminal leaves out, the first one first."""

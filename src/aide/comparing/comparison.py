@@ -17,7 +17,10 @@ from aide.estimation.trust import Trust
 from aide.reporting.figures import PanelGrid, plot_limits
 from aide.reporting.grid import Grid
 from aide.reporting.result import Result
-from aide.reporting.verdict import PASSED, UNDECIDED, Verdict, all_of
+from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict, all_of
+
+MOST_NOTES = 8
+"""Notes of the estimates that are printed; the most important come first."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -104,12 +107,12 @@ class Comparison(Result, Mapping[str, Estimate]):
         """How many targets, against whom, and how many are close enough."""
         gold = next(iter(self.values())).draws.gold
         num = "1 target" if len(self) == 1 else f"{len(self)} targets"
-        text = f"{num} against {gold.name}, divergence in nats"
+        text = f"{num} against {gold.name}"
         if self.tolerance is None:
             return text
         within = sum(outcome == PASSED for outcome in self.outcomes.values())
-        of = " of this flagged gold standard" if self.trust.doubts else ""
-        return f"{text}: {within} of {len(self)} within {self.tolerance:g}{of}"
+        of = " of a gold standard that failed" if self.trust.doubts else ""
+        return f"{text}: {within} of {len(self)} within {self.tolerance:g} nats{of}"
 
     @property
     def trust(self) -> Trust:
@@ -146,27 +149,45 @@ class Comparison(Result, Mapping[str, Estimate]):
         found = [*self._unmeasured(), *self._order()]
         if any(entry.behind for entry in self.entries):
             at = " at that M" if self._order() else ""
-            text = f"how far the bound is above the smallest one{at} (same gold runs, paired keys)"
-            found.append(("behind", f"{text}; comparison.difference has its standard error"))
+            text = f"How far the bound is above the smallest one{at}, from runs paired key by key"
+            found.append(("above best", f"{text}; comparison.difference has its standard error."))
+        if any(entry.estimate.gold_to_target.is_kl_bound for entry in self.entries):
+            text = (
+                "Two parts of the divergence: KL(gold‖target), large where the target misses mass, "
+                "and KL(target‖gold), large where it invents mass."
+            )
+            found.append(("misses, invents", text))
+        text = (
+            "Any probability computed from the target differs from the gold standard's by at most "
+            "this (95%)."
+        )
+        found.append(("probability", text))
+        found += self._meaning(unseen)
         found += [
-            (
-                "P off",
-                "any probability computed from the target differs from the gold standard's by at "
-                "most this (95%)",
-            ),
-        ]
-        if self.tolerance is not None:
-            text = f"the divergence is, {unseen:.1%} of the runs left out (95%)"
-            found.append((f"within {self.tolerance:g}", text))
-        found += [
-            ("undecided", f"{entry.name}: {remedy(entry.estimate, entry.closeness)}")
+            ("to decide", f"{entry.name}: {remedy(entry.estimate, entry.closeness)}.")
             for entry in self.entries
             if entry.closeness is not None
             and entry.closeness.outcome == UNDECIDED
             and is_measured(entry.estimate)
         ]
-        text = f"outputs rarer than {100 * unseen:.2g}% may be missing"
-        return [*found, ("unseen", f"{text}; they could add any number of nats")]
+        text = f"Outputs rarer than {100 * unseen:.2g}% may be missing"
+        return [*found, ("unseen", f"{text}; they could add any number of nats.")]
+
+    def _meaning(self, unseen: float) -> list[tuple[str, str]]:
+        """What the verdicts that occur mean."""
+        if self.tolerance is None:
+            return []
+        nats, fewest = f"{self.tolerance:g} nats", min(map(_fewest_runs, self.values()))
+        apart = f"not counting regions of less than {unseen:.1%} probability"
+        words: dict[Verdict, str] = {
+            PASSED: f"With 95% confidence the divergence is below {nats}, {apart}, which "
+            f"{fewest:,} runs cannot rule out.",
+            FAILED: f"With 95% confidence the divergence is above {nats}: it is at least the "
+            "number shown.",
+            UNDECIDED: f"Neither was shown: the divergence may be below or above {nats}.",
+        }
+        seen = set(self.outcomes.values())
+        return [(str(verdict), text) for verdict, text in words.items() if verdict in seen]
 
     def _unmeasured(self) -> list[tuple[str, str]]:
         """Targets about which the estimate says nothing, and what would."""
@@ -179,7 +200,7 @@ class Comparison(Result, Mapping[str, Estimate]):
                 if all(side.chains is not None for side in one.draws.sides)
                 else "test the samplers against it with aide.check"
             )
-            text = f"{name} and the gold standard state the same density at every output: {remedy}"
+            text = f"{name} and the gold standard state the same density at every output: {remedy}."
             found.append(("no number", text))
         return found
 
@@ -194,14 +215,15 @@ class Comparison(Result, Mapping[str, Estimate]):
             return []
         gold, target = self.common_metas
         text = (
-            f"by the bound at M = {target} of the target and {gold} of the gold standard, which "
-            "all have: a bound falls as M grows, so those shown, at different M, have no order"
+            f"Targets are ranked by the bound at M = {target} of the target and {gold} of the gold "
+            "standard, which all have: a bound falls as M grows, so that bounds at different M, as "
+            "shown, have no order."
         )
         return [("order", text)]
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was raised on the way, and where there are notes; `comparison[name].notes`."""
+        """What was raised on the way, and the notes on all targets, the most important first."""
         raised = [
             f"{name}: decided {self[name].look.words}."
             if self.outcomes.get(name) != UNDECIDED
@@ -209,10 +231,24 @@ class Comparison(Result, Mapping[str, Estimate]):
             for name in self.ranking
             if self[name].look.words
         ]
-        noted = [name for name, estimate in self.items() if estimate.notes]
-        if noted:
-            raised.append(f"There are notes on {', '.join(noted)}: see comparison[name].notes.")
-        return tuple(raised)
+        return (*raised, *self._notes_on_targets())
+
+    def _notes_on_targets(self) -> list[str]:
+        """Notes of the estimates, in their order of importance; what all share is said once."""
+        ranked = sorted(
+            (rank, place, note)
+            for place, name in enumerate(self.ranking)
+            for rank, note in enumerate(self[name].notes)
+        )
+        texts = list(dict.fromkeys(note for _, _, note in ranked))
+        found = []
+        for text in texts[:MOST_NOTES]:
+            names = [name for name in self.ranking if text in self[name].notes]
+            everyone = len(names) == len(self) > 1
+            found.append(f"{'All targets' if everyone else ', '.join(names)}: {text}")
+        if len(texts) > MOST_NOTES:
+            found.append(f"{len(texts) - MOST_NOTES} more notes are in comparison[name].notes.")
+        return found
 
     def numbers(self) -> dict[str, Any]:
         """The tolerance, and the gold standard."""
@@ -236,3 +272,7 @@ class Comparison(Result, Mapping[str, Estimate]):
         values = [entry.estimate.value for entry in entries]
         plot_limits(panels[0], [entry.name for entry in entries], limits, values, self.tolerance)
         panels[0].set_xlabel("upper bound on the divergence (nats), 95%")
+
+
+def _fewest_runs(estimate: Estimate) -> int:
+    return min(side.num_runs for side in estimate.draws.sides)

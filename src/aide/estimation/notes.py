@@ -29,21 +29,21 @@ WASTE = 4.0
 
 
 def find_notes(estimate: "Estimate") -> tuple[str, ...]:
-    """All notes that apply."""
+    """All notes that apply, the most important first."""
     kinds = (
-        _chains_disagree,
-        _few_effective,
-        _worth_thinning,
-        _infinities,
-        _tails,
-        _few_runs,
-        _repeats,
-        _one_density,
-        _loose,
-        _missed,
-        _scatter,
-        _below_zero,
         _contradiction,
+        _infinities,
+        _one_density,
+        _chains_disagree,
+        _repeats,
+        _missed,
+        _loose,
+        _scatter,
+        _tails,
+        _below_zero,
+        _few_effective,
+        _few_runs,
+        _worth_thinning,
     )
     return tuple(note for kind in kinds for note in kind(estimate))
 
@@ -92,7 +92,7 @@ def _few_effective(estimate: "Estimate") -> list[str]:
     return [
         f"The {side.num_runs} draws of the {NAMES[side.role]} are worth only "
         f"{estimate.num_effective(side.role):.0f} independent ones: how strongly they depend on "
-        "each other is itself hardly known, and intervals may miss more often than they say."
+        "each other is itself hardly known, and intervals may fail more often than they say."
         for side in estimate.draws.sides
         if side.chains is not None and estimate.num_effective(side.role) < FEW_EFFECTIVE
     ]
@@ -143,8 +143,8 @@ def _tails(estimate: "Estimate") -> list[str]:
             )
         elif abs(skew) >= MOST_SKEWED:
             found.append(
-                f"The {name} side's terms are strongly skewed (skewness {skew:.1f}): few runs "
-                "decide, and outputs that no run showed may matter as much."
+                f"The terms at the {name} outputs are strongly skewed (skewness {skew:.1f}): few "
+                "runs decide the mean, and outputs that no run showed may matter as much."
             )
     return found
 
@@ -155,8 +155,8 @@ def _few_runs(estimate: "Estimate") -> list[str]:
         return ["A single run has no standard error: use num_gold and num_target of 2 or more."]
     if fewest < FEW_RUNS:
         return [
-            f"Only {fewest} runs on one side: intervals may miss more often than they say (they "
-            f"were tested from {FEW_RUNS} on)."
+            f"Only {fewest} runs on one side: intervals may fail to hold the mean more often than "
+            f"they say; they were tested from {FEW_RUNS} runs on."
         ]
     return []
 
@@ -214,8 +214,9 @@ def _loose(estimate: "Estimate") -> list[str]:
             )
         elif gap.value > max(0.5 * estimate.value, 3 * gap.std_error, 0.05):
             found.append(
-                f"{gap.value:.2g} of the {estimate.value:.2g} nats may be due to meta-inference of "
-                f"the {role.word} at its own outputs, not to the outputs{remedy}"
+                f"Meta-inference of the {role.word} adds {gap.value:.2g} of the "
+                f"{estimate.value:.2g} nats at its own outputs, which says nothing against the "
+                f"outputs{remedy}"
             )
     return found
 
@@ -264,9 +265,9 @@ def _scatter(estimate: "Estimate") -> list[str]:
         blamed = () if estimate.closer_look is None else estimate.closer_look.words(side.role)
         hint = "" if blamed else f" aide.diagnose(key, {side.role.word}) shows its steps."
         found.append(
-            f"Two estimates of the log density of the {NAMES[side.role]} at one output scatter by "
-            f"{own_scatter(side):.1f} nats (in SMC and AIS: the log evidence does, from run to "
-            f"run).{hint}"
+            f"Two estimates of the log density of the {NAMES[side.role]} at one output differ by "
+            f"{own_scatter(side):.1f} nats (standard deviation); in SMC and AIS the log evidence "
+            f"varies as much from run to run.{hint}"
         )
         found += [f"Steps of the {NAMES[side.role]}: {text}" for text in blamed]
     return found

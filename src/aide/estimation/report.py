@@ -26,11 +26,10 @@ def estimate_headline(estimate: "Estimate") -> str:
     gold, target = estimate.draws.sides
     value = with_error(estimate.value, estimate.std_error)
     limits = interval(*estimate.interval())
-    runs = f"N = {gold.num_runs} + {target.num_runs}, M = {gold.num_meta} / {target.num_meta}"
     both_stored = gold.chains is not None and target.chains is not None
     if both_stored and rests_on_one_density(estimate.draws):
-        return f"No number: gold and target state the same density at every output   {runs}"
-    return f"Symmetrised KL(gold, target) ≤ {value} nats   95%: {limits}   {runs}"
+        return "No number: gold standard and target state the same density at every output"
+    return f"Symmetrised KL divergence ≤ {value} nats (95% interval {limits})"
 
 
 def estimate_rows(estimate: "Estimate") -> Rows:
@@ -46,6 +45,7 @@ def estimate_rows(estimate: "Estimate") -> Rows:
         _sandwich,
         _reading,
         _unseen,
+        _runs,
         _look,
     )
     return [row for kind in kinds for row in kind(estimate)]
@@ -66,19 +66,29 @@ def audit_rows(estimate: "Estimate") -> Rows:
     if gold.chains is not None or (gold.tractable and not gold.provenance):
         return []
     if not gold.provenance:
-        return [("gold", "not audited: aide.audit(key, gold) compares it with itself")]
-    return [("gold", f"flagged: {gold.provenance}" if gold.doubts else gold.provenance)]
+        return [
+            (
+                "gold",
+                "It was not audited; aide.audit(key, gold) compares it with versions of itself.",
+            )
+        ]
+    return [
+        (
+            "gold",
+            f"Something speaks against it: {gold.provenance}" if gold.doubts else gold.provenance,
+        )
+    ]
 
 
 def _directions(estimate: "Estimate") -> Rows:
     forward, backward = estimate.gold_to_target, estimate.target_to_gold
     if not forward.is_kl_bound:
-        text = "not separable: log Z is unknown, only their sum is a divergence"
+        text = "They cannot be told apart: log Z is unknown, so only their sum is a divergence."
         return [("directions", text)]
     first, second = (with_error(one.value, one.std_error) for one in (forward, backward))
     return [
-        ("gold → target", f"{first:<18} mass the target misses"),
-        ("target → gold", f"{second:<18} mass the target invents"),
+        ("gold → target", f"{first} nats, large where the target misses mass"),
+        ("target → gold", f"{second} nats, large where the target invents mass"),
     ]
 
 
@@ -89,7 +99,7 @@ def _log_z(estimate: "Estimate") -> Rows:
     text = f"{with_error(*bounds.lower)} to {with_error(*bounds.upper)}"
     name = estimate.draws.side(bounds.of).name
     of = f"{bounds.of.word}, {name}" if name else bounds.of.word
-    words = f"{text} of the {of} (log p(y) if its xi is p(x, y))"
+    words = f"{text}, bounds for the {of} (on log p(y) if its xi is p(x, y))"
     return [("log Z", words)]
 
 
@@ -99,18 +109,18 @@ def _looseness(estimate: "Estimate") -> Rows:
     for role in Role:
         gap, other = estimate.looseness.of(role), role.other.word
         seen = gap is not None and max(abs(gap.value), gap.std_error) > ROUNDING
-        text = "none seen" if gap is None or not seen else f"{with_error(*gap)} nats"
-        text = f"{text} from meta-inference of the {role.word} at its own outputs"
+        text = "nothing that was seen" if gap is None or not seen else f"{with_error(*gap)} nats"
+        text = f"Meta-inference of the {role.word} adds {text} at its own outputs"
         fall = cross_fall(draws, role)
         least = min(WORTHWHILE * abs(estimate.value), WORTH_SAYING)
         if fall is None:
-            text += f"; unknown at the {other}'s (M = 1)"
+            text += f"; what it adds at the {other}'s is unknown (M = 1)"
             seen = seen or not is_tractable(draws, role)
         elif fall.value > max(2 * fall.std_error, least, ROUNDING):
-            text += f"; at the {other}'s the last doubling of M took off {fall.value:.2g}"
+            text += f"; at the {other}'s the last doubling of M took off {fall.value:.2g} nats"
             seen = True
         if seen:
-            found.append(("looseness", text))
+            found.append(("looseness", f"{text}."))
     return found
 
 
@@ -126,10 +136,10 @@ def advice_text(advice: Advice) -> str:
     """
     if advice.remaining > advice.fall.value:
         return (
-            f"improve meta-inference of the {advice.role.word} (more particles, better proposals): "
-            "a larger M alone would not do"
+            f"Improve meta-inference of the {advice.role.word} (more particles, better proposals): "
+            "a larger M alone would not help enough."
         )
-    return f"raise num_meta_{advice.role.word}, say to {advice.num_meta}: the bound would fall"
+    return f"Raise num_meta_{advice.role.word}, say to {advice.num_meta}: the bound would fall."
 
 
 def _both_sides(estimate: "Estimate") -> Rows:
@@ -144,8 +154,8 @@ def _both_sides(estimate: "Estimate") -> Rows:
         if bracket is None or gap is None or not np.isfinite(gap.value):
             continue
         if gap.value > max(2 * gap.std_error, ROUNDING):
-            text = f"{with_error(*bracket.lower)} to {with_error(*bracket.upper)}"
-            found.append(("both sides", f"{text} nats for {name}"))
+            text = f"{with_error(*bracket.lower)} and {with_error(*bracket.upper)}"
+            found.append(("both sides", f"{name} lies between {text} nats, on average."))
     return found
 
 
@@ -156,27 +166,39 @@ def _sandwich(estimate: "Estimate") -> Rows:
     if fewest < 2 or rests_on_one_density(draws):
         return []
     if is_closed_form(draws):
-        return [("sandwich", estimate.sandwich().words)]
+        return [("sandwich", f"{estimate.sandwich().words}.")]
     needs = [] if fewest >= MIN_RUNS else [f"{MIN_RUNS} runs or more on both sides"]
     if any(side.values is None for side in draws.sides):
         needs.append("keep_values=True")
-    given = f", given {' and '.join(needs)}" if needs else ""
-    return [("sandwich", f"estimate.sandwich() gives a lower limit{given}")]
+    given = f"; it needs {' and '.join(needs)}" if needs else ""
+    return [("sandwich", f"estimate.sandwich() gives a lower limit of the divergence too{given}.")]
 
 
 def _reading(estimate: "Estimate") -> Rows:
     off = f"differs from the gold standard's by at most {estimate.total_variation():.2g} (95%)"
     if rests_on_one_density(estimate.draws):
         off = "may differ from the gold standard's: see the note"
-    return [("reading", f"any probability computed from the target {off}")]
+    return [("reading", f"Any probability computed from the target {off}.")]
 
 
 def _unseen(estimate: "Estimate") -> Rows:
     """What all limits leave out."""
     gold, target = (f"{share:.2g}" for share in 100 * np.array(estimate.unseen()))
     share = f"{gold}%" if gold == target else f"{gold}% (gold) or {target}% (target)"
-    text = f"outputs rarer than {share} may be missing; they could add any number of nats"
+    text = f"Outputs rarer than {share} may be missing; they could add any number of nats."
     return [("unseen", text)]
+
+
+def _runs(estimate: "Estimate") -> Rows:
+    """How many runs and meta-inference runs all of it rests on."""
+    found = []
+    for side in estimate.draws.sides:
+        of = f"{side.role.word}, {side.name}" if side.name else side.role.word
+        metas = "run" if side.num_meta == 1 else "runs"
+        found.append(
+            f"{side.num_runs:,} of the {of} (M = {side.num_meta:,} meta-inference {metas})"
+        )
+    return [("runs", f"{' and '.join(found)}.")]
 
 
 def _look(estimate: "Estimate") -> Rows:

@@ -38,7 +38,7 @@ def trust_of(gold: Side, effective: float | None = None) -> Trust:
     doubts = (gold.doubts or ()) + _chain_doubts(gold)
     if doubts:
         made = "" if gold.chains is None else f" It is {stored_words(gold, effective)}."
-        words = f"Gold standard flagged: {'; '.join(doubts)}.{made} {_MEANING}"
+        words = f"Gold standard failed: {'; '.join(doubts)}.{made} {_MEANING}"
         return Trust(FAILED, words, doubts)
     if gold.chains is not None:
         return Trust(UNDECIDED, f"Gold standard: {stored_words(gold, effective)}.", ())
@@ -47,7 +47,7 @@ def trust_of(gold: Side, effective: float | None = None) -> Trust:
         return Trust(PASSED, f"Gold standard passed its tests{told}.", ())
     if gold.tractable:
         return Trust(UNDECIDED, "Gold standard: its density is taken as exact.", ())
-    told = gold.provenance or "aide.audit(key, gold) compares it with itself"
+    told = gold.provenance or "aide.audit(key, gold) compares it with versions of itself"
     return Trust(UNDECIDED, f"Gold standard: not tested ({told}).", ())
 
 
@@ -62,17 +62,17 @@ def common_words(trusts: Sequence[Trust]) -> tuple[str, ...]:
     if not trusts:
         return ()
     parts = []
-    for outcome, words in ((PASSED, "passed"), (FAILED, "are flagged"), (UNDECIDED, "untested")):
+    for outcome, words in ((PASSED, "passed"), (FAILED, "failed"), (UNDECIDED, "were not tested")):
         num = sum(one.outcome == outcome for one in trusts)
         parts += [f"{num} {words}"] if num else []
     first = next((one for one in trusts if one.doubts), None)
-    more = "" if first is None else f" The first flagged one: {'; '.join(first.doubts)}."
+    more = "" if first is None else f" The first that failed: {'; '.join(first.doubts)}."
     return (f"Gold standards of {len(trusts)} data sets: {', '.join(parts)}.{more}",)
 
 
 _MEANING = (
-    "All numbers here are distances to this gold standard; how far the posterior is, they do not "
-    "show."
+    "All numbers here are distances from this gold standard; they do not show how far the "
+    "posterior is."
 )
 
 

@@ -166,12 +166,12 @@ def _labels(result):
 def test_summary_and_figure_show_it_where_it_is_a_formula(monkeypatch):
     exact = _estimate(EXACT, Gaussian(0.3, 1.3), (200, 300), (2, 2))
     low, high = exact.sandwich().limits
-    words = f"{low:.3g} ≤ divergence ≤ {high:.3g} (95%); both densities are known"
+    words = f"{low:.3g} ≤ divergence ≤ {high:.3g} (95%); both densities are known."
     assert f"sandwich        {words}\n" in repr(exact)
     assert "sandwich, 95%" in _labels(exact)
     kept = _estimate(*NOISY, (120, 110))
     text = repr(kept)
-    assert "estimate.sandwich() gives a lower limit\n" in text
+    assert "estimate.sandwich() gives a lower limit of the divergence too.\n" in text
     low, high = kept.sandwich().limits
     assert f"{low:.3g} ≤ divergence ≤ {high:.3g} (95%)" in repr(kept.sandwich())
     assert repr(kept) == text  # whatever was asked before
@@ -180,9 +180,9 @@ def test_summary_and_figure_show_it_where_it_is_a_formula(monkeypatch):
     assert repr(again) == text
     assert "sandwich, 95%" not in _labels(again)
     lean = aide.estimation.Estimate(kept.draws.without_values())
-    assert "gives a lower limit, given keep_values=True\n" in repr(lean)
+    assert "a lower limit of the divergence too; it needs keep_values=True.\n" in repr(lean)
     few = _estimate(*NOISY, (20, 60))
-    assert "gives a lower limit, given 50 runs or more on both sides\n" in repr(few)
+    assert "too; it needs 50 runs or more on both sides.\n" in repr(few)
 
 
 class Sloppy(Gaussian):
