@@ -1,7 +1,8 @@
-r"""NaN and infinite densities are errors with a count and a place; none is silently replaced.
+r"""NaN and infinite densities at outputs are errors with a count and a place.
 
-$-\infty$ is an answer. NaN reaches the caller through every algorithm: also where it appears only
-inside an MCMC move whose result would otherwise look like a rejection.
+$-\infty$ is an answer. Kernels do what the density they are given says: NaN is entered and reaches
+the caller. Algorithms give them one that is $-\infty$ there (`tests/algorithms/test_undefined.py`),
+unless it is strict.
 """
 
 import jax
@@ -66,7 +67,7 @@ def test_zero_density_at_a_proposal_is_a_rejection(name):
 def test_nan_inside_tempered_smc():
     smc = aide.tempered_smc(
         NORMAL,
-        lambda x: LOG(x + 1.0),
+        aide.strict(lambda x: LOG(x + 1.0)),
         kernel=KERNELS["random walk"][0],
         num_particles=2,
         num_temperatures=2,
@@ -81,7 +82,8 @@ def test_nan_inside_gibbs_sweeps():
         lambda key: jax.random.bernoulli(key, 0.5, (3,)).astype(int), lambda x: jnp.log(0.125)
     )
     log_density = lambda x: jnp.log(2.5 - jnp.sum(x))
-    chain = aide.mcmc(fair, log_density, kernel=aide.kernels.GibbsSites([0, 1, 2], 2), num_steps=1)
+    sweep = aide.kernels.GibbsSites([0, 1, 2], 2)
+    chain = aide.mcmc(fair, aide.strict(log_density), kernel=sweep, num_steps=1)
     with pytest.raises(ValueError, match=r"first at x = \[1 1 1\]"):
         run(chain, fair, 20, 1)
 

@@ -118,18 +118,31 @@ def test_errors(name):
         aide.gold_standard(KEY, *arguments, **options)
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (np.nan, r"nan \(or \+inf\) for \d+ of 20 pilots at draws of the start, first at x = \["),
-        (np.inf, r"nan \(or \+inf\) for"),
-    ],
-)
-def test_densities_that_are_none(value, words):
-    """Wrong where the first coordinate is positive; the message says where."""
-    wrong = lambda x: jnp.where(x[0] > 0, value, START.log_prob(x))
+FEW: dict[str, Any] = {"num_pilots": 60, "kernel": aide.kernels.RandomWalk(1.0)}
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_no_value_at_most_of_the_start(value):
+    """More than half of its draws: an error that counts and names them."""
+    wrong = lambda x: jnp.where(x[0] > -2.0, value, START.log_prob(x))
+    words = r"NaN or \+inf at \d+% of 60 draws of the start \(pilots of the gold.*alpha = .*beta = "
     with pytest.raises(ValueError, match=words):
-        aide.gold_standard(KEY, wrong, START, num_pilots=20)
+        aide.gold_standard(KEY, wrong, START, names=["alpha", "beta"], **FEW)
+
+
+def test_no_value_next_to_the_posterior():
+    """A quarter of the plane is missing, its edge is where the density is highest."""
+    wrong = lambda x: jnp.where((x[0] > 0) & (x[1] > 0), jnp.nan, START.log_prob(x))
+    words = r"NaN or \+inf at [0-9.]+% of the points within one standard.*example at x\[[01]\] = "
+    with pytest.raises(ValueError, match=words):
+        aide.gold_standard(KEY, wrong, START, **FEW)
+
+
+def test_strict_densities_may_have_no_hole_at_all():
+    """However far away: the first draw of the start that meets it is an error."""
+    wrong = aide.strict(lambda x: jnp.where(x[0] > 6.0, jnp.nan, START.log_prob(x)))
+    with pytest.raises(ValueError, match=r"nan \(or \+inf\) for \d+ of 60 pilots.*aide\.strict"):
+        aide.gold_standard(KEY, wrong, START, **FEW)
 
 
 def test_a_start_without_mass():

@@ -257,9 +257,23 @@ def test_a_start_that_lies_mostly_outside_the_support():
     assert_log_z(gold, np.log(0.25))
 
 
-def test_nan_along_the_way_is_an_error_that_says_where():
+def test_nan_next_to_the_posterior_is_an_error_that_says_where():
     """No draw of the start is there, but the path leads to it."""
     far = Normal(np.array([12.0, 0.0]), 0.5)
     wrong = lambda x: jnp.where(x[0] > 11.0, jnp.nan, far.log_prob(x))
-    with pytest.raises(ValueError, match=r"pilots at temperature .*, first at x = \[ *1[1-9]\."):
-        aide.gold_standard(KEY, wrong, START, **SMALL)
+    with pytest.raises(ValueError, match=r"temperature 1\), for example at far = 1[1-9]\."):
+        aide.gold_standard(KEY, wrong, START, names=["far", "near"], **SMALL)
+
+
+def test_nan_far_outside_is_impossible_counted_and_reported():
+    """A rate overflows: inf - inf at x[0] > 3, where the posterior has no mass (22 sd away)."""
+    log_joint = lambda x: (
+        START.log_prob(x) + 4.0 * jnp.exp(250.0 * x[0]) - 5.0 * jnp.exp(250.0 * x[0])
+    )
+    assert np.isnan(log_joint(jnp.array([6.0, 0.0])))
+    gold = aide.gold_standard(KEY, log_joint, START, **SMALL)
+    (note,) = [text for text in gold.notes if "NaN or +inf" in text]
+    assert "all far outside: none of" in note
+    assert "count as impossible" in note
+    assert_log_z(gold, np.log(0.5) - 0.0009)
+    assert gold.verdict == "passed", gold

@@ -1,10 +1,12 @@
-"""What the test of a gold standard may cost."""
+"""What the test of a gold standard may cost, and what is left when it fails."""
 
 import jax
 import pytest
 from support.pairs import gaussian
 
+import aide
 from aide.gold_standards import testing
+from aide.gold_standards.record import Record
 
 
 class Asked(Exception):
@@ -36,3 +38,28 @@ def test_more_meta_runs_cost_at_most_what_making_it_did(asked):
     assert asked(80.0, 1.0) == 2
     assert asked(80.0, 1.0, num_rivals=2) == 1
     assert asked(1e9, 1.0) == testing.MOST_META
+
+
+def test_a_test_that_fails_leaves_what_was_made(monkeypatch):
+    """One version fails, then all: the record is flagged and says why; nothing is thrown away."""
+    one = aide.sir(gaussian(0.0, 1.0), gaussian(0.1, 0.9).log_density, num_particles=4)
+    compare, broken = testing.compare, {"rival"}
+
+    def failing(key, gold, versions, **options):
+        if broken & set(versions):
+            raise ValueError("regenerate of the target algorithm (rival) gave log_xi = nan")
+        return compare(key, gold, versions, **options)
+
+    monkeypatch.setattr(testing, "compare", failing)
+    run = lambda: testing.run_tests(jax.random.key(0), one, {"rival": one}, (1.0, 1.0), False)
+    record = run().record("made", (), (), 0.05, (1.0, 1.0), 0.0)
+    assert record.tested
+    assert not record.passed
+    assert [a.outcome for a in record.agreements][-1] == "failed"
+    assert record.agreements[-1].words == "could not be compared with rival"
+    broken.add("itself at half the budget")
+    tested = run()
+    record = Record.from_json(tested.record("made", (), (), 0.05, (1.0, 1.0), 0.0).to_json())
+    assert not any((record.tested, record.reached, record.passed))
+    assert "the gold standard's version (rival)" in tested.failures[1]
+    assert "the target algorithm" not in " ".join(tested.failures)

@@ -123,7 +123,8 @@ class AbstractPosterior(ABC):
             **options: Those of `aide.gold_standard`.
         """
         start = np.zeros(self.dimension) if start is None else start
-        return gold_standard(key, self.log_joint, start, **options)
+        names = self.layout.coordinates
+        return gold_standard(key, self.log_joint, start, **{"names": names, **options})
 
     def values_of(self, rows: ArrayLike) -> dict[str, np.ndarray]:
         """Outputs of algorithms, vectors in rows, as values by name on the scale of the model."""

@@ -16,6 +16,7 @@ from aide._core.distribution import Distribution, LogDensityOf, check_distributi
 from aide._core.jax_compat import is_traced
 from aide._core.numerics import as_log, as_parameter, log_ratio
 from aide._core.types import Key, LogDensity, LogProb, Numbers, Parameter, Value
+from aide._core.undefined import as_written, possible
 from aide._core.validate import check_scalar, check_size
 from aide._core.versions import KernelUse, ObservedMove
 from aide.kernels.kernel import InvariantKernel, as_invariant, observe_kernel
@@ -148,7 +149,8 @@ def tempered_smc(
     Args:
         prior: Start of the path, with `sample(key)` and `log_density(x)`; any distribution that
             covers the posterior will do.
-        log_joint: $\log\gamma$: prior times likelihood, or an unnormalised density.
+        log_joint: $\log\gamma$: prior times likelihood, or an unnormalised density. Where it is NaN
+            or $+\infty$ on the way, it counts as $-\infty$; `aide.strict` makes that an error.
         kernel: MCMC kernel applied at every temperature but the last; or one for each of them: a
             list of kernels of one kind, or what `aide.kernels.stack_kernels` makes of it.
         num_particles: $P$.
@@ -161,14 +163,16 @@ def tempered_smc(
     """
     schedule = check_schedule(num_temperatures, temperatures)
     check_distribution("prior", prior)
-    first = Tempered(LogDensityOf(prior), log_joint, schedule[0])
-    moves = _path(LogDensityOf(prior), log_joint, as_kernels(kernel), schedule)
+    log_start, log_end = LogDensityOf(prior), possible(log_joint)
+    first = Tempered(log_start, log_end, schedule[0])
+    moves = _path(log_start, log_end, as_kernels(kernel), schedule)
     size = f"{len(schedule)} temperatures"
     name = (
         f"tempered SMC, {num_particles} particles, {size}" if num_particles > 1 else f"AIS, {size}"
     )
     chosen = EveryStep() if resampler is None else as_resampler(resampler)
-    return Smc(prior, moves, log_joint, num_particles, first, chosen, label or name)
+    written = as_written(log_joint)  # at outputs NaN is an error
+    return Smc(prior, moves, written, num_particles, first, chosen, label or name)
 
 
 def ais(

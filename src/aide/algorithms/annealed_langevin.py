@@ -27,6 +27,7 @@ from aide._core.flat_states import ravel_reals
 from aide._core.numerics import log_ratio
 from aide._core.random import derive, derive_keys, standard_normal
 from aide._core.types import Key, LogDensity, LogProb, Numbers, Value
+from aide._core.undefined import possible
 from aide._core.versions import MOST_STEPS, AbstractAlgorithm
 from aide.algorithms.annealed import Tempered, check_schedule
 from aide.algorithms.mcmc import Transition
@@ -106,7 +107,7 @@ class AnnealedLangevin(AbstractAlgorithm):
         if self.has_momenta:
             numbers = UnderdampedLangevin.ended(numbers)
             temperatures = jnp.append(jnp.asarray(temperatures), 1.0)
-        shared = (LogDensityOf(self.initial), self.log_joint, self.schedule.common)
+        shared = (LogDensityOf(self.initial), possible(self.log_joint), self.schedule.common)
         return Steps(LangevinStep(*shared, self.has_momenta), (temperatures, numbers))
 
     def lift(self, value: Value) -> tuple[Value, LogProb]:

@@ -11,6 +11,7 @@ from aide._core.algorithm import Draw, Label, describe
 from aide._core.distribution import Distribution, SampleFrom, check_distribution
 from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
+from aide._core.undefined import possible
 from aide._core.validate import MOST, check_size
 from aide._core.versions import (
     AbstractAlgorithm,
@@ -93,14 +94,16 @@ class MarkovChain(AbstractAlgorithm):
             )
         as_invariant(shared)
         steps = self.steps(Rejuvenate)
-        return Smc(self.initial, (steps,), self.log_joint, 1, self.log_joint, label=self.label)
+        first = possible(self.log_joint)
+        return Smc(self.initial, (steps,), self.log_joint, 1, first, label=self.label)
 
     def steps(self, build: Callable[[Any, LogDensity], Any]) -> Steps:
         """The transitions; `build(kernel, log_joint)` makes one of a kernel."""
+        log_density = possible(self.log_joint)
         if not isinstance(self.kernel, KernelSchedule):
-            return Steps(Constant(build(self.kernel, self.log_joint)), num_steps=self.num_steps)
+            return Steps(Constant(build(self.kernel, log_density)), num_steps=self.num_steps)
         schedule = self.kernel.pick(slice(self.num_steps))
-        return Steps(ScheduledStep(build, schedule.common, self.log_joint), schedule.numbers)
+        return Steps(ScheduledStep(build, schedule.common, log_density), schedule.numbers)
 
     def simulate(self, key: Key) -> Draw:
         r"""Run the chain; return its last state and $\log\gamma(x_T)\,k_1(x_0)/\gamma(x_0)$."""
@@ -221,7 +224,8 @@ def mcmc(
 
     Args:
         initial: $k_1$, with `sample(key)` and `log_density(x)`.
-        log_joint: $\log\gamma$, which the kernel leaves invariant (unless it is unadjusted).
+        log_joint: $\log\gamma$, which the kernel leaves invariant (unless it is unadjusted). A
+            proposal where it is NaN or $+\infty$ is rejected; `aide.strict` makes that an error.
         kernel: The transition; or one for every step: a list of kernels of one kind, or what
             `aide.kernels.stack_kernels` makes of it.
         num_steps: Number of transitions; 0 returns the start.

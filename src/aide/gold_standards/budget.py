@@ -34,8 +34,12 @@ class Budget:
 
 
 class Goal(NamedTuple):
-    """What is asked for: nats of looseness, and what may be spent on it."""
+    """What is asked for: nats of looseness, and what may be spent on it.
+
+    `names` are those of the coordinates, for messages.
+    """
 
     looseness: float
     budget: Budget
     num_pilots: int | None = None
+    names: tuple[str, ...] | None = None

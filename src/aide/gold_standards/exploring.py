@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from aide._core.algorithm import Aside
 from aide._core.distribution import Distribution
 from aide._core.types import Key, LogDensity
 from aide.auditing.starts import Widened, can_be_widened, widen
@@ -59,7 +60,7 @@ def explore(
         wanted = PILOTS_PER_DIMENSION * dimension_of(shape_of(key, start))
         num = int(np.clip(wanted, FEWEST_PILOTS, MOST_PILOTS))
     budget = goal.budget.part(PILOT_SHARE * goal.budget.evaluations)
-    path = Path(start, log_joint)
+    path = Path(start, log_joint, names=Aside(goal.names))
     pilot, tuner = run_passes(key, path, tuner, num, budget, report)
     found = Explored(start, pilot, tuner)
     if not found.can_be_covered or budget.is_late(PILOT_TIME) or not isinstance(tuner, HmcTuner):
@@ -89,6 +90,7 @@ def cover_explored(
     # One pass, with one step size if that did in the end: what is slow here are particles in far
     # tails, which hardly count.
     plain, num, spent = tuner, pilot.population.num, pilot.num_evaluations
+    losses = pilot.losses
     if isinstance(tuner, HmcTuner) and len(pilot.stages[-1].settings) == 1:
         plain = HmcTuner(tuner.dense, tuner.structure, may_split=False)
     subkey = jax.random.fold_in(key, COVERED)
@@ -96,12 +98,13 @@ def cover_explored(
         if goal.budget.is_late(PILOT_TIME):
             break
         longest, hear = SHORTER * pilot.length, partial(report, 1)
-        again = run_pilot(subkey, Path(near, log_joint), plain, num, hear, longest=longest)
-        spent += again.num_evaluations
+        path = Path(near, log_joint, names=Aside(goal.names))
+        again = run_pilot(subkey, path, plain, num, hear, longest=longest)
+        spent, losses = spent + again.num_evaluations, losses.joined(again.losses)
         if again.length < longest:
             found = Explored(near, again, tuner)
             break
-    return found._replace(pilot=found.pilot._replace(num_evaluations=spent))
+    return found._replace(pilot=found.pilot._replace(num_evaluations=spent, losses=losses))
 
 
 def stretchable(key: Key, start: Distribution) -> Distribution:

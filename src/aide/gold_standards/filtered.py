@@ -75,11 +75,11 @@ def make_filtered(
             f"Looseness is {value:.2g} nats, {goal.looseness:g} were asked for: pass a proposal "
             "that looks at the data (proposals=), or raise max_evaluations."
         ]
-        if value - 2 * error > goal.looseness
+        if np.isfinite(value) and value - 2 * error > goal.looseness
         else []
     )
     title = f"Particle filter, {num_steps} steps, {sizing.num_particles:,} particles, {name}"
     chosen = (("proposal", name), ("resampling", how))
-    remarks = (*short, *tested.diagnosis.notes)
+    remarks = (*tested.failures, *short, *(tested.diagnosis.notes if tested.diagnosis else ()))
     record = tested.record(title, chosen, remarks, goal.looseness, (spent, cost), begun)
     return GoldStandard(algorithm, Aside(Making(record, rival)))

@@ -1,6 +1,7 @@
 """Making a gold standard: tuned by pilots, frozen, tested with fresh runs."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ from aide._core.algorithm import Aside, describe
 from aide._core.distribution import Distribution, check_distribution, is_distribution
 from aide._core.random import as_key
 from aide._core.types import Key, LogDensity, Value
+from aide._core.undefined import possible
 from aide._core.validate import check_count, check_positive
 from aide.algorithms.state_space import StateSpaceModel
 from aide.gold_standards.annealed import Annealed, make_annealed, make_rival
@@ -17,6 +19,7 @@ from aide.gold_standards.budget import Budget, Goal
 from aide.gold_standards.choices import check_kind, choose_tuner, has_gradient
 from aide.gold_standards.exploring import cover_explored, explore, stretchable, wider
 from aide.gold_standards.filtered import make_filtered
+from aide.gold_standards.pilots.losses import Losses
 from aide.gold_standards.pilots.schedule import make_recipe
 from aide.gold_standards.pilots.tuners import Tuner
 from aide.gold_standards.result import GoldStandard, Making
@@ -45,6 +48,7 @@ def gold_standard(
     num_pilots: int | None = None,
     num_values: Any = None,
     progress: bool | None = None,
+    names: Sequence[str] | None = None,
 ) -> GoldStandard:
     r"""A gold standard for a posterior: pilots choose everything, then it is frozen and tested.
 
@@ -65,7 +69,10 @@ def gold_standard(
     Args:
         key: A JAX key.
         log_joint: $\log\gamma(x)$, prior times likelihood, up to a constant; or a
-            `StateSpaceModel`.
+            `StateSpaceModel`. Where it is NaN or $+\infty$ a state counts as impossible, which is
+            counted and reported; an error if that is so for more than half of the start's draws,
+            or for more than 1% of the points within a standard deviation of draws from the
+            posterior. `aide.strict(log_joint)` makes every such point an error.
         start: A distribution from which the path sets out: the prior, or any that covers the
             posterior. Or one state of the right structure, such as `np.zeros(61)`: then a
             heavy-tailed distribution is fitted to the modes that optimisers find from points
@@ -83,6 +90,7 @@ def gold_standard(
             array of the state's shape. Known without it where the start states a bounded support
             (NumPyro's categoricals) or has an attribute `num_values`; draws cannot tell.
         progress: Show progress bars; by default if it takes long and a person watches.
+        names: Names of the coordinates of the flat state, for messages.
     """
     key, begun = as_key(key), time.monotonic()
     check_positive("looseness", looseness)
@@ -92,10 +100,17 @@ def gold_standard(
     if max_seconds is not None:
         check_positive("max_seconds", max_seconds)
     seconds = np.inf if max_seconds is None else float(max_seconds)
+<<<<<<< HEAD
     goal = Goal(looseness, Budget(float(max_evaluations), seconds), num_pilots)
     _check_parts(log_joint, start, kernel, proposals, num_values)
+=======
+    called = None if names is None else tuple(map(str, names))
+    goal = Goal(looseness, Budget(float(max_evaluations), seconds), num_pilots, called)
+    _check_parts(log_joint, start, kernel, proposals)
+>>>>>>> abbe7f3 (NaN on the way counts as impossible, is counted and reported; a gold standard whose tests fail is flagged, not lost)
     if isinstance(log_joint, StateSpaceModel):
         return make_filtered(key, log_joint, tuple(proposals), goal, progress)
+    log_joint = possible(log_joint)
     key_start, key_one, key_other, key_size, key_test = jax.random.split(key, 5)
     begin = stretchable(key_start, _start(key_start, log_joint, start))
     tuner = choose_tuner(key_start, log_joint, begin, kernel, num_values)
@@ -110,7 +125,7 @@ def gold_standard(
                 modes = join_modes(modes, rival.modes)  # what either has seen both should cover
                 rival = cover_explored(key_other, log_joint, rival, modes, goal, wide)
             except (ValueError, RuntimeError) as error:
-                rival, failure = None, f"From a wider start pilots failed: {error}"
+                rival, failure = None, f"Pilots from a wider start failed: {error}"
         first = cover_explored(key_one, log_joint, first, modes, goal, near)
     fewest = 0 if rival is None else len(make_recipe(rival.pilot, tuner).temperatures)
     one = make_annealed(key_size, log_joint, first, goal, fewest)
@@ -129,11 +144,16 @@ def _test(
     begun: float,
 ) -> GoldStandard:
     name = "itself from a start twice as wide, tuned there"
+    losses = Losses() if one.pilot is None else one.pilot.losses
+    if other is not None and other.pilot is not None:
+        losses = losses.joined(other.pilot.losses)
     rivals = {} if other is None else {name: other.algorithm}
     cost = one.recipe.cost(tuner) * one.recipe.num_particles
     spent = one.num_evaluations + (0.0 if other is None else other.num_evaluations)
     tested = run_tests(key, one.algorithm, rivals, (spent, cost), progress)
-    remarks = (*remarks_of(one, tested, goal), *([failure] if failure else []))
+    if failure:
+        tested = tested.failing(name, failure)
+    remarks = (*remarks_of(one, tested, goal), *([losses.words] if losses.words else []))
     chosen = chosen_words(one, tuner)
     record = tested.record(
         title_of(one, tuner), chosen, remarks, goal.looseness, (spent, cost), begun

@@ -4,6 +4,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from aide.diagnosing.steps import StepDiagnosis
 from aide.reporting.data import as_data
 from aide.reporting.numbers import with_error
@@ -19,7 +21,12 @@ class Agreement:
         value: The bound, in nats.
         std_error: Its standard error.
         upper: Upper limit at 95%.
+<<<<<<< HEAD
         outcome: `passed` (they agree to within 0.5 nats), `failed` or `undecided`.
+=======
+        outcome: `agrees`, `disagrees` or `undecided`, at 0.5 nats; `failed` where it is not known
+            since an error ended the comparison.
+>>>>>>> abbe7f3 (NaN on the way counts as impossible, is counted and reported; a gold standard whose tests fail is flagged, not lost)
     """
 
     name: str
@@ -31,7 +38,13 @@ class Agreement:
     @property
     def words(self) -> str:
         """In a few words."""
+<<<<<<< HEAD
         verbs = {PASSED: "agrees", FAILED: "disagrees"}
+=======
+        if self.outcome == "failed":
+            return f"could not be compared with {self.name}"
+        verbs = {"agrees": "agrees", "disagrees": "DISAGREES"}
+>>>>>>> abbe7f3 (NaN on the way counts as impossible, is counted and reported; a gold standard whose tests fail is flagged, not lost)
         verb = verbs.get(self.outcome, "was not shown to agree")
         return f"{verb} with {self.name} ({with_error(self.value, self.std_error)} nats)"
 
@@ -67,10 +80,15 @@ class Record:
     seconds: float = 0.0
 
     @property
+    def tested(self) -> bool:
+        """Whether fresh runs could be made and measured."""
+        return bool(np.isfinite(self.log_evidence[1]))
+
+    @property
     def reached(self) -> bool:
         """Whether the looseness is what was asked for, within two standard errors."""
         value, error = self.looseness
-        return value - 2 * error <= self.goal
+        return self.tested and value - 2 * error <= self.goal
 
     @property
     def passed(self) -> bool:

@@ -96,6 +96,8 @@ class GoldStandard(AbstractAlgorithm, Result):
         value, error = record.looseness
         agreed = "; ".join(one.words for one in record.agreements)
         text = f"made by aide.gold_standard: looseness {with_error(value, error)} nats"
+        if not record.tested:
+            text = "made by aide.gold_standard, and not tested: its tests ended in errors"
         return f"{text}; {agreed}" if agreed else text
 
     @property
@@ -168,9 +170,12 @@ class GoldStandard(AbstractAlgorithm, Result):
         record = self.record
         loose, (z, error) = with_error(*record.looseness), record.log_evidence
         goal = "" if record.reached else f" (asked for: {record.goal:g})"
-        shown = [
+        measured = [
             f"looseness {loose} nats{goal}",
             f"log evidence {with_error(z, error)}, {record.scatter:.2g} from run to run",
+        ]
+        shown = [
+            *(measured if record.tested else ["nothing: its tests ended in errors"]),
             *(one.words for one in record.agreements),
         ]
         return [

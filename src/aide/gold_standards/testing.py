@@ -34,14 +34,23 @@ class Tested(NamedTuple):
     Attributes:
         pairs: Runs of the algorithm, each regenerated once.
         log_evidence: Of these runs.
-        diagnosis: A few other runs of it, step by step.
-        comparison: AIDE between the algorithm and its other versions.
+        diagnosis: A few other runs of it, step by step; `None` where that failed.
+        agreements: With its other versions, by AIDE.
+        num_runs: Runs and regenerations, of all versions, each taken for one of the algorithm.
+        failures: What went wrong in tests that could not be made, in sentences.
     """
 
     pairs: Pairs
     log_evidence: np.ndarray
-    diagnosis: Diagnosis
-    comparison: Comparison
+    diagnosis: Diagnosis | None
+    agreements: tuple[Agreement, ...]
+    num_runs: int
+    failures: tuple[str, ...] = ()
+
+    def failing(self, name: str, reason: str) -> "Tested":
+        """The same, and another version that could not be made."""
+        agreements = (*self.agreements, _failed(name))
+        return self._replace(agreements=agreements, failures=(*self.failures, reason))
 
     def record(
         self,
@@ -69,20 +78,13 @@ class Tested(NamedTuple):
             chosen=chosen,
             looseness=(self.pairs.looseness, self.pairs.std_error),
             log_evidence=mean_evidence(self.log_evidence),
-            scatter=float(np.std(self.log_evidence, ddof=1)),
-            agreements=agreements_of(self.comparison),
+            scatter=_scatter(self.log_evidence),
+            agreements=self.agreements,
             remarks=remarks,
-            steps=self.diagnosis.steps,
+            steps=self.diagnosis.steps if self.diagnosis else (),
             num_evaluations=(before + self.num_runs * cost, cost),
             seconds=time.monotonic() - begun,
         )
-
-    @property
-    def num_runs(self) -> int:
-        """Runs and regenerations, of all versions, each taken for one of the algorithm."""
-        draws = [one.draws for one in self.comparison.values()]
-        crossed = sum(d.gold.cross.size + d.target.cross.size + d.target.own.size for d in draws)
-        return crossed + draws[0].gold.own.size
 
 
 def run_tests(
@@ -103,23 +105,72 @@ def run_tests(
     spent, cost = evaluations
     # One more per output, of one algorithm: at its own outputs and at the other's.
     more = spent / (2 * NUM_RUNS * cost * max(len(versions) + len(rivals), 1))
-    found = compare(
-        key_compare,
-        algorithm,
-        {**versions, **rivals},
-        tolerance=TOLERANCE,
-        num_gold=NUM_RUNS,
-        num_target=NUM_RUNS,
-        most_meta=1 + int(min(more, MOST_META - 1)),
-        progress=progress,
-        keep_values=True,
-    )
-    side = next(iter(found.values())).draws.gold
+    settings: dict[str, Any] = {
+        "tolerance": TOLERANCE,
+        "num_gold": NUM_RUNS,
+        "num_target": NUM_RUNS,
+        "most_meta": 1 + int(min(more, MOST_META - 1)),
+        "progress": progress,
+        "keep_values": True,
+    }
+    found, failed = _compare_all(key_compare, algorithm, {**versions, **rivals}, settings)
+    if not found:
+        return _untested(failed)
+    side = next(iter(found[0].values())).draws.gold
     rows = (jax.tree.map(np.asarray, side.values),)
     log_joint = map_runs(_log_joint, algorithm, key_look, rows, what="log_joint")
-    looked = diagnose(key_look, algorithm, num_runs=NUM_LOOKED_AT)
+    looked, failures = None, tuple(_sentence(name, error) for name, error in failed.items())
+    try:
+        looked = diagnose(key_look, algorithm, num_runs=NUM_LOOKED_AT)
+    except (ValueError, RuntimeError) as error:
+        failures = (*failures, f"Its steps could not be looked at one by one: {error}")
     pairs = Pairs(side.own[:, 0], side.own[:, 1])
-    return Tested(pairs, log_joint - pairs.log_xi, looked, found)
+    agreements = (*(a for one in found for a in agreements_of(one)), *map(_failed, failed))
+    num = _num_runs(found)
+    return Tested(pairs, log_joint - pairs.log_xi, looked, agreements, num, failures)
+
+
+def _compare_all(
+    key: Key,
+    algorithm: InferenceAlgorithm,
+    versions: Mapping[str, InferenceAlgorithm],
+    settings: dict[str, Any],
+) -> tuple[list[Comparison], dict[str, Exception]]:
+    """All versions in one comparison; where that is an error, each alone, and the errors."""
+    try:
+        return [compare(key, algorithm, versions, **settings)], {}
+    except (ValueError, RuntimeError):
+        found, failed = list[Comparison](), dict[str, Exception]()
+    for name, version in versions.items():
+        try:
+            found.append(compare(key, algorithm, {name: version}, **settings))
+        except (ValueError, RuntimeError) as error:
+            failed[name] = error
+    return found, failed
+
+
+def _untested(failed: Mapping[str, Exception]) -> Tested:
+    """Nothing could be measured: what was made is flagged, with the reasons."""
+    nothing = Pairs(np.zeros(2), np.full(2, np.inf))
+    failures = tuple(_sentence(name, error) for name, error in failed.items())
+    return Tested(nothing, np.full(2, -np.inf), None, tuple(map(_failed, failed)), 0, failures)
+
+
+def _failed(name: str) -> Agreement:
+    return Agreement(name, np.inf, np.inf, np.inf, "failed")
+
+
+def _sentence(name: str, error: Exception) -> str:
+    """The reason of a failure, in which the two algorithms have the names they have here."""
+    words = str(error).replace("the gold algorithm", "the gold standard")
+    words = words.replace("the target algorithm", f"the gold standard's version ({name})")
+    return f"The test against {name} ended in an error; the gold standard is what was made. {words}"
+
+
+def _num_runs(found: list[Comparison]) -> int:
+    draws = [one.draws for comparison in found for one in comparison.values()]
+    crossed = sum(d.gold.cross.size + d.target.cross.size + d.target.own.size for d in draws)
+    return crossed + draws[0].gold.own.size
 
 
 def _log_joint(algorithm: Any, key: Key, x: Value) -> LogProb:
@@ -144,6 +195,14 @@ def agreements_of(comparison: Comparison) -> tuple[Agreement, ...]:
 def mean_evidence(log_evidence: np.ndarray) -> tuple[float, float]:
     r"""$\log\frac1n\sum\hat p$ and its standard error, by the delta method."""
     peak = log_evidence.max()
+    if not np.isfinite(peak):
+        return float(peak), float("inf")
     shares = np.exp(log_evidence - peak)
     error = shares.std(ddof=1) / np.sqrt(shares.size) / shares.mean()
     return float(peak + np.log(shares.mean())), float(error)
+
+
+def _scatter(log_evidence: np.ndarray) -> float:
+    """Its standard deviation between runs; infinite where it could not be measured."""
+    known = bool(np.isfinite(log_evidence).all())
+    return float(np.std(log_evidence, ddof=1)) if known else float("inf")

@@ -54,7 +54,7 @@ def remarks_of(one: Annealed, tested: Tested, goal: Goal) -> tuple[str, ...]:
     """Where it fell short, with what to try; and what would make an expert stop."""
     found = list[str]()
     value, error = tested.pairs.looseness, tested.pairs.std_error
-    if value - 2 * error > goal.looseness:
+    if np.isfinite(value) and value - 2 * error > goal.looseness:
         why = (
             "a few outputs cause it, which the path reaches rarely: a wider start, or one that "
             "knows them, would help more than particles"
@@ -72,4 +72,5 @@ def remarks_of(one: Annealed, tested: Tested, goal: Goal) -> tuple[str, ...]:
             f"One step forgets little at temperature {slow.temperature:.2g} (it takes about "
             f"{slow.time:.0f}): temperatures are closer there."
         )
-    return (*found, *tested.diagnosis.notes)
+    looked = () if tested.diagnosis is None else tested.diagnosis.notes
+    return (*tested.failures, *found, *looked)

@@ -52,6 +52,8 @@ class Pairs(NamedTuple):
     @property
     def std_error(self) -> float:
         """Standard error of the looseness."""
+        if not np.isfinite(self.terms).all():
+            return float("inf")
         return float(np.std(self.terms, ddof=1) / np.sqrt(len(self.terms)))
 
 

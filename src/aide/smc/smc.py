@@ -57,7 +57,7 @@ from aide.smc.watching import watch_segments
 ALL_ZERO = (
     "all particle weights are zero: no particle has positive density, so the algorithm has no "
     "output. Use more particles, a proposal with heavier tails, or check that the log density is "
-    "finite where the initial distribution puts its mass."
+    "finite where the initial distribution puts its mass (-inf and NaN count as density zero)."
 )
 
 

@@ -40,14 +40,14 @@ def run_passes(
         What the last pass found, and the tuner it had.
     """
     pilot = run_pilot(jax.random.fold_in(key, 0), path, tuner, num_pilots, partial(report, 0))
-    spent = pilot.num_evaluations
+    spent, losses = pilot.num_evaluations, pilot.losses
     if isinstance(tuner, HmcTuner) and tuner.structure is None and _needs_sizes(pilot):
         structure = find_structure(pilot.population.flat)
         if structure is not None:
             tuner = HmcTuner(tuner.dense, structure)
             subkey = jax.random.fold_in(key, MOST_PASSES)
             pilot = run_pilot(subkey, path, tuner, num_pilots, partial(report, 1))
-            spent += pilot.num_evaluations
+            spent, losses = spent + pilot.num_evaluations, losses.joined(pilot.losses)
     for number in range(1, MOST_PASSES):
         if max(stage.time for stage in pilot.stages) < SLOW or spent > budget.evaluations:
             break
@@ -57,12 +57,12 @@ def run_passes(
         subkey = jax.random.fold_in(key, number)
         hear = partial(report, number)
         again = run_pilot(subkey, path, tuner, num_pilots, hear, temperatures.tolist())
-        spent += again.num_evaluations
+        spent, losses = spent + again.num_evaluations, losses.joined(again.losses)
         known = again.length < GROWTH * pilot.length
         pilot = again
         if known:
             break
-    return pilot._replace(num_evaluations=spent), tuner
+    return pilot._replace(num_evaluations=spent, losses=losses), tuner
 
 
 def _needs_sizes(pilot: Pilot) -> bool:

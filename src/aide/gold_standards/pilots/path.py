@@ -6,13 +6,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Bool
 
+from aide._core.algorithm import Aside
 from aide._core.distribution import Distribution, LogDensityOf, sample_from
 from aide._core.flat_states import flat_reals
 from aide._core.numerics import as_parameter, log_ratio
 from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
-from aide._core.validate import check_scalar
+from aide._core.undefined import evaluate
 from aide.algorithms.annealed import Tempered
 
 
@@ -23,15 +24,17 @@ class Path(eqx.Module):
         start: $k_1$.
         log_joint: $\log\gamma$.
         temperature: $\beta$.
+        names: Those of the coordinates, for messages; `None`: by their places.
     """
 
     start: Distribution
     log_joint: LogDensity
     temperature: Parameter = eqx.field(converter=as_parameter, default=0.0)
+    names: Aside = Aside(None)
 
     def at(self, temperature: float) -> "Path":
         """The same path at another temperature."""
-        return Path(self.start, self.log_joint, temperature)
+        return Path(self.start, self.log_joint, temperature, self.names)
 
     @property
     def log_density(self) -> Tempered:
@@ -40,15 +43,24 @@ class Path(eqx.Module):
 
     def log_ratio(self, x: Value) -> LogProb:
         r"""$h(x) = \log\gamma(x) - \log k_1(x)$: what tempering weighs by."""
-        end = check_scalar("log_joint", self.log_joint(x))
-        return log_ratio(end, LogDensityOf(self.start)(x))
+        return self.look(x)[0]
+
+    def look(self, x: Value) -> tuple[LogProb, Bool[Array, ""]]:
+        r"""$h(x)$, and whether $\log\gamma(x)$ is NaN or $+\infty$ as it was written."""
+        end, lost = evaluate(self.log_joint, x)
+        return log_ratio(end, LogDensityOf(self.start)(x)), lost
 
 
 def start_particle(path: Path, key: Key, run: int) -> tuple[Value, Array, LogProb]:
     """One particle at temperature 0, as an operation of the engine."""
+    return start_watched(path, key, run)[:3]
+
+
+def start_watched(path: Path, key: Key, run: int) -> tuple[Value, Array, LogProb, Bool[Array, ""]]:
+    """The same particle, and whether the log density has no value there."""
     x = sample_from(path.start, jax.random.fold_in(key, run))
     x = jax.tree.map(jnp.asarray, x)
-    return x, flat_reals(x), path.log_ratio(x)
+    return x, flat_reals(x), *path.look(x)
 
 
 def unraveller(x: Value) -> Callable[[Array], Value]:

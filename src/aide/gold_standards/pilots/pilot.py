@@ -12,7 +12,15 @@ import jax
 import numpy as np
 
 from aide._core.types import Key
-from aide.gold_standards.pilots.path import Path, start_particle
+from aide._core.undefined import Strict
+from aide.gold_standards.pilots.losses import (
+    Losses,
+    check_near,
+    check_start,
+    losses_near,
+    place_words,
+)
+from aide.gold_standards.pilots.path import Path, start_watched
 from aide.gold_standards.pilots.population import (
     Frame,
     Population,
@@ -66,11 +74,12 @@ class Stage(NamedTuple):
 
 
 class Pilot(NamedTuple):
-    """A path as the pilots found it, where they ended, and what it cost."""
+    """A path as the pilots found it, where they ended, what it cost, and what they lost."""
 
     stages: tuple[Stage, ...]
     population: Population
     num_evaluations: int
+    losses: Losses = Losses()
 
     @property
     def length(self) -> float:
@@ -101,9 +110,12 @@ def run_pilot(
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     rows = (np.arange(num_pilots, dtype=np.uint32),)
     key_start, key = jax.random.split(key)
-    found = map_runs(start_particle, path, key_start, rows, what="log_joint at a draw of the start")
+    *found, lost = map_runs(
+        start_watched, path, key_start, rows, what="log_joint at a draw of the start"
+    )
     population, temperature, spent = Population(*found), 0.0, float(num_pilots)
-    _check(population)
+    _check(population, path)
+    losses = check_start(lost, population.flat, path, population.states)
     stages, settings, length = list[Stage](), None, 0.0
     while temperature < 1.0 and length <= longest:
         if len(stages) == MOST_STAGES:
@@ -117,14 +129,31 @@ def run_pilot(
             after = float(temperatures[len(stages)])
         key = jax.random.fold_in(key, 1)
         step = after - temperature
-        stage, population, cost = _stage(
+        stage, population, cost, seen = _stage(
             key, path.at(after), tuner, population, step, settings, rng
         )
         spent, temperature, settings = spent + cost, after, stage.settings
         stages.append(stage)
         length += stage.length
+        losses = losses.joined(seen if temperature == 1.0 else seen.far())
         report(temperature)
-    return Pilot(tuple(stages), population, int(spent))
+    if temperature == 1.0:
+        losses = _look_near(key, path.at(1.0), population, losses)
+    return Pilot(tuple(stages), population, int(spent), losses)
+
+
+def _look_near(key: Key, path: Path, population: Population, losses: Losses) -> Losses:
+    """An error where the log density has no value next to the posterior; else what was lost.
+
+    Where no trajectories looked, points beside the pilots do, if states are real.
+    """
+    real = all(np.asarray(leaf).dtype.kind == "f" for leaf in jax.tree.leaves(population.states))
+    if not losses.num_near and real:
+        moments = moments_of(population.flat, np.full(population.num, 1 / population.num))
+        beside = losses_near(key, path, population.states, moments.factor(dense=False))
+        losses = losses.joined(beside)
+    check_near(losses, path, population.states)
+    return losses
 
 
 def _stage(
@@ -135,8 +164,8 @@ def _stage(
     step: float,
     settings: Settings | None,
     rng: np.random.Generator,
-) -> tuple[Stage, Population, float]:
-    """Weigh, resample, tune, and move until the start is forgotten; with what it cost."""
+) -> tuple[Stage, Population, float, Losses]:
+    """Weigh, resample, tune, and move until the start is forgotten; cost and losses."""
     weights, before = weigh(population, step), population.log_ratios
     resampled = resample(rng, population, weights)
     coordinates = tuner.coordinates(resampled.flat)
@@ -152,13 +181,13 @@ def _stage(
         walked = walk(jax.random.fold_in(key, 100 + number), path, kernel, walked.population)
         spent += population.num * LAGS * tuner.num_evaluations(tuned.settings)
         time = max(time, walked.time)
-    _check(walked.population, f"at temperature {path.temperature:.2g}")
+    _check(walked.population, path, f"at temperature {path.temperature:.2g}")
     spread = -np.log(effective_share(step * before))
     change = _change(step, before, walked.population.log_ratios)
     # Both are 0 where the start is the posterior, give or take rounding.
     distance = float(np.sqrt(max(spread, change, 0.0)))
     stage = Stage(float(path.temperature), distance, time, frame, tuned.settings, remains)
-    return stage, walked.population, spent
+    return stage, walked.population, spent, tuned.losses
 
 
 def moved(flat: np.ndarray, coordinates: ScaledCoordinates | None) -> np.ndarray:
@@ -178,15 +207,20 @@ def _correlation(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.corrcoef(one, other)[0, 1]) if np.std(one) * np.std(other) > 0 else 0.0
 
 
-def _check(population: Population, where: str = "at draws of the start") -> None:
+def _check(population: Population, path: Path, where: str = "at draws of the start") -> None:
     """Errors that would only show later: NaN, or a start without a point in the support."""
     ratios = population.log_ratios
     broken = np.flatnonzero(np.isnan(ratios))
     if len(broken):
+        place = place_words(population.flat[broken[0]], path, population.states)
+        why = (
+            "The log density is aide.strict: it may be -inf outside its support, never nan."
+            if isinstance(path.log_joint, Strict)
+            else "The density of the start may be -inf outside its support, never nan."
+        )
         raise ValueError(
-            f"log_joint returned nan (or +inf) for {len(broken)} of {population.num} pilots "
-            f"{where}, first at x = {population.flat[broken[0]][:6]}. A log density may be -inf "
-            "outside its support, never nan. Common causes: log of a negative number, inf - inf."
+            f"log_joint returned nan (or +inf) for {len(broken)} of {population.num} pilots of the "
+            f"gold standard {where}, first at {place}. {why}"
         )
     if not np.isfinite(ratios).any():
         raise ValueError(

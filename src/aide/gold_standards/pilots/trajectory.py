@@ -43,11 +43,17 @@ class Tried(NamedTuple):
         acceptance: $\min\{1, e^{-\Delta H}\}$.
         jump: Mean over coordinates of the squared distance, in units of the spread.
         log_ratio: $h$ there.
+        seen: Whether the trajectory got to a finite point.
+        near: Whether that is at most one spread away from where it began.
+        lost: Whether the log density is NaN or $+\infty$ there.
     """
 
     acceptance: Any
     jump: Any
     log_ratio: Any
+    seen: Any
+    near: Any
+    lost: Any
 
 
 class Choice(NamedTuple):
@@ -57,8 +63,13 @@ class Choice(NamedTuple):
     num_leapfrog: int
 
 
-def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> Tried:
-    """One trajectory, as an operation of the engine."""
+def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> tuple[Tried, Array]:
+    """One trajectory, as an operation of the engine.
+
+    Returns:
+        What it showed, and the first point where the log density is NaN or +inf, flat; its
+        beginning where there is none.
+    """
     unravel, metric, start = unraveller(x), trial.metric, flat_reals(x)
     log_density, at = lambda flat: trial.path.log_density(unravel(flat)), unravel
     if trial.coordinates is not None:
@@ -71,7 +82,7 @@ def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> 
         return value, metric.pull(gradient)
 
     def leapfrog(carry: tuple[Array, ...], _: None) -> tuple[tuple[Array, ...], Tried]:
-        position, momentum, slope, travelled = carry
+        position, momentum, slope, travelled, place, any_lost = carry
         middle = momentum + 0.5 * step_size * slope
         position = position + step_size * metric.stretch(middle)
         travelled = travelled + step_size * middle
@@ -81,15 +92,20 @@ def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> 
         acceptance = jnp.where(jnp.isnan(gain), 0.0, jnp.exp(jnp.minimum(gain, 0.0)))
         # Where a trajectory went astray nothing else is of interest, NaN or not.
         keep = lambda value: jnp.where(acceptance > 0, value, 0.0)
-        ratio = trial.path.log_ratio(at(position))
-        shown = Tried(acceptance, keep(jnp.mean(travelled**2)), keep(ratio))
-        return (position, momentum, slope, travelled), shown
+        there, jump = at(position), jnp.mean(travelled**2)
+        ratio, lost = trial.path.look(there)
+        seen = jnp.all(jnp.isfinite(flat_reals(there)))
+        lost = lost & seen
+        place = jnp.where(lost & ~any_lost, flat_reals(there), place)
+        shown = Tried(acceptance, keep(jump), keep(ratio), seen, jump <= 1.0, lost)
+        return (position, momentum, slope, travelled, place, any_lost | lost), shown
 
     momentum = standard_normal(jax.random.fold_in(key, run), start.shape, start.dtype)
     value, slope = climb(start)
     first = value - 0.5 * jnp.sum(momentum**2)
-    carry = (start, momentum, slope, jnp.zeros_like(start))
-    return jax.lax.scan(leapfrog, carry, None, length=LONGEST)[1]
+    carry = (start, momentum, slope, jnp.zeros_like(start), flat_reals(x), jnp.asarray(False))
+    end, shown = jax.lax.scan(leapfrog, carry, None, length=LONGEST)
+    return shown, end[4]
 
 
 def choose(

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from aide._core.types import Key
+from aide.gold_standards.pilots.losses import Losses, losses_of_trial
 from aide.gold_standards.pilots.path import Path
 from aide.gold_standards.pilots.population import Frame, Population
 from aide.gold_standards.pilots.straightening import Structure, fit_coordinates
@@ -37,11 +38,15 @@ Settings = Float[np.ndarray, "parts 2"]
 
 
 class Tuned(NamedTuple):
-    """Numbers for the kernel, how the population moved with them, what that cost."""
+    """Numbers for the kernel, how the population moved with them, what that cost.
+
+    `losses` are the evaluations without a value that trials met, where they were looked for.
+    """
 
     settings: Settings
     walked: Walked
     num_evaluations: int
+    losses: Losses = Losses()
 
 
 class Tuner(Protocol):
@@ -119,7 +124,7 @@ class HmcTuner:
         chosen = population.take(rng.choice(population.num, num, replace=False))
         sizes, group = _sizes(last), rng.permutation(num) % NUM_SIZES
         rows = (np.arange(num, dtype=np.uint32), chosen.states, sizes[group])
-        tried = map_runs(
+        tried, places = map_runs(
             follow, Trial(path, metric, coordinates), key_try, rows, what="a trajectory"
         )
         settings = np.array([choose(tried, sizes, group, chosen.log_ratios)], float)
@@ -135,7 +140,8 @@ class HmcTuner:
             walked = walk(key_again, path, kernel, population)
             spent += population.num * LAGS * self.num_evaluations(settings)
             needed = num_needed(walked.acceptance)
-        return Tuned(settings[:needed], walked, int(spent))
+        losses = losses_of_trial(tried, places)
+        return Tuned(settings[:needed], walked, int(spent), losses)
 
     def kernel(
         self, settings: Settings, factor: np.ndarray, coordinates: ScaledCoordinates | None = None

@@ -1,0 +1,159 @@
+r"""Where pilots met a log density without a value (NaN or $+\infty$): counts, words, errors.
+
+Such points count as impossible (`aide._core.undefined`). That is harmless where they are far from
+the posterior, and the wrong posterior where they are not. What decides:
+
+- *The start's bulk*: more than half of the start's draws are lost. Then the start, or the log
+  density, is another one than was meant: an error.
+- *Next to the posterior*: of the points that trajectories of pilots at temperature 1 visit within
+  one standard deviation of a draw (root mean square over coordinates, in the metric of the
+  kernels), more than 1% are lost: an error. Fewer are reported.
+- *Outputs*: tests of the gold standard score outputs by the log density as it was written.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from aide._core.numerics import flat_reals
+from aide._core.types import Key, Value
+from aide.algorithms.draw_arrays import column_names
+from aide.gold_standards.pilots.path import Path, unraveller
+from aide.gold_standards.pilots.trajectory import Tried
+from aide.running.map_runs import map_runs
+
+MOST_AT_START = 0.5
+"""Share of the start's draws that may be lost."""
+MOST_NEAR, FEWEST_NEAR = 0.01, 3
+"""Share of the points next to the posterior that may be lost; fewer points are none."""
+MOST_NAMED = 4
+"""Coordinates that a message names."""
+ADVICE = (
+    "Common causes: the log of a negative number, inf - inf, a solver that fails. Write the model "
+    "so that it has a value there, or return -inf where the state is impossible."
+)
+
+
+class Losses(NamedTuple):
+    r"""Evaluations of a log density by pilots, and how many had no value.
+
+    Attributes:
+        num_seen: Evaluations that were looked at.
+        num_lost: Those that were NaN or $+\infty$.
+        num_near: Evaluations next to the posterior.
+        num_near_lost: Those that were NaN or $+\infty$.
+        place: One of the points without a value, flat; one next to the posterior if there is one.
+    """
+
+    num_seen: int = 0
+    num_lost: int = 0
+    num_near: int = 0
+    num_near_lost: int = 0
+    place: np.ndarray | None = None
+
+    def joined(self, other: "Losses") -> "Losses":
+        """Both together."""
+        counts = [a + b for a, b in zip(self[:4], other[:4], strict=True)]
+        first = other.place if other.num_near_lost or self.place is None else self.place
+        return Losses(*counts, first)
+
+    def far(self) -> "Losses":
+        """The same evaluations at a temperature below 1: none of them is next to the posterior."""
+        return self._replace(num_near=0, num_near_lost=0)
+
+    @property
+    def words(self) -> str:
+        """A sentence for a record; empty where nothing was lost."""
+        if not self.num_lost:
+            return ""
+        text = (
+            f"log_joint was NaN or +inf at {_share(self.num_lost, self.num_seen)} of "
+            f"{self.num_seen:,} evaluations that were looked at, "
+        )
+        if not self.num_near:
+            return f"{text}in steps towards the posterior; such points count as impossible."
+        if not self.num_near_lost:
+            return (
+                f"{text}all far outside: none of {self.num_near:,} within one standard deviation "
+                "of a draw from the posterior; such points count as impossible."
+            )
+        near = _share(self.num_near_lost, self.num_near)
+        return (
+            f"{text}{near} of those within one standard deviation of a draw from the posterior; "
+            "such points count as impossible."
+        )
+
+
+def losses_of_trial(tried: Tried, places: np.ndarray) -> Losses:
+    """Those of trajectories."""
+    lost, seen = np.asarray(tried.lost), np.asarray(tried.seen)
+    near = seen & np.asarray(tried.near)
+    rows = np.flatnonzero((lost & near).any(axis=1) if (lost & near).any() else lost.any(axis=1))
+    place = np.asarray(places)[rows[0]] if len(rows) else None
+    counts = (int(np.sum(part)) for part in (seen, lost, near, lost & near))
+    return Losses(*counts, place)
+
+
+def losses_near(key: Key, path: Path, states: Value, factor: np.ndarray) -> Losses:
+    """Those of points $x + L v$, $v$ uniform in the cube of side 2, about pilots at the end."""
+    num = len(jax.tree.leaves(states)[0])
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    noise = rng.uniform(-1.0, 1.0, size=(num, factor.shape[0]))
+    shift = noise @ factor.T if factor.ndim == 2 else noise * factor
+    lost, place = map_runs(_look_beside, path, key, (states, shift), what="log_joint")
+    rows = np.flatnonzero(lost)
+    where = place[rows[0]] if len(rows) else None
+    return Losses(num, len(rows), num, len(rows), where)
+
+
+def _look_beside(path: Path, key: Key, x: Value, shift: np.ndarray) -> tuple[object, object]:
+    """Whether a point beside a state has no value, as an operation of the engine."""
+    flat = flat_reals(x) + shift
+    return path.look(unraveller(x)(flat))[1], flat
+
+
+def check_near(losses: Losses, path: Path, states: Value) -> None:
+    """Raise if too much next to the posterior is lost."""
+    if losses.num_near_lost < max(FEWEST_NEAR, MOST_NEAR * losses.num_near):
+        return
+    raise ValueError(
+        f"log_joint is NaN or +inf at {_share(losses.num_near_lost, losses.num_near)} of the "
+        "points within one standard deviation of the posterior's draws (pilots of the gold "
+        f"standard, temperature 1), for example at {place_words(losses.place, path, states)}. "
+        "Far outside such points would count as impossible; next to the posterior the posterior "
+        f"itself would be another one. {ADVICE}"
+    )
+
+
+def check_start(lost: np.ndarray, flat: np.ndarray, path: Path, states: Value) -> Losses:
+    """Count lost draws of the start; raise if they are more than half of them."""
+    rows = np.flatnonzero(lost)
+    if len(rows) > MOST_AT_START * len(lost):
+        raise ValueError(
+            f"log_joint is NaN or +inf at {_share(len(rows), len(lost))} of {len(lost):,} draws of "
+            f"the start (pilots of the gold standard), first at "
+            f"{place_words(flat[rows[0]], path, states)}. A share of up to "
+            f"{100 * MOST_AT_START:.0f}% would count as impossible. Pass a start that covers the "
+            f"posterior more closely. {ADVICE}"
+        )
+    return Losses(len(lost), len(rows), place=flat[rows[0]] if len(rows) else None)
+
+
+def place_words(flat: np.ndarray | None, path: Path, states: Value) -> str:
+    """`alpha = -2.7e+03, tau = 12, …`: coordinates of a point, those farthest from 0 first."""
+    if flat is None:
+        return "an unknown point"
+    names: Sequence[str] | None = path.names.content
+    if names is None or len(names) != len(flat):
+        names = column_names(jax.tree.map(lambda leaf: np.asarray(leaf)[None], states))
+    order = np.argsort(-np.abs(np.nan_to_num(flat, nan=np.inf)), kind="stable")
+    shown = [f"{names[i]} = {flat[i]:.4g}" for i in order[:MOST_NAMED]]
+    more = len(flat) - len(shown)
+    return ", ".join(shown) + (f" ({more} other coordinates are nearer to 0)" if more else "")
+
+
+def _share(num: int, total: int) -> str:
+    """A percentage in two digits."""
+    return f"{100 * num / max(total, 1):.2g}%"
