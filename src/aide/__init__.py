@@ -24,7 +24,6 @@ from aide import (
     tuning,
 )
 from aide._core.algorithm import Draw, InferenceAlgorithm
-from aide._core.undefined import strict
 from aide._version import __version__ as __version__
 from aide.algorithms.annealed import ais, tempered_smc
 from aide.algorithms.annealed_langevin import annealed_langevin
@@ -112,7 +111,6 @@ __all__ = [
     "reporting",
     "sir",
     "smc",
-    "strict",
     "summarise",
     "sweep",
     "tempered_smc",

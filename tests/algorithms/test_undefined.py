@@ -54,7 +54,7 @@ def test_the_rule():
     assert rule(2.0) == RAYLEIGH(2.0)
     assert possible(rule) is rule
     assert as_written(rule) is RAYLEIGH
-    strict = aide.strict(RAYLEIGH)
+    strict = aide.algorithms.strict(RAYLEIGH)
     assert possible(strict) is strict
     assert np.isnan(strict(-1.0))
     # What is no number at all is left to those who have words for it.
@@ -108,7 +108,9 @@ def test_the_rule_passes_the_check_of_algorithms():
 
 
 def test_strict_makes_it_an_error():
-    chain = aide.mcmc(gaussian(1.0, 0.1), aide.strict(RAYLEIGH), kernel=WALK, num_steps=3)
+    chain = aide.mcmc(
+        gaussian(1.0, 0.1), aide.algorithms.strict(RAYLEIGH), kernel=WALK, num_steps=3
+    )
     with pytest.raises(ValueError, match=r"log_xi = nan for \d+ of 50 runs.*never nan"):
         run(chain, TARGET, 50, 1)
 

@@ -67,7 +67,7 @@ def test_zero_density_at_a_proposal_is_a_rejection(name):
 def test_nan_inside_tempered_smc():
     smc = aide.tempered_smc(
         NORMAL,
-        aide.strict(lambda x: LOG(x + 1.0)),
+        aide.algorithms.strict(lambda x: LOG(x + 1.0)),
         kernel=KERNELS["random walk"][0],
         num_particles=2,
         num_temperatures=2,
@@ -83,7 +83,7 @@ def test_nan_inside_gibbs_sweeps():
     )
     log_density = lambda x: jnp.log(2.5 - jnp.sum(x))
     sweep = aide.kernels.GibbsSites([0, 1, 2], 2)
-    chain = aide.mcmc(fair, aide.strict(log_density), kernel=sweep, num_steps=1)
+    chain = aide.mcmc(fair, aide.algorithms.strict(log_density), kernel=sweep, num_steps=1)
     with pytest.raises(ValueError, match=r"first at x = \[1 1 1\]"):
         run(chain, fair, 20, 1)
 

@@ -140,8 +140,8 @@ def test_no_value_next_to_the_posterior():
 
 def test_strict_densities_may_have_no_hole_at_all():
     """However far away: the first draw of the start that meets it is an error."""
-    wrong = aide.strict(lambda x: jnp.where(x[0] > 6.0, jnp.nan, START.log_prob(x)))
-    with pytest.raises(ValueError, match=r"nan \(or \+inf\) for \d+ of 60 pilots.*aide\.strict"):
+    wrong = aide.algorithms.strict(lambda x: jnp.where(x[0] > 6.0, jnp.nan, START.log_prob(x)))
+    with pytest.raises(ValueError, match=r"nan \(or \+inf\) for \d+ of 60 pilots.*is strict"):
         aide.gold_standard(KEY, wrong, START, **FEW)
 
 

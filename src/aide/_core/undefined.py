@@ -14,7 +14,7 @@ rejected, a particle there has weight 0.
   `aide.annealed_langevin`, `aide.gold_standard`) hand `possible(log_density)` to kernels and
   weights. Kernels, weights and moves do what the density they are given says.
 - *Where NaN stays an error*: at outputs, which are scored by the log density as it was written; in
-  importance sampling, whose outputs are its proposals; and everywhere for `aide.strict`.
+  importance sampling, whose outputs are its proposals; and everywhere for `aide.algorithms.strict`.
 - *Who counts*: `aide.gold_standard`, at draws of its start and along trajectories of its pilots.
 """
 
@@ -55,7 +55,7 @@ def strict(log_density: LogDensity) -> Strict:
 
     Without it a proposal or a particle at a point where the log density has no value counts as
     impossible, and NaN is an error at outputs alone. Use it where NaN could only mean a mistake in
-    the program: `aide.mcmc(start, aide.strict(log_joint), kernel=kernel, num_steps=100)`.
+    the program: `aide.mcmc(start, strict(log_joint), kernel=kernel, num_steps=100)`.
     """
     return Strict(log_density)
 

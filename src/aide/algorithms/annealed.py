@@ -150,7 +150,7 @@ def tempered_smc(
         prior: Start of the path, with `sample(key)` and `log_density(x)`; any distribution that
             covers the posterior will do.
         log_joint: $\log\gamma$: prior times likelihood, or an unnormalised density. Where it is NaN
-            or $+\infty$ on the way, it counts as $-\infty$; `aide.strict` makes that an error.
+            or $+\infty$ on the way, it counts as $-\infty$; see `aide.algorithms.strict`.
         kernel: MCMC kernel applied at every temperature but the last; or one for each of them: a
             list of kernels of one kind, or what `aide.kernels.stack_kernels` makes of it.
         num_particles: $P$.

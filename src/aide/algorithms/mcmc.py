@@ -225,7 +225,7 @@ def mcmc(
     Args:
         initial: $k_1$, with `sample(key)` and `log_density(x)`.
         log_joint: $\log\gamma$, which the kernel leaves invariant (unless it is unadjusted). A
-            proposal where it is NaN or $+\infty$ is rejected; `aide.strict` makes that an error.
+            proposal where it is NaN or $+\infty$ is rejected; see `aide.algorithms.strict`.
         kernel: The transition; or one for every step: a list of kernels of one kind, or what
             `aide.kernels.stack_kernels` makes of it.
         num_steps: Number of transitions; 0 returns the start.

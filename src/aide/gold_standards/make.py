@@ -72,7 +72,7 @@ def gold_standard(
             `StateSpaceModel`. Where it is NaN or $+\infty$ a state counts as impossible, which is
             counted and reported; an error if that is so for more than half of the start's draws,
             or for more than 1% of the points within a standard deviation of draws from the
-            posterior. `aide.strict(log_joint)` makes every such point an error.
+            posterior. `aide.algorithms.strict(log_joint)` makes every such point an error.
         start: A distribution from which the path sets out: the prior, or any that covers the
             posterior. Or one state of the right structure, such as `np.zeros(61)`: then a
             heavy-tailed distribution is fitted to the modes that optimisers find from points
@@ -100,14 +100,9 @@ def gold_standard(
     if max_seconds is not None:
         check_positive("max_seconds", max_seconds)
     seconds = np.inf if max_seconds is None else float(max_seconds)
-<<<<<<< HEAD
-    goal = Goal(looseness, Budget(float(max_evaluations), seconds), num_pilots)
-    _check_parts(log_joint, start, kernel, proposals, num_values)
-=======
     called = None if names is None else tuple(map(str, names))
     goal = Goal(looseness, Budget(float(max_evaluations), seconds), num_pilots, called)
-    _check_parts(log_joint, start, kernel, proposals)
->>>>>>> abbe7f3 (NaN on the way counts as impossible, is counted and reported; a gold standard whose tests fail is flagged, not lost)
+    _check_parts(log_joint, start, kernel, proposals, num_values)
     if isinstance(log_joint, StateSpaceModel):
         return make_filtered(key, log_joint, tuple(proposals), goal, progress)
     log_joint = possible(log_joint)

@@ -9,7 +9,7 @@ import numpy as np
 from aide.diagnosing.steps import StepDiagnosis
 from aide.reporting.data import as_data
 from aide.reporting.numbers import with_error
-from aide.reporting.verdict import FAILED, PASSED
+from aide.reporting.verdict import FAILED, PASSED, UNDECIDED
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,8 @@ class Agreement:
         value: The bound, in nats.
         std_error: Its standard error.
         upper: Upper limit at 95%.
-<<<<<<< HEAD
-        outcome: `passed` (they agree to within 0.5 nats), `failed` or `undecided`.
-=======
-        outcome: `agrees`, `disagrees` or `undecided`, at 0.5 nats; `failed` where it is not known
-            since an error ended the comparison.
->>>>>>> abbe7f3 (NaN on the way counts as impossible, is counted and reported; a gold standard whose tests fail is flagged, not lost)
+        outcome: `passed` (they agree to within 0.5 nats), `failed` or `undecided`; undecided, with
+            infinite numbers, where an error ended the comparison.
     """
 
     name: str
@@ -38,13 +34,9 @@ class Agreement:
     @property
     def words(self) -> str:
         """In a few words."""
-<<<<<<< HEAD
-        verbs = {PASSED: "agrees", FAILED: "disagrees"}
-=======
-        if self.outcome == "failed":
+        if self.outcome == UNDECIDED and np.isinf(self.std_error):
             return f"could not be compared with {self.name}"
-        verbs = {"agrees": "agrees", "disagrees": "DISAGREES"}
->>>>>>> abbe7f3 (NaN on the way counts as impossible, is counted and reported; a gold standard whose tests fail is flagged, not lost)
+        verbs = {PASSED: "agrees", FAILED: "disagrees"}
         verb = verbs.get(self.outcome, "was not shown to agree")
         return f"{verb} with {self.name} ({with_error(self.value, self.std_error)} nats)"
 
@@ -103,7 +95,8 @@ class Record:
         found = [one.words for one in self.agreements if one.outcome != PASSED]
         if not self.reached:
             loose = with_error(*self.looseness)
-            found.insert(0, f"its looseness is {loose} nats, {self.goal:g} were asked for")
+            short = f"its looseness is {loose} nats, {self.goal:g} were asked for"
+            found.insert(0, short if self.tested else "its tests ended in errors")
         return tuple(found) or self.remarks[:1] or ("its tests did not pass",)
 
     def to_json(self) -> str:

@@ -17,6 +17,7 @@ from aide.diagnosing.diagnose import diagnose
 from aide.diagnosing.diagnosis import Diagnosis
 from aide.gold_standards.record import Agreement, Record
 from aide.gold_standards.sizing import NUM_RUNS
+from aide.reporting.verdict import UNDECIDED
 from aide.running.map_runs import map_runs
 from aide.running.pairs import Pairs
 
@@ -49,7 +50,7 @@ class Tested(NamedTuple):
 
     def failing(self, name: str, reason: str) -> "Tested":
         """The same, and another version that could not be made."""
-        agreements = (*self.agreements, _failed(name))
+        agreements = (*self.agreements, _not_compared(name))
         return self._replace(agreements=agreements, failures=(*self.failures, reason))
 
     def record(
@@ -125,7 +126,7 @@ def run_tests(
     except (ValueError, RuntimeError) as error:
         failures = (*failures, f"Its steps could not be looked at one by one: {error}")
     pairs = Pairs(side.own[:, 0], side.own[:, 1])
-    agreements = (*(a for one in found for a in agreements_of(one)), *map(_failed, failed))
+    agreements = (*(a for one in found for a in agreements_of(one)), *map(_not_compared, failed))
     num = _num_runs(found)
     return Tested(pairs, log_joint - pairs.log_xi, looked, agreements, num, failures)
 
@@ -153,11 +154,13 @@ def _untested(failed: Mapping[str, Exception]) -> Tested:
     """Nothing could be measured: what was made is flagged, with the reasons."""
     nothing = Pairs(np.zeros(2), np.full(2, np.inf))
     failures = tuple(_sentence(name, error) for name, error in failed.items())
-    return Tested(nothing, np.full(2, -np.inf), None, tuple(map(_failed, failed)), 0, failures)
+    return Tested(
+        nothing, np.full(2, -np.inf), None, tuple(map(_not_compared, failed)), 0, failures
+    )
 
 
-def _failed(name: str) -> Agreement:
-    return Agreement(name, np.inf, np.inf, np.inf, "failed")
+def _not_compared(name: str) -> Agreement:
+    return Agreement(name, np.inf, np.inf, np.inf, UNDECIDED)
 
 
 def _sentence(name: str, error: Exception) -> str:

@@ -15,7 +15,7 @@ def test_a_trajectory_is_leapfrog(x64):
     scale, size, key = 3.0, 0.4, jax.random.key(1)
     start = Normal(np.zeros(1), scale)
     trial = Trial(Path(start, start.log_prob).at(0.3), Metric(np.array([scale])))
-    found = follow(trial, key, 5, np.array([1.8]), size)
+    found, met = follow(trial, key, 5, np.array([1.8]), size)
     momentum = standard_normal(jax.random.fold_in(key, 5), (1,), float)[0]
     half = np.array([[1.0, 0.0], [-size / 2, 1.0]])
     step = half @ np.array([[1.0, size], [0.0, 1.0]]) @ half
@@ -28,6 +28,9 @@ def test_a_trajectory_is_leapfrog(x64):
     gain = np.minimum(energy[0] - energy[1:], 0.0)
     np.testing.assert_allclose(found.acceptance, np.exp(gain), rtol=1e-9)
     np.testing.assert_allclose(found.log_ratio, 0.0, atol=1e-12)
+    np.testing.assert_array_equal(met.near, found.jump <= 1.0)
+    assert met.seen.all()
+    assert not met.lost.any()
 
 
 def orbits(sizes, acceptance, num=20):

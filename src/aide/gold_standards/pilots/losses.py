@@ -17,11 +17,11 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from aide._core.numerics import flat_reals
+from aide._core.flat_states import flat_reals
 from aide._core.types import Key, Value
 from aide.algorithms.draw_arrays import column_names
 from aide.gold_standards.pilots.path import Path, unraveller
-from aide.gold_standards.pilots.trajectory import Tried
+from aide.gold_standards.pilots.trajectory import Met
 from aide.running.map_runs import map_runs
 
 MOST_AT_START = 0.5
@@ -86,12 +86,12 @@ class Losses(NamedTuple):
         )
 
 
-def losses_of_trial(tried: Tried, places: np.ndarray) -> Losses:
+def losses_of_trial(met: Met) -> Losses:
     """Those of trajectories."""
-    lost, seen = np.asarray(tried.lost), np.asarray(tried.seen)
-    near = seen & np.asarray(tried.near)
+    lost, seen = np.asarray(met.lost), np.asarray(met.seen)
+    near = seen & np.asarray(met.near)
     rows = np.flatnonzero((lost & near).any(axis=1) if (lost & near).any() else lost.any(axis=1))
-    place = np.asarray(places)[rows[0]] if len(rows) else None
+    place = np.asarray(met.place)[rows[0]] if len(rows) else None
     counts = (int(np.sum(part)) for part in (seen, lost, near, lost & near))
     return Losses(*counts, place)
 

@@ -214,7 +214,7 @@ def _check(population: Population, path: Path, where: str = "at draws of the sta
     if len(broken):
         place = place_words(population.flat[broken[0]], path, population.states)
         why = (
-            "The log density is aide.strict: it may be -inf outside its support, never nan."
+            "The log density is strict: it may be -inf outside its support, never nan."
             if isinstance(path.log_joint, Strict)
             else "The density of the start may be -inf outside its support, never nan."
         )

@@ -43,17 +43,27 @@ class Tried(NamedTuple):
         acceptance: $\min\{1, e^{-\Delta H}\}$.
         jump: Mean over coordinates of the squared distance, in units of the spread.
         log_ratio: $h$ there.
-        seen: Whether the trajectory got to a finite point.
-        near: Whether that is at most one spread away from where it began.
-        lost: Whether the log density is NaN or $+\infty$ there.
     """
 
     acceptance: Any
     jump: Any
     log_ratio: Any
+
+
+class Met(NamedTuple):
+    r"""Where trajectories had no log density; a leading axis of pilots.
+
+    Attributes:
+        seen: Whether the trajectory got to a finite point, after every leapfrog step.
+        near: Whether that is at most one spread away from where it began.
+        lost: Whether the log density is NaN or $+\infty$ there.
+        place: The first such point, flat; the pilot itself where there is none.
+    """
+
     seen: Any
     near: Any
     lost: Any
+    place: Any
 
 
 class Choice(NamedTuple):
@@ -63,13 +73,8 @@ class Choice(NamedTuple):
     num_leapfrog: int
 
 
-def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> tuple[Tried, Array]:
-    """One trajectory, as an operation of the engine.
-
-    Returns:
-        What it showed, and the first point where the log density is NaN or +inf, flat; its
-        beginning where there is none.
-    """
+def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> tuple[Tried, Met]:
+    """One trajectory, as an operation of the engine."""
     unravel, metric, start = unraveller(x), trial.metric, flat_reals(x)
     log_density, at = lambda flat: trial.path.log_density(unravel(flat)), unravel
     if trial.coordinates is not None:
@@ -81,7 +86,7 @@ def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> 
         value, gradient = jax.value_and_grad(log_density)(flat)
         return value, metric.pull(gradient)
 
-    def leapfrog(carry: tuple[Array, ...], _: None) -> tuple[tuple[Array, ...], Tried]:
+    def leapfrog(carry: tuple[Array, ...], _: None) -> tuple[tuple[Array, ...], Any]:
         position, momentum, slope, travelled, place, any_lost = carry
         middle = momentum + 0.5 * step_size * slope
         position = position + step_size * metric.stretch(middle)
@@ -97,15 +102,15 @@ def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> 
         seen = jnp.all(jnp.isfinite(flat_reals(there)))
         lost = lost & seen
         place = jnp.where(lost & ~any_lost, flat_reals(there), place)
-        shown = Tried(acceptance, keep(jump), keep(ratio), seen, jump <= 1.0, lost)
+        shown = Tried(acceptance, keep(jump), keep(ratio)), (seen, jump <= 1.0, lost)
         return (position, momentum, slope, travelled, place, any_lost | lost), shown
 
     momentum = standard_normal(jax.random.fold_in(key, run), start.shape, start.dtype)
     value, slope = climb(start)
     first = value - 0.5 * jnp.sum(momentum**2)
     carry = (start, momentum, slope, jnp.zeros_like(start), flat_reals(x), jnp.asarray(False))
-    end, shown = jax.lax.scan(leapfrog, carry, None, length=LONGEST)
-    return shown, end[4]
+    end, (tried, met) = jax.lax.scan(leapfrog, carry, None, length=LONGEST)
+    return tried, Met(*met, end[4])
 
 
 def choose(

@@ -124,7 +124,7 @@ class HmcTuner:
         chosen = population.take(rng.choice(population.num, num, replace=False))
         sizes, group = _sizes(last), rng.permutation(num) % NUM_SIZES
         rows = (np.arange(num, dtype=np.uint32), chosen.states, sizes[group])
-        tried, places = map_runs(
+        tried, met = map_runs(
             follow, Trial(path, metric, coordinates), key_try, rows, what="a trajectory"
         )
         settings = np.array([choose(tried, sizes, group, chosen.log_ratios)], float)
@@ -140,7 +140,7 @@ class HmcTuner:
             walked = walk(key_again, path, kernel, population)
             spent += population.num * LAGS * self.num_evaluations(settings)
             needed = num_needed(walked.acceptance)
-        losses = losses_of_trial(tried, places)
+        losses = losses_of_trial(met)
         return Tuned(settings[:needed], walked, int(spent), losses)
 
     def kernel(
