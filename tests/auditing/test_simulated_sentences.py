@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from aide._core.identity import identity_of
 from aide.auditing.result import Audit
 from aide.auditing.simulated.result import Simulated
 from aide.auditing.simulated.runs import Pieces
@@ -81,7 +80,7 @@ def test_the_words_say_relative_to_what_and_at_which_rate():
     loose = result.pieces.own_log_xi + np.array([0.0, -0.2])
     loose = dataclasses.replace(result, pieces=result.pieces._replace(own_log_xi=loose))
     assert "Meta-inference adds 0.2 ± 0 nats at the algorithm's own outputs." in repr(loose)
-    audit = Audit((), result, 0.5, (), "any", identity_of("any"))
+    audit = Audit((), result, 0.5, (), "any", Identity.of("any", {}))
     (sentence,) = audit.shown
     assert "nats on average over data simulated from the model, not counting 0.7% of" in sentence
     assert "any probability differs by at most" in sentence
@@ -95,7 +94,7 @@ def test_a_study_that_contradicts_itself_claims_nothing():
     shift = {"exact_log_joint": -pieces.exact_log_joint, "own_log_joint": -pieces.own_log_joint}
     wrong = dataclasses.replace(result, pieces=pieces._replace(**shift))
     assert not wrong.consistent
-    shown = " ".join(Audit((), wrong, 0.5, (), "any", identity_of("any")).shown)
+    shown = " ".join(Audit((), wrong, 0.5, (), "any", Identity.of("any", {})).shown)
     assert "do not exchange" in shown
     assert "is within" not in shown
 
@@ -104,7 +103,7 @@ def test_names_are_never_markup():
     console = Console(width=150, record=True, file=io.StringIO())
     console.print(study(np.random.default_rng(3), *LAWS["wider"]))
     console.print(
-        Audit((), None, 0.5, ("[bold]start[/x]",), "[red]gold\x1b[2J", identity_of("any"))
+        Audit((), None, 0.5, ("[bold]start[/x]",), "[red]gold\x1b[2J", Identity.of("any", {}))
     )
     text = console.export_text()
     assert "[/] on simulated data" in text

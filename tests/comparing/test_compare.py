@@ -13,9 +13,9 @@ from support.pairs import KEY, NoisyGaussian, NumpyGaussian, arrays, gaussian
 from support.plain import plain
 
 import aide
-from aide._core.identity import identity_of
 from aide.comparing.compare import compare_estimates
 from aide.estimation.closeness import judge
+from aide.running.identify import identity_of
 
 GOLD = NoisyGaussian(0.3, 0.8, 0.5)
 TARGETS = {

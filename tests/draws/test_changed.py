@@ -15,14 +15,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.pairs import KEY, LOG_ROOT_TWO_PI
+from support.changes import AFTER, BEFORE, Changed, Jaxed, Plain, draw, fixed, is_right
+from support.pairs import KEY
 
 import aide
-import aide._core.identity.identity
+import aide._core.identity
 from aide._core.random import SIMULATE, run_key, stream_key
 from aide._core.roles import TARGET
+from aide.problems.distributions import Normal
 
-BEFORE, AFTER = 0.0, 2.0
 NUMBER = BEFORE
 ARRAY = np.array([BEFORE])
 TABLE: dict[str, Any] = {"mean": BEFORE, "parts": [np.array([BEFORE])]}
@@ -75,13 +76,6 @@ class Holder:
 
     def constant(self):
         return 0.0
-
-
-class Changed:
-    """One way to change: `read` before, and what to do; the function may be another afterwards."""
-
-    def __init__(self, read, change):
-        self.read, self.change = read, change
 
 
 def _set(mean):
@@ -185,38 +179,6 @@ TRACED = {
 }
 
 
-class Plain:
-    """A unit normal in NumPy."""
-
-    log_z = 0.0
-
-    def __init__(self, read):
-        self.read = read
-
-    def simulate(self, rng):
-        x = float(self.read() + rng.standard_normal())
-        return x, self.regenerate(rng, x)
-
-    def regenerate(self, rng, value):
-        return -0.5 * float(value - self.read()) ** 2 - LOG_ROOT_TWO_PI
-
-
-class Jaxed:
-    """The same in JAX."""
-
-    log_z = 0.0
-
-    def __init__(self, read):
-        self.read = read
-
-    def simulate(self, key):
-        x = self.read() + jax.random.normal(key)
-        return aide.Draw(x, self.regenerate(key, x))
-
-    def regenerate(self, key, value):
-        return -0.5 * (value - self.read()) ** 2 - LOG_ROOT_TWO_PI
-
-
 @pytest.fixture(autouse=True)
 def _as_before():
     _set(BEFORE)
@@ -225,24 +187,6 @@ def _as_before():
     jax.config.update("jax_threefry_partitionable", True)
 
 
-def _draw(pair, **options: Any):
-    settings: dict[str, Any] = {"num_gold": 4, "num_target": 3, "keep_values": True}
-    return aide.draw(options.pop("key", KEY), *pair, **{**settings, **options})
-
-
-def _score(x, mean):
-    return -0.5 * (x - mean) ** 2 - LOG_ROOT_TWO_PI
-
-
-def _is_right(draws, role):
-    """Whether all scores by the changed algorithm are those of the new mean."""
-    mine, other = (draws.gold, draws.target) if role == 0 else (draws.target, draws.gold)
-    own = np.abs(mine.own - _score(mine.values, AFTER)[:, None]).max()
-    cross = np.abs(other.cross - _score(other.values, AFTER)[:, None]).max()
-    return own < 1e-9 and cross < 1e-9
-
-
-FIXED = lambda: 0.5
 KEPT = (1, "extend")
 
 
@@ -257,21 +201,23 @@ REUSE = [
 def test_a_changed_algorithm_is_refused_or_right(way, role, how, tmp_path):
     case = WAYS[way]()
     make = lambda read: [
-        aide.PythonAlgorithm(Plain(read if side == role else FIXED), label=str(side))
+        aide.PythonAlgorithm(Plain(read if side == role else fixed), label=str(side))
         for side in (0, 1)
     ]
     path = tmp_path / "runs.nc"
-    stored = _draw(make(case.read), **({"checkpoint": path} if how == "checkpoint" else {}))
-    assert not _is_right(stored, role)  # control: it is seen that the old mean is not the new one
+    stored = draw(make(case.read), **({"checkpoint": path} if how == "checkpoint" else {}))
+    assert not is_right(stored, role)  # control: it is seen that the old mean is not the new one
     pair = make(case.change())
     reuse: Any = {"checkpoint": path} if how == "checkpoint" else {how: stored}
     name = ("gold", "target")[role]
+    with pytest.raises(ValueError, match=r"algorithm: JAX does not trace.*unchanged=True"):
+        draw(pair, **reuse, num_gold=6, num_target=6)
     if how == "share" and role == 1:  # another target is what sharing is for
-        assert _is_right(_draw(pair, **reuse), role)
+        assert is_right(draw(pair, **reuse, unchanged=True), role)
         return
-    with pytest.raises(ValueError, match=f"not made by this {name} algorithm.*changed since"):
-        _draw(pair, **reuse, num_gold=6, num_target=6)
-    assert _is_right(_draw(pair), role)
+    with pytest.raises(ValueError, match=f"not made by this {name} algorithm"):  # runs are repeated
+        draw(pair, **reuse, num_gold=6, num_target=6, unchanged=True)
+    assert is_right(draw(pair), role)
 
 
 QUICK = ("array of a closure in place",)
@@ -282,19 +228,19 @@ QUICK = ("array of a closure in place",)
 )
 def test_programs_follow_what_changed(way):
     case = TRACED[way]()
-    _draw((Jaxed(FIXED), Jaxed(case.read)))
-    assert _is_right(_draw((Jaxed(FIXED), Jaxed(case.change()))), 1)
+    draw((Jaxed(fixed), Jaxed(case.read)))
+    assert is_right(draw((Jaxed(fixed), Jaxed(case.change()))), 1)
 
 
 def test_programs_follow_how_bits_are_made():
     """The flag that changes JAX's random bits changes the draws, compiled before or not."""
-    pair = (Jaxed(FIXED), Jaxed(FIXED))
-    before = _draw(pair).target.values
+    pair = (Jaxed(fixed), Jaxed(fixed))
+    before = draw(pair).target.values
     jax.config.update("jax_threefry_partitionable", False)
-    found = _draw(pair).target.values
+    found = draw(pair).target.values
     with jax.enable_x64(True):
         stream = stream_key(KEY, TARGET, SIMULATE)
-        expected = [FIXED() + jax.random.normal(run_key(stream, run, 0)) for run in range(3)]
+        expected = [fixed() + jax.random.normal(run_key(stream, run, 0)) for run in range(3)]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert np.abs(found - before).min() > 1e-6  # control: the bits are others
 
@@ -302,19 +248,19 @@ def test_programs_follow_how_bits_are_made():
 @pytest.mark.parametrize("how", ["share", "extend", "checkpoint"])
 @pytest.mark.parametrize("what", ["key", "version", "jax", "bits"])
 def test_another_key_or_version_is_refused(what, how, tmp_path, monkeypatch):
-    pair = [aide.PythonAlgorithm(Plain(FIXED)) for _ in range(2)]
+    pair = [Jaxed(fixed) for _ in range(2)]
     path = tmp_path / "runs.nc"
-    stored = _draw(pair, **({"checkpoint": path} if how == "checkpoint" else {}))
+    stored = draw(pair, **({"checkpoint": path} if how == "checkpoint" else {}))
     options: dict[str, Any] = {"checkpoint": path} if how == "checkpoint" else {how: stored}
     if what == "key":
         options["key"] = jax.random.key(12345)
     elif what == "bits":
         jax.config.update("jax_threefry_partitionable", False)
     else:
-        module = aide._core.identity.identity if what == "version" else jax
+        module = aide._core.identity if what == "version" else jax
         monkeypatch.setattr(module, "__version__", "9.9.9")
     with pytest.raises(ValueError, match="another key|version of (aide|jax)|threefry"):
-        _draw(pair, **options)
+        draw(pair, **options)
 
 
 @pytest.mark.parametrize("how", ["share", "extend", "checkpoint"])
@@ -322,32 +268,42 @@ def test_another_key_or_version_is_refused(what, how, tmp_path, monkeypatch):
     "sizes", [{"num_gold": 6}, {"num_target": 7}, {"num_meta_gold": 3}, {"num_meta_target": 2}]
 )
 def test_other_numbers_of_runs_are_right(sizes, how, tmp_path):
-    pair = [aide.PythonAlgorithm(Plain(read)) for read in (FIXED, lambda: 0.25)]
+    pair = [aide.PythonAlgorithm(Plain(read)) for read in (fixed, lambda: 0.25)]
     path = tmp_path / "runs.nc"
-    stored = _draw(pair, **({"checkpoint": path} if how == "checkpoint" else {}))
+    stored = draw(pair, **({"checkpoint": path} if how == "checkpoint" else {}))
     options: Any = {"checkpoint": path} if how == "checkpoint" else {how: stored}
-    again, fresh = _draw(pair, **sizes, **options), _draw(pair, **sizes)
+    options["unchanged"] = True
+    again, fresh = draw(pair, **sizes, **options), draw(pair, **sizes)
     for one, two in ((again.gold, fresh.gold), (again.target, fresh.target)):
         np.testing.assert_array_equal(one.own, two.own)
         np.testing.assert_array_equal(one.cross, two.cross)
     assert math.isfinite(aide.summarise(again).value)
 
 
-def test_what_cannot_be_looked_into_is_refused():
-    class Handle(Plain):
-        def __init__(self):
-            super().__init__(FIXED)
-            self.stream = (number for number in range(3))
+def test_python_code_is_reused_only_on_its_users_word():
+    """Neither the object itself nor an equal one is taken for unchanged in another call."""
+    pair = [aide.PythonAlgorithm(Plain(fixed)), aide.PythonAlgorithm(Plain(fixed))]
+    stored = draw(pair)
+    with pytest.raises(ValueError, match=r"Python code of Plain.*unchanged=True.*aide_identity"):
+        draw(pair, extend=stored)
+    assert draw(pair, extend=stored, unchanged=True).gold.num_runs == 4
 
-    pair = [aide.PythonAlgorithm(Handle()), aide.PythonAlgorithm(Plain(FIXED))]
-    stored = _draw(pair)
-    with pytest.raises(ValueError, match=r"stream \(generator\).*aide_identity"):
-        _draw(pair, extend=stored)
+
+def test_a_stated_identity_is_taken_at_its_word():
+    class Stated(Plain):
+        aide_identity = "version 1"
+
+    pair = [aide.PythonAlgorithm(Stated(fixed)), aide.PythonAlgorithm(Stated(fixed))]
+    stored = draw(pair)
+    assert draw(pair, extend=stored).gold.num_runs == 4
+    Stated.aide_identity = "version 2"
+    with pytest.raises(ValueError, match=r"its aide_identity changed since"):
+        draw(pair, extend=stored)
 
 
 def test_a_name_is_no_part_of_an_algorithm():
     """Control: a new label and an equal algorithm are welcome."""
-    stored = _draw([aide.PythonAlgorithm(Plain(FIXED), label=name) for name in "ab"])
-    again = _draw([aide.PythonAlgorithm(Plain(FIXED), label=name) for name in "cd"], extend=stored)
+    stored = draw([Jaxed(fixed), aide.Tractable.of(Normal(0.1, 1.0), "b")])
+    again = draw([Jaxed(fixed), aide.Tractable.of(Normal(0.1, 1.0), "d")], extend=stored)
     np.testing.assert_array_equal(stored.gold.own, again.gold.own)
-    assert [side.name for side in again.sides] == ["c", "d"]
+    assert again.target.name == "d"

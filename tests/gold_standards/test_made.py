@@ -12,11 +12,11 @@ from scipy import stats
 from support import Z_MAX, laws
 
 import aide
-from aide._core.identity import identity_of
 from aide._core.roles import GOLD
 from aide.gold_standards.pilots.tuners import HmcTuner
 from aide.problems import IsingModel, LocalLevelModel
 from aide.problems.distributions import Categorical, Normal
+from aide.running.identify import identity_of
 from aide.running.pairs import run_pairs
 
 pytestmark = pytest.mark.full

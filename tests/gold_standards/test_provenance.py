@@ -11,12 +11,12 @@ from support.made import estimate_with
 
 import aide
 from aide._core.algorithm import Aside
-from aide._core.identity import identity_of, program_identity_of
 from aide.auditing.result import Audit
 from aide.estimation import Budget
 from aide.gold_standards.record import Agreement
 from aide.gold_standards.result import GoldStandard, Making
 from aide.problems.distributions import Normal
+from aide.running.identify import identity_of
 from aide.running.programs import Program
 
 KEY, START = jax.random.key(0), Normal(0.0, 2.0)
@@ -47,7 +47,6 @@ def test_asides_play_no_part():
     """Neither in identities nor in what is compiled; all have one structure."""
     one, other = made(), made(dataclasses.replace(RECORD, title="another"), rival=PLAIN)
     assert identity_of(one) == identity_of(other)
-    assert program_identity_of(one) == program_identity_of(other)
     assert jax.tree.structure(one) == jax.tree.structure(other)
     assert hash(jax.tree.structure(one)) == hash(jax.tree.structure(other))
     assert jax.tree.leaves(Aside("anything")) == []

@@ -13,7 +13,6 @@ from support.golds import RECIPE, RECORD, hand_made
 
 import aide
 from aide._core.algorithm import Aside
-from aide._core.identity import identity_of
 from aide._core.roles import GOLD
 from aide.auditing.starts import Widened
 from aide.gold_standards.annealed import Annealed
@@ -26,6 +25,7 @@ from aide.kernels import ScaledCoordinates
 from aide.problems.distributions import Normal
 from aide.running.choose import runner_of
 from aide.running.chunks import Chunk
+from aide.running.identify import identity_of
 from aide.running.map_runs import ignore
 
 START = Normal(np.zeros(2), 3.0)

@@ -7,7 +7,7 @@ from support.kill_me import SlowNormal
 from support.pairs import arrays
 
 import aide
-from aide._core.identity.identity import identity_of
+from aide.running.identify import identity_of
 
 KEY = jax.random.key(2)
 

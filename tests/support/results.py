@@ -6,7 +6,7 @@ import numpy as np
 
 import aide
 from aide._core.algorithm import Aside
-from aide._core.identity import identity_of
+from aide._core.identity import Identity
 from aide.algorithms.score_check import ScoreCheck, ScoreTest
 from aide.auditing.result import Audit, AuditTest
 from aide.auditing.simulated.result import Simulated
@@ -60,7 +60,9 @@ def _convergence():
 def _audit():
     estimate = _estimate()
     test = AuditTest(NAME, estimate, judge(estimate, 0.5))
-    return Audit((test,), _simulated(), 0.5, (f"{NAME} was not tested",), NAME, identity_of(NAME))
+    return Audit(
+        (test,), _simulated(), 0.5, (f"{NAME} was not tested",), NAME, Identity.of(NAME, {})
+    )
 
 
 def _check():

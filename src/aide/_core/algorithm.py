@@ -135,6 +135,10 @@ jax.tree_util.register_pytree_node(
 )
 
 
+WITHOUT_EFFECT = (Label, NumWorkers, Aside, _AnyLabel, _AnyAside)
+"""Types of parts that play no part in what an algorithm computes."""
+
+
 def log_z_of(algorithm: object) -> float | None:
     r"""The algorithm's claim about $\log Z$, or `None` if it makes none."""
     log_z = getattr(algorithm, "log_z", None)

@@ -2,12 +2,9 @@
 
 JAX promises nothing about `jax.extend`, `jax.experimental`, `jax.custom_batching`, the type of
 tracers and the names of its settings. The rest of the library asks the functions below, and
-`tests/core/test_jax_compat.py` checks each of them with the JAX that is installed. A function that
-only saves work (`settings`, `save_executable`) does without a name that is gone; a function that
-results depend on fails at import.
+`tests/core/test_jax_compat.py` checks each of them with the JAX that is installed.
 """
 
-import pickle
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -15,19 +12,19 @@ import jax
 from jax.core import Tracer
 from jax.custom_batching import custom_vmap
 from jax.extend import core as extend_core
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 __all__ = [
-    "close_jaxpr",
+    "ClosedJaxpr",
+    "Jaxpr",
+    "Literal",
     "custom_vmap",
     "default_device",
     "inner_jaxprs",
     "is_traced",
     "jaxpr_function",
-    "load_executable",
     "one_level",
-    "save_executable",
     "setting",
-    "settings",
     "threefry_is_partitionable",
 ]
 
@@ -40,12 +37,6 @@ def is_traced(thing: object) -> bool:
 def setting(name: str, default: Any = None) -> Any:
     """A setting of JAX by its full name, such as `jax_enable_x64`; `default` if JAX has none."""
     return getattr(jax.config, name, default)
-
-
-def settings() -> dict[str, Any]:
-    """All settings of JAX by name, in the order of names; empty where JAX does not list them."""
-    names: Iterable[str] = getattr(jax.config, "values", ())
-    return {name: setting(name) for name in sorted(names)}
 
 
 def threefry_is_partitionable() -> bool:
@@ -72,11 +63,6 @@ def one_level(node: Any) -> tuple[list[Any], Any]:
     return list(children), rest
 
 
-def close_jaxpr(jaxpr: Any, constants: list[Any]) -> Any:
-    """A traced program together with the constants that it reads."""
-    return extend_core.ClosedJaxpr(jaxpr, constants)
-
-
 def jaxpr_function(closed: Any) -> Callable[..., Any]:
     """A closed program as a function of flat arguments, which JAX can trace again."""
     return extend_core.jaxpr_as_fun(closed)
@@ -85,27 +71,3 @@ def jaxpr_function(closed: Any) -> Callable[..., Any]:
 def inner_jaxprs(parameters: Mapping[str, Any]) -> Iterable[Any]:
     """The programs inside one equation of a program: bodies of loops, branches, calls."""
     return extend_core.jaxprs_in_params(dict(parameters))
-
-
-def save_executable(compiled: Any) -> bytes:
-    """A compiled program as bytes, for the same versions on the same kind of machine.
-
-    Raises:
-        Exception: The program, or this JAX, cannot be written down. Compile again instead.
-    """
-    from jax.experimental import serialize_executable
-
-    return pickle.dumps(serialize_executable.serialize(compiled))
-
-
-def load_executable(content: bytes, device: Any) -> Any:
-    """What `save_executable` wrote, ready to run on a device. Unpickles: only for trusted files.
-
-    Raises:
-        Exception: The bytes are of another version or kind of machine. Compile again instead.
-    """
-    from jax.experimental import serialize_executable
-
-    return serialize_executable.deserialize_and_load(
-        *pickle.loads(content), backend=device.client, execution_devices=[device]
-    )

@@ -6,7 +6,6 @@ from typing import Any
 import jax
 
 from aide._core.algorithm import InferenceAlgorithm, describe
-from aide._core.identity import identity_of
 from aide._core.random import as_key
 from aide._core.types import Key
 from aide._core.validate import check_count
@@ -17,6 +16,8 @@ from aide.auditing.starts import can_be_widened, widen
 from aide.comparing.compare import compare
 from aide.draws.outputs import check_algorithm
 from aide.estimation.closeness import check_tolerance
+from aide.running.call import one_call
+from aide.running.identify import identity_of
 
 NUM_RUNS, FEW_RUNS = 300, 60
 """Runs of each version; of what `aide.gold_standard` made, so that an audit costs no more than an
@@ -25,6 +26,7 @@ rival that costs up to 4 times as much come to 24.5 for each of 60.
 """
 
 
+@one_call()
 def audit(
     key: Key,
     gold: InferenceAlgorithm,

@@ -16,6 +16,7 @@ from aide.estimation.closeness import check_tolerance, judge, metas_to_raise
 from aide.estimation.look import Look
 from aide.estimation.summary import Estimate
 from aide.reporting.verdict import UNDECIDED
+from aide.running.call import one_call
 
 TIMES_META = 30
 """M is raised to at most this many times what was asked for, unless `most_meta` says otherwise."""
@@ -23,6 +24,7 @@ TWO_LOOKS = 0.5
 """The share of each of two looks: with the M asked for, and with a larger one."""
 
 
+@one_call()
 def compare(
     key: Key,
     gold: InferenceAlgorithm,

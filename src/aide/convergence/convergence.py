@@ -14,8 +14,10 @@ from aide.draws.draw_many import draw_many
 from aide.estimation.sandwich.sandwich import what_is_missing
 from aide.estimation.summary import Estimate
 from aide.learned.refined import RefinedChain
+from aide.running.call import one_call
 
 
+@one_call()
 def measure_convergence(
     key: Any,
     gold: InferenceAlgorithm,

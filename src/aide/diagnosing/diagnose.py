@@ -10,12 +10,14 @@ from aide._core.validate import check_count
 from aide._core.versions import ObservedSteps, observed_steps
 from aide.diagnosing.diagnosis import Diagnosis
 from aide.diagnosing.steps import summarise_steps
+from aide.running.call import one_call
 from aide.running.map_runs import map_runs
 
 FEWEST_RUNS, FEWEST_PARTICLES = 20, 200
 """Runs made unless stated: so many, or as many as make up so many particles."""
 
 
+@one_call()
 def diagnose(key: Key, algorithm: InferenceAlgorithm, *, num_runs: int | None = None) -> Diagnosis:
     r"""What every step does: acceptance, effective sample size, ancestors, jumps; and the evidence.
 

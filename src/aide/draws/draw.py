@@ -5,18 +5,19 @@ from pathlib import Path
 from typing import Any
 
 from aide._core.algorithm import InferenceAlgorithm
-from aide._core.roles import GOLD, TARGET
 from aide._core.types import Key
 from aide.draws.draws import Draws
-from aide.draws.known import check_first_runs, check_same, known_runs
+from aide.draws.known import check_repeated, check_sources, known_runs
 from aide.draws.plan import make_plan
 from aide.draws.request import make_request
 from aide.draws.spread import as_executor, num_parts_for
 from aide.draws.stage import progress_of, run_plan
 from aide.draws.storage.checkpoint import Checkpoint
+from aide.running.call import one_call
 from aide.running.threads import compile_all
 
 
+@one_call()
 def draw(
     key: Key,
     gold: InferenceAlgorithm,
@@ -35,6 +36,7 @@ def draw(
     chunk_size: int | None = None,
     progress: bool | None = None,
     executor: Executor | Any = None,
+    unchanged: bool = False,
 ) -> Draws:
     r"""Run `gold` and `target`; score each output with both (Algorithm 2 up to its last line).
 
@@ -60,7 +62,7 @@ def draw(
         first_run: Index of the first run, to spread runs over machines: give each its own range,
             then `concatenate`.
         checkpoint: A file (netCDF, or a folder `.zarr`) that keeps finished blocks and only ever
-            grows; calling again continues there. Anything changed about the algorithms is refused.
+            grows; calling again continues there. Algorithms that changed since are refused.
         chunk_size: Runs computed at a time; chosen to fit the cache. Never changes the numbers
             beyond rounding.
         progress: Show a progress bar; by default if the run takes long and a person watches.
@@ -69,6 +71,9 @@ def draw(
             they run here, on all cores or the first GPU. The numbers are the same bits (with
             `Devices`, up to rounding unless `chunk_size` is given), and progress counts whole
             blocks.
+        unchanged: Say that an algorithm in plain Python, which JAX cannot trace, is what it was
+            when the stored runs were made. Without that its runs are used again only if it states
+            what it is by an attribute `aide_identity`.
     """
     request = make_request(
         key,
@@ -85,14 +90,12 @@ def draw(
     )
     executor = as_executor(executor)
     file = None if checkpoint is None else Checkpoint(checkpoint)
-    known = known_runs(request, share, extend)
-    if file is not None and file.header is not None:
-        check_same(request, f"the checkpoint {file.path}", file.header, (GOLD, TARGET))
-        known = {GOLD: file.stored[0], TARGET: file.stored[1]}
+    known, sources = known_runs(request, share, extend, file)
     with progress_of(request, known, progress) as bar:
         plan = make_plan(request, num_parts=num_parts_for(executor))
+        check_sources(plan, sources, unchanged)
         if executor is None:
             compile_all(plan.compile_tasks())
-        check_first_runs(plan, known)
+        check_repeated(plan, known)
         draws = run_plan(plan, known, file, executor, bar)
     return draws if keep_values else draws.without_values()

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from aide._core.algorithm import InferenceAlgorithm
-from aide._core.roles import GOLD, TARGET, Role
+from aide._core.roles import GOLD, Role
 from aide._core.types import Key
 from aide.draws.draws import Draws
-from aide.draws.known import check_first_runs, check_same, known_runs
+from aide.draws.known import Source, check_repeated, check_sources, known_runs
 from aide.draws.outputs import check_algorithm
 from aide.draws.plan import Plan, make_plan
 from aide.draws.request import make_request
@@ -18,6 +18,7 @@ from aide.draws.spread import as_executor, num_parts_for
 from aide.draws.stage import progress_of, run_plan
 from aide.draws.storage.checkpoint import Checkpoint
 from aide.draws.storage.kept import Kept
+from aide.running.call import one_call
 from aide.running.choose import runner_of
 from aide.running.device import current_place
 
@@ -48,6 +49,7 @@ def draw_each(
     checkpoint: Mapping[str, str | Path] | None = None,
     progress: bool | None = None,
     executor: Executor | Any = None,
+    unchanged: bool = False,
     **settings: Any,
 ) -> Iterator[tuple[str, Draws]]:
     """`draw_many`, target by target: each as soon as its runs are there, in the order given."""
@@ -70,20 +72,22 @@ def draw_each(
     with ExitStack() as stack:
         pool = ThreadPoolExecutor(current_place().num_threads)
         stack.callback(pool.shutdown, cancel_futures=True)
-        for name, target in targets.items():
-            request = make_request(key, gold, target, **settings)
-            plans[name] = make_plan(request, {GOLD: runner}, num_parts_for(executor))
-            tasks = [] if executor is not None else plans[name].compile_tasks()
-            compiling[name] = [pool.submit(task) for task in tasks]
+        with one_call():
+            for name, target in targets.items():
+                request = make_request(key, gold, target, **settings)
+                plans[name] = make_plan(request, {GOLD: runner}, num_parts_for(executor))
+                tasks = [] if executor is not None else plans[name].compile_tasks()
+                compiling[name] = [pool.submit(task) for task in tasks]
         shared: Kept | None = None
         for name, plan in plans.items():
             file = None if checkpoint is None else Checkpoint(checkpoint[name])
-            known, is_checked = _known(plan, file, share, shared)
+            known, sources = _known(plan, file, share, shared)
+            check_sources(plan, sources, unchanged)
             with progress_of(plan.request, known, progress) as bar:
                 for future in compiling.pop(name):
                     future.result()
-                if not is_checked:
-                    check_first_runs(plan, known)
+                if sources:  # runs made a moment ago need no check
+                    check_repeated(plan, known)
                 draws = run_plan(plan, known, file, executor, bar)
             shared = Kept.of(draws.gold).without_cross() if shared is None else shared
             yield name, draws if plan.request.keep_values else draws.without_values()
@@ -91,18 +95,12 @@ def draw_each(
 
 def _known(
     plan: Plan, file: Checkpoint | None, share: Draws | None, shared: Kept | None
-) -> tuple[dict[Role, Kept], bool]:
-    """Runs that are there already, and whether nobody can doubt that they are of these algorithms.
+) -> tuple[dict[Role, Kept], list[Source]]:
+    """Runs that are there already, and where they come from.
 
-    Those of an earlier target's gold standard were made a moment ago.
+    Those of an earlier target's gold standard (`shared`) were made in this very call.
     """
-    known = known_runs(plan.request, share if shared is None else None, None)
-    if shared is not None:
+    known, sources = known_runs(plan.request, share if shared is None else None, None, file)
+    if shared is not None and known[GOLD].num_runs == 0:
         known[GOLD] = shared
-    if file is None or file.header is None:
-        return known, shared is not None
-    check_same(plan.request, f"the checkpoint {file.path}", file.header, (GOLD, TARGET))
-    stored = {GOLD: file.stored[0], TARGET: file.stored[1]}
-    if stored[GOLD].num_runs:
-        known[GOLD] = stored[GOLD]
-    return known | {TARGET: stored[TARGET]}, False
+    return known, sources

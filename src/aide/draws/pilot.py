@@ -13,6 +13,7 @@ from aide.draws.plan import Plan, make_plan
 from aide.draws.request import make_request
 from aide.draws.stage import progress_of, run_plan
 from aide.draws.storage.kept import Kept, nothing
+from aide.running.call import one_call
 from aide.running.choose import runner_of
 from aide.running.device import current_place
 from aide.running.threads import compile_all
@@ -85,6 +86,7 @@ class TimedGold:
         return Pilot(draws, (costs[0], costs[1]), _chunk_size(plan))
 
 
+@one_call()
 def run_pilot(
     key: Key, gold: InferenceAlgorithm, target: InferenceAlgorithm, **settings: Any
 ) -> Pilot:

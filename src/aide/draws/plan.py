@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from aide._core.identity import Identity
 from aide._core.roles import GOLD, TARGET, Role
 from aide.draws.outputs import common_output
 from aide.draws.request import Request
@@ -30,6 +31,7 @@ class Plan:
         request: What was asked for.
         runners: Who runs the two algorithms.
         output: Shapes and dtypes to which the outputs of both are promoted.
+        identities: What the two algorithms compute.
         first_runs: The first run of an algorithm that had to be run to be looked at.
         simulate_chunks: Chunks in which each algorithm is simulated.
         regenerate_chunks: Chunks for its meta-inference, the same at both outputs.
@@ -40,6 +42,7 @@ class Plan:
     request: Request
     runners: dict[Role, Runner]
     output: Any
+    identities: dict[Role, Identity]
     first_runs: dict[Role, FirstRun | None]
     simulate_chunks: dict[Role, Chunk]
     regenerate_chunks: dict[Role, Chunk]
@@ -87,6 +90,7 @@ def make_plan(
             role: chosen[role].look(request.key, role, request.first_run, simulate[role])
             for role in Role
         }
+        identities = {role: chosen[role].identity(request.key) for role in Role}
         output = common_output(looks[GOLD].output, looks[TARGET].output, request.names)
     sizes = {}
     for role, look in looks.items():
@@ -104,7 +108,8 @@ def make_plan(
             simulate[role] = regenerate[role] = Chunk(rows, request.chunk_size)
     first_runs = {role: look.first_run for role, look in looks.items()}
     token = uuid4().hex
-    return Plan(request, chosen, output, first_runs, simulate, regenerate, sizes, token)
+    plan = (request, chosen, output, identities, first_runs, simulate, regenerate, sizes, token)
+    return Plan(*plan)
 
 
 def remaining_work(request: Request, known: Mapping[Role, Kept]) -> dict[Role, int]:

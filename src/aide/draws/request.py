@@ -1,5 +1,6 @@
 """What a draw stage was asked for, checked before anything runs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm, describe, log_z_of
 from aide._core.chains import Chains
-from aide._core.identity import Identity, identity_of
+from aide._core.identity import Identity
 from aide._core.random import as_key
 from aide._core.roles import GOLD, TARGET, Role
 from aide._core.types import Key
@@ -26,7 +27,7 @@ class Request:
     """All settings of a draw stage, and what its two algorithms say of themselves.
 
     Make one with `make_request`, which checks them. Attributes by role: the algorithms, the numbers
-    of runs and of meta-runs, names, claims about log Z, identities.
+    of runs and of meta-runs, names, claims about log Z.
     """
 
     key: Key
@@ -39,7 +40,6 @@ class Request:
     keep_values: bool
     names: dict[Role, str]
     log_z: dict[Role, float | None]
-    identities: dict[Role, Identity]
 
     @property
     def key_data(self) -> tuple[int, ...]:
@@ -99,7 +99,6 @@ def make_request(
         keep_values=keep_values,
         names={role: describe(algorithm) for role, algorithm in algorithms.items()},
         log_z={role: log_z_of(algorithm) for role, algorithm in algorithms.items()},
-        identities={role: identity_of(algorithm) for role, algorithm in algorithms.items()},
     )
     columns = {role: request.num_own(role) + request.num_cross(role) for role in Role}
     size = sum(request.counts[role] * columns[role] for role in Role)
@@ -107,17 +106,17 @@ def make_request(
     return request
 
 
-def draws_without_runs(request: Request) -> Draws:
+def draws_without_runs(request: Request, identities: Mapping[Role, Identity]) -> Draws:
     """Draws that hold no run yet: who plays which part, and settings."""
     return Draws(
-        gold=_side(request, GOLD),
-        target=_side(request, TARGET),
+        gold=_side(request, GOLD, identities[GOLD]),
+        target=_side(request, TARGET, identities[TARGET]),
         key_data=request.key_data,
         first_run=request.first_run,
     )
 
 
-def _side(request: Request, role: Role) -> Side:
+def _side(request: Request, role: Role, identity: Identity) -> Side:
     """The facts about the algorithm of this role, without runs."""
     return Side(
         np.empty((0, request.num_own(role))),
@@ -126,7 +125,7 @@ def _side(request: Request, role: Role) -> Side:
         num_meta=request.metas[role],
         name=request.names[role],
         log_z=request.log_z[role],
-        identity=request.identities[role],
+        identity=identity,
         **facts_of(request.algorithms[role]),
     )
 

@@ -31,7 +31,10 @@ def run_plan(
     bar: Progress,
 ) -> Draws:
     """All runs of the plan, with their outputs; `file` grows block by block."""
-    header, keep_values = draws_without_runs(plan.request), plan.request.keep_values
+    header, keep_values = (
+        draws_without_runs(plan.request, plan.identities),
+        plan.request.keep_values,
+    )
     sides: dict[Role, dict[int, Runs]] = {role: {} for role in Role}
 
     def save() -> None:

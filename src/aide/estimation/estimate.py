@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from aide._core.algorithm import InferenceAlgorithm, describe
-from aide._core.identity import Identity, identity_of
+from aide._core.identity import Identity
 from aide._core.random import as_key
 from aide._core.types import Key
 from aide.draws.draw import draw
@@ -13,6 +13,8 @@ from aide.estimation.closer_look import CloserLook
 from aide.estimation.summary import Estimate
 from aide.estimation.until.goals import Budget, Goal, as_goal, check_budget
 from aide.estimation.until.until import estimate_until
+from aide.running.call import one_call
+from aide.running.identify import identity_of
 
 NUM_META = 1
 
@@ -36,6 +38,7 @@ class Audited(Protocol):
         ...
 
 
+@one_call()
 def estimate(
     key: Key,
     gold: InferenceAlgorithm,

@@ -28,6 +28,7 @@ from aide.gold_standards.starts.modes import fit_start
 from aide.gold_standards.testing import run_tests
 from aide.gold_standards.words import chosen_words, remarks_of, title_of
 from aide.kernels.kernel import AnyKernel
+from aide.running.call import one_call
 from aide.running.progress import Progress
 
 MOST_EVALUATIONS = 1e9
@@ -35,6 +36,7 @@ TICKS = 100
 """Of the progress bar, over a path."""
 
 
+@one_call()
 def gold_standard(
     key: Key,
     log_joint: LogDensity | StateSpaceModel,

@@ -8,7 +8,6 @@ import io
 import json
 import zipfile
 import zlib
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 from aide._core.algorithm import Aside
 from aide._core.distribution import Distribution, is_distribution
 from aide._core.files import write_atomically
-from aide._core.identity import Identity, identity_of
+from aide._core.identity import Identity
 from aide._core.numerics import as_parameter
 from aide._core.types import LogDensity, Value
 from aide.auditing.starts import Widened
@@ -32,6 +31,7 @@ from aide.gold_standards.starts.covering import Covering
 from aide.gold_standards.starts.modes import StudentMixture
 from aide.kernels.coordinates import ScaledCoordinates
 from aide.kernels.kernel import AnyKernel
+from aide.running.identify import identity_of
 
 VERSION = 3
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
@@ -71,7 +71,7 @@ def save(gold: GoldStandard, path: str | Path) -> None:
         "version": VERSION,
         "recipes": facts,
         "record": making.record.to_json(),
-        "identities": [asdict(identity_of(one.algorithm)) for one in making.recipes],
+        "identities": [identity_of(one.algorithm).to_json() for one in making.recipes],
     }
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -126,10 +126,9 @@ def load(
         recipe = _recipe(arrays, number, facts["num_particles"])
         algorithm = recipe.build(one, log_joint, tuner, facts["label"])
         found.append(Annealed(one, recipe, None, algorithm, 0.0))
-        before = about["identities"][number]
-        unseen = tuple(before["unseen"])
-        stored = Identity(before["kind"], before["digest"], before["facts"], unseen)
-        changed = stored.differences(identity_of(algorithm))
+        changed = Identity.from_json(about["identities"][number]).differences(
+            identity_of(algorithm)
+        )
         if changed:
             raise ValueError(
                 f"{path} holds a gold standard for something else: {changed} changed since it was "

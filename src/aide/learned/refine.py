@@ -31,6 +31,7 @@ from aide.learned.refined import (
     transitions_of,
 )
 from aide.learned.refined_smc import RefinedSmc, share_out
+from aide.running.call import one_call
 from aide.running.pairs import run_pairs
 from aide.smc.moves import KernelMove, Steps
 from aide.smc.smc import Smc
@@ -158,6 +159,7 @@ def refine(
 ) -> RefinedSmc: ...
 
 
+@one_call()
 def refine(
     key: Key | None,
     algorithm: MarkovChain | AnnealedLangevin | Smc,

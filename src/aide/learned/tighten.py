@@ -16,6 +16,7 @@ from aide.learned.refined import RefinedChain, RefinedLangevin
 from aide.learned.refined_smc import RefinedSmc
 from aide.reporting.numbers import with_error
 from aide.reporting.result import Result
+from aide.running.call import one_call
 from aide.running.pairs import MetaTrial
 
 FEWEST_REVERSE = 16
@@ -99,6 +100,7 @@ class Tightened(Result):
         panels[0].legend()
 
 
+@one_call()
 def tighten(
     key: Key,
     algorithm: RefinedChain | RefinedLangevin | RefinedSmc,

@@ -3,8 +3,7 @@
 import math
 from typing import Any, NamedTuple
 
-from jax.extend.core import jaxprs_in_params
-
+from aide._core.jax_compat import inner_jaxprs
 from aide.running.device import Place
 
 
@@ -42,7 +41,7 @@ class Footprint(NamedTuple):
         for equation in jaxpr.eqns:
             sizes = [_bytes(variable.aval) for variable in equation.outvars]
             size = sum(sizes)
-            for inner in jaxprs_in_params(equation.params):
+            for inner in inner_jaxprs(equation.params):
                 inside = Footprint.of(inner)
                 loops.append(inside.hot)
                 size += inside.kept

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from aide._core.program_digest import ProgramDigest
 from aide._core.types import Key
 from aide._core.validate import is_refusal
 from aide.running.chunks import Chunk
@@ -107,6 +108,11 @@ class PreparedRuns:
     def output(self) -> Any:
         """Shapes and dtypes of what one run returns."""
         return self._program.output
+
+    @property
+    def digest(self) -> ProgramDigest:
+        """What one run computes."""
+        return self._program.digest
 
     def size(self, chunk: Chunk) -> int:
         """Runs per chunk."""

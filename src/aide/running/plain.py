@@ -10,10 +10,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from aide._core.algorithm import log_z_of
+from aide._core.identity import Identity, digest_of_words, serial_number, stated_identity
 from aide._core.random import CROSS_META, OWN_META, SIMULATE
 from aide._core.roles import Role
 from aide._core.types import Key, Value
 from aide.algorithms.python import PythonAlgorithm
+from aide.running.call import current_call
 from aide.running.chunks import Chunk
 from aide.running.map_runs import Report
 from aide.running.runner import FirstRun, Look, MetaRuns
@@ -38,6 +41,16 @@ class PythonRunner:
         num = self.algorithm.num_workers
         at_once = 1 if num == 1 else num * RUNS_AT_A_TIME
         return Look(value, chunk.size(at_once, 1), 1, FirstRun(value, log_xi))
+
+    def identity(self, key: Key) -> Identity:
+        """What the wrapped object states of itself, or that nobody can tell."""
+        wrapped = self.algorithm.algorithm
+        kind, facts = type(wrapped).__qualname__, {"log_z": repr(log_z_of(self.algorithm))}
+        stated = stated_identity(wrapped)
+        if stated is not None:
+            return Identity.of(kind, facts | {"its aide_identity": digest_of_words(stated)})
+        facts["the object"] = serial_number(wrapped)
+        return Identity.of(kind, facts, (f"the Python code of {kind}",), current_call())
 
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk

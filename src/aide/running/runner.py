@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from aide._core.identity import Identity
 from aide._core.roles import Role
 from aide._core.types import Key, Value
 from aide.running.chunks import Chunk
@@ -72,6 +73,10 @@ class Runner(Protocol):
 
     def look(self, key: Key, role: Role, first_run: int, chunk: Chunk) -> Look:
         """Look at one output; `first_run` is the number of a run that may be made for that."""
+        ...
+
+    def identity(self, key: Key) -> Identity:
+        """What the algorithm computes, traced in this call; nothing is compiled or run."""
         ...
 
     def compile_tasks(

@@ -32,6 +32,10 @@ class ScoredApartRunner(TracedRunner):
         size = runs.size(chunk)
         return Look(runs.output[0], size, self.place.num_threads, is_shared=True)
 
+    def _programs(self, key: Key) -> dict[str, PreparedRuns]:
+        runs = self._runs(key)
+        return {"run_with_trace": runs, "score_trace": self._regenerate(key, runs.output[0])}
+
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk
     ) -> Iterator[Callable[[], None]]:

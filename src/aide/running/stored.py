@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from aide._core.algorithm import describe
+from aide._core.identity import Identity, digest_of_words, facts_of_data, stated_identity
 from aide._core.roles import Role
 from aide._core.types import Key, Value
 from aide.algorithms.python import PythonAlgorithm
@@ -40,6 +41,21 @@ class StoredRunner:
         x = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[2:], a.dtype), self.algorithm.draws)
         inner = self.scorer.look(key, role, first_run, chunk)
         return Look(x, inner.chunk_size, inner.num_threads)
+
+    def identity(self, key: Key) -> Identity:
+        """The draws and their order, and what the scorer computes."""
+        scorer = self.scorer.identity(key)
+        facts = {f"log_joint: {name}": digest for name, digest in scorer.facts.items()}
+        facts |= facts_of_data(self.algorithm)
+        facts["order of the draws"] = digest_of_words(repr(self.algorithm.chains))
+        kind, unseen, call = type(self.algorithm).__qualname__, scorer.unseen, scorer.call
+        stated = stated_identity(self.algorithm.log_joint) if unseen else None
+        if stated is not None:
+            facts, unseen = (
+                facts_of_data(self.algorithm) | {"aide_identity of log_joint": stated},
+                (),
+            )
+        return Identity.of(kind, facts, unseen, call)
 
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk

@@ -1,11 +1,19 @@
 """Taking an algorithm apart: arrays that are traced, and everything else."""
 
+import functools
+import types
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+from aide._core.algorithm import WITHOUT_EFFECT
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 
 
 @dataclass(frozen=True)
@@ -22,9 +30,13 @@ class Structure:
         leaves = [next(remaining) if traced else next(others) for traced in self.traced]
         return jax.tree.unflatten(self.tree, leaves)
 
-    def identity(self) -> Any:
-        """What two structures that compute the same have in common, hashable."""
-        return self.tree, self.traced, tuple(_name(leaf) for leaf in self.static)
+    def name(self) -> Hashable:
+        """What two structures have in common that are sure to compute the same just now.
+
+        Plain numbers and texts count by value, containers by their content, and everything else by
+        its place in memory: two objects that merely claim to be equal are told apart.
+        """
+        return _name_of_tree(self.tree), self.traced, tuple(_name(leaf) for leaf in self.static)
 
 
 def split_algorithm(algorithm: Any) -> tuple[Structure, list[Any]]:
@@ -36,12 +48,32 @@ def split_algorithm(algorithm: Any) -> tuple[Structure, list[Any]]:
     return Structure(tree, traced, tuple(static)), arrays
 
 
-def _name(leaf: Any) -> Any:
-    try:
-        hash(leaf)
-    except TypeError:
-        return type(leaf), id(leaf)
-    return type(leaf), leaf
+def _name_of_tree(tree: Any) -> Hashable:
+    node = tree.node_data()
+    if node is None:
+        return tree.num_leaves  # a leaf, or None
+    kind, auxiliary = node
+    children = tuple(_name_of_tree(child) for child in tree.children())
+    return kind, _name(auxiliary), children
+
+
+def _name(thing: Any) -> Hashable:
+    kind = type(thing)
+    if kind in WITHOUT_EFFECT:
+        return kind
+    if kind in _PLAIN:
+        return kind, thing
+    if isinstance(thing, np.dtype | type):
+        return thing
+    if kind in (tuple, list) or (isinstance(thing, tuple) and hasattr(kind, "_fields")):
+        return kind, tuple(_name(item) for item in thing)
+    if kind is dict:
+        return kind, tuple((_name(key), _name(value)) for key, value in thing.items())
+    if kind is types.MethodType:
+        return kind, id(thing.__func__), id(thing.__self__)
+    if kind is functools.partial:
+        return kind, _name(thing.func), _name(thing.args), _name(thing.keywords)
+    return kind, id(thing)
 
 
 def _promote(leaf: Any) -> Any:

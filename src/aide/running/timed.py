@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from aide._core.identity import Identity
 from aide._core.roles import Role
 from aide._core.types import Key, Value
 from aide.running.chunks import Chunk
@@ -36,6 +37,10 @@ class TimedRunner:
     def look(self, key: Key, role: Role, first_run: int, chunk: Chunk) -> Look:
         """Look at one output."""
         return self._runner.look(key, role, first_run, chunk)
+
+    def identity(self, key: Key) -> Identity:
+        """What the algorithm computes."""
+        return self._runner.identity(key)
 
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk

@@ -9,10 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm, describe, underlying
+from aide._core.identity import Identity, facts_of_data
 from aide._core.numerics import as_log
 from aide._core.random import CROSS_META, OWN_META, SIMULATE, run_key, stream_key
 from aide._core.roles import Role
 from aide._core.types import Key, LogProb, Value
+from aide.running.call import current_call
 from aide.running.chunks import Chunk
 from aide.running.device import Place, current_place
 from aide.running.map_runs import PreparedRuns, Report
@@ -47,6 +49,20 @@ class TracedRunner:
         """Trace one run."""
         simulate = self._simulate(key)
         return Look(simulate.output[0], simulate.size(chunk), self.place.num_threads)
+
+    def identity(self, key: Key) -> Identity:
+        """Digests of the traced programs, and of every array that they get."""
+        facts, unseen = facts_of_data(self._subject), list[str]()
+        for name, program in self._programs(key).items():
+            facts |= program.digest.facts(name)
+            unseen += [f"a Python callback in {name}"] * len(program.digest.opaque)
+        call = current_call()
+        return Identity.of(type(self._subject).__qualname__, facts, tuple(unseen), call)
+
+    def _programs(self, key: Key) -> dict[str, PreparedRuns]:
+        """The programs that tell what the algorithm computes, by the names of the methods."""
+        simulate = self._simulate(key)
+        return {"simulate": simulate, "regenerate": self._regenerate(key, simulate.output[0])}
 
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk

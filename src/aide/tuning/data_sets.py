@@ -16,6 +16,7 @@ from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import interval, short, with_error
 from aide.reporting.result import Result
+from aide.running.call import one_call
 from aide.running.progress import Progress
 from aide.tuning.point import Point, point_of
 from aide.tuning.regression import Hardness, fit_hardness
@@ -132,6 +133,7 @@ class DataSweep(Result):
             panel.set(xlabel=name, ylabel="upper bound on the divergence (nats)")
 
 
+@one_call()
 def sweep_data(
     key: Key,
     data: Mapping[str, Any] | Sequence[Any],

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.files import make_folder, write_atomically
-from aide._core.identity import identity_of
 from aide._core.types import Key
 from aide.draws.pilot import TimedGold, pilot_key
 from aide.estimation.until.allocation import Allocation, allocate
 from aide.estimation.until.goals import Shown
 from aide.estimation.until.plan_file import as_allocation
 from aide.estimation.until.until import PILOT_METAS, PILOT_RUNS
+from aide.running.identify import identity_of
 from aide.tuning.settings import Family, Setting, build, particles_of, words_of
 
 MOST_PILOTS = 16

@@ -6,6 +6,7 @@ from typing import Any
 
 from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.versions import budget_version, rebuilt
+from aide.running.call import users_code_ran
 
 Setting = dict[str, Any]
 Family = Callable[..., InferenceAlgorithm] | InferenceAlgorithm
@@ -44,7 +45,9 @@ def build(family: Family, setting: Setting) -> InferenceAlgorithm:
     """
     own = {name: value for name, value in setting.items() if name not in METAS}
     if not isinstance(family, InferenceAlgorithm):
-        return family(**own)
+        algorithm = family(**own)
+        users_code_ran()
+        return algorithm
     if not own:
         return family
     found = budget_version(family, own[BUDGET]) if set(own) == {BUDGET} else rebuilt(family, **own)

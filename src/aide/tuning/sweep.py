@@ -17,6 +17,7 @@ from aide.reporting.grid import Grid
 from aide.reporting.numbers import interval, short, with_error
 from aide.reporting.result import Result
 from aide.reporting.verdict import PASSED
+from aide.running.call import one_call
 from aide.running.progress import Progress
 from aide.tuning.plot import plot_points
 from aide.tuning.point import Point, point_of, seconds_words
@@ -131,6 +132,7 @@ class Sweep(Result):
             panels[1].set_xlabel("seconds of one run")
 
 
+@one_call()
 def sweep(
     key: Key,
     gold: InferenceAlgorithm,

@@ -26,6 +26,7 @@ from aide.estimation.look import share_of
 from aide.estimation.trust import trust_in
 from aide.estimation.until.goals import Budget, Shown, check_budget
 from aide.estimation.until.until import estimate_until
+from aide.running.call import one_call
 from aide.tuning.pilots import Pilots, Planned
 from aide.tuning.settings import METAS, Family, Setting, settings_of
 from aide.tuning.tuned import Tried, Tuned
@@ -38,6 +39,7 @@ MOST_STARTS = 4
 """After so many settings in a row that failed, dearer ones are not tried any more."""
 
 
+@one_call()
 def tune(
     key: Key,
     gold: InferenceAlgorithm,

@@ -1,8 +1,11 @@
 """What a NumPyro model or guide is made of, found by running it."""
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
+from weakref import WeakValueDictionary
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +14,6 @@ from numpyro import handlers
 from numpyro.distributions.distribution import validation_enabled
 from numpyro.infer import init_to_uniform
 from numpyro.primitives import Messenger
-
-from aide._core.identity.code import closed_over, read_globals
 
 Site = dict[str, Any]
 Trace = dict[str, Site]
@@ -51,18 +52,39 @@ def promote(tree: Any) -> Any:
 
 
 def forget_single_precision(model: Any) -> None:
-    """Clear JAX's caches if a model closes over NumPy arrays, or reads them from its module.
+    """Let JAX convert NumPy arrays for every precision anew, if a model reads any from outside.
 
     JAX 0.10 remembers what a sampler in single precision made of such an array as long as the
-    sampler's program lives, and an index of 32 bits then meets one of 64.
+    sampler's program lives, and an index of 32 bits then meets one of 64. JAX's caches, with the
+    user's compiled programs, stay as they are.
     """
     while hasattr(model, "fn"):  # handlers
         model = model.fn
     if jax.__version_info__ >= (0, 11) or not isinstance(model, FunctionType):
         return
-    behind = [*closed_over(model), *read_globals(model)]
-    if any(isinstance(value, np.ndarray) for _, value in behind):
-        jax.clear_caches()
+    outside = inspect.getclosurevars(model)
+    read = (*outside.nonlocals.values(), *outside.globals.values())
+    if any(isinstance(value, np.ndarray) for value in read):
+        _convert_by_precision()
+
+
+@functools.cache
+def _convert_by_precision() -> None:
+    """Register a conversion of NumPy arrays that depends on the precision in force (JAX 0.10)."""
+    from jax._src import dtypes, literals
+
+    made: WeakValueDictionary[tuple[int, Any], Any] = WeakValueDictionary()
+
+    def converted(array: np.ndarray) -> Any:
+        dtype = dtypes.canonicalize_dtype(array.dtype)
+        found = made.get((id(array), dtype))
+        if found is None:
+            found = literals.TypedNdArray(np.asarray(array, dtype))
+            found.made_of = array  # lives as long, so that its id is no other array's
+            made[id(array), dtype] = found
+        return found
+
+    dtypes.register_canonicalize_value_handler(np.ndarray, converted)
 
 
 def run_at(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace:

@@ -1,15 +1,11 @@
-"""PyTensor graphs of a model: as JAX functions, and as a digest of all they depend on."""
+"""PyTensor graphs of a model, as JAX functions."""
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 from pymc import Model
 from pytensor.compile.mode import Mode
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Constant
 from pytensor.graph.replace import graph_replace
 from pytensor.tensor.random.type import RandomType
 
@@ -52,17 +48,6 @@ def draws_at_random(outputs: Sequence[Node]) -> bool:
     return any(isinstance(node.type, RandomType) for node in _walk(outputs))
 
 
-def digest(outputs: Sequence[Node]) -> str:
-    """A digest of a graph: operations, their settings and order, constants and shared data."""
-    numbers: dict[Node, int] = {}
-    found = hashlib.sha256()
-    for node in _walk(outputs):
-        numbers[node] = len(numbers)
-        found.update(_facts(node, numbers).encode())
-    found.update(repr([numbers[output] for output in outputs]).encode())
-    return found.hexdigest()
-
-
 def _walk(outputs: Sequence[Node]) -> Iterator[Node]:
     """Every variable once, after all that it is computed from."""
     seen: set[Node] = set()
@@ -76,25 +61,3 @@ def _walk(outputs: Sequence[Node]) -> Iterator[Node]:
             waiting.append((node, True))
             if node.owner is not None:
                 waiting += [(part, False) for part in reversed(node.owner.inputs)]
-
-
-def _facts(node: Node, numbers: dict[Node, int]) -> str:
-    if node.owner is not None:
-        operation = node.owner.op
-        settings = {name: getattr(operation, name) for name in getattr(operation, "__props__", ())}
-        inner = getattr(operation, "inner_outputs", None) or getattr(operation, "fgraph", None)
-        inside = digest(list(getattr(inner, "outputs", inner))) if inner is not None else ""
-        parts = [numbers[part] for part in node.owner.inputs]
-        words = f"{type(operation).__name__} {operation} {settings}"
-        return f"{words} {inside} {parts} {node.owner.outputs.index(node)};"
-    if isinstance(node, Constant | SharedVariable):
-        data = node.data if isinstance(node, Constant) else node.get_value(borrow=True)
-        return f"{node.type} {_content(data)};"
-    return f"input {node.name} {node.type};"
-
-
-def _content(data: Any) -> str:
-    if isinstance(data, np.ndarray | np.generic | int | float):
-        array = np.asarray(data)
-        return f"{array.dtype}{array.shape}{hashlib.sha256(array.tobytes()).hexdigest()}"
-    return repr(data)

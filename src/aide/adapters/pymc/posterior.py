@@ -13,7 +13,7 @@ from aide._core.types import LogProb
 from aide.adapters.gaussian import Gaussian
 from aide.adapters.layout import Layout, Variable
 from aide.adapters.posterior import AbstractPosterior, Values
-from aide.adapters.pymc.graph import PLAIN, as_jax, digest, draws_at_random, unconstrain_graph
+from aide.adapters.pymc.graph import PLAIN, as_jax, draws_at_random, unconstrain_graph
 from aide.algorithms.tractable import Tractable
 from aide.running.map_runs import in_double
 
@@ -26,10 +26,9 @@ class PymcPosterior(AbstractPosterior):
     those the model has now: after `pm.set_data`, make another posterior.
     """
 
-    def __init__(self, model: Model, layout: Layout, identity: str):
+    def __init__(self, model: Model, layout: Layout):
         derived = tuple(variable.name for variable in model.deterministics)
         super().__init__(layout, derived, model.name or "PyMC model")
-        self.aide_identity = identity
         values = model.value_vars
         with_jacobian: Any = model.varlogp
         jacobian = with_jacobian - model.varlogp_nojac
@@ -141,7 +140,7 @@ def _posterior(model: Model) -> PymcPosterior:
         )
     shapes = model.eval_rv_shapes()
     variables = tuple(_variable(model, variable, shapes) for variable in model.free_RVs)
-    return PymcPosterior(model, Layout(variables), f"PyMC model {digest(densities)}")
+    return PymcPosterior(model, Layout(variables))
 
 
 def _variable(model: Model, variable: Any, shapes: dict[str, Any]) -> Variable:

@@ -45,6 +45,10 @@ class StanModel(Protocol):
         ...
 
 
+RowFunction = Callable[[np.ndarray], float | np.ndarray]
+"""A function of the model at one point."""
+
+
 class StanCalls:
     """Calls of a Stan model that JAX can trace; of a batch, all points in one callback.
 
@@ -54,6 +58,8 @@ class StanCalls:
     Args:
         model: The model.
         propto: Whether the log density leaves out constants.
+
+    `aide_identity`, once it is set, states which model and data the callbacks belong to.
     """
 
     def __init__(self, model: StanModel, propto: bool):
@@ -61,6 +67,7 @@ class StanCalls:
         self.dimension = model.param_unc_num()
         self.num_values = len(model.param_names())
         self._run: Here = getattr(model, "run", _directly)
+        self.aide_identity = ""
         self._log_density = jax.custom_jvp(self._value)
         self._log_density.defjvp(self._slope)
 
@@ -70,11 +77,13 @@ class StanCalls:
 
     def log_density_without_jacobian(self, x: Float[Array, " d"]) -> Array:
         """On the scale of the model; has no gradient."""
-        return _call(self._run, self._score(jacobian=False), (), x)
+        return self._call("log density without Jacobian", self._score(jacobian=False), (), x)
 
     def constrain(self, x: Float[Array, " d"]) -> Array:
         """Values on the scale of the model; has no gradient."""
-        return _call(self._run, lambda row: self.model.param_constrain(row), (self.num_values,), x)
+        return self._call(
+            "constrain", lambda row: self.model.param_constrain(row), (self.num_values,), x
+        )
 
     def unconstrain(self, values: Array) -> Array:
         """The way back; NaN where Stan refuses."""
@@ -85,10 +94,10 @@ class StanCalls:
             except (RuntimeError, ValueError):
                 return np.full(self.dimension, np.nan)
 
-        return _call(self._run, move, (self.dimension,), values)
+        return self._call("unconstrain", move, (self.dimension,), values)
 
     def _value(self, x: Array) -> Array:
-        return _call(self._run, self._score(jacobian=True), (), x)
+        return self._call("log density", self._score(jacobian=True), (), x)
 
     def _slope(self, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
         def both(row: np.ndarray) -> np.ndarray:
@@ -98,8 +107,13 @@ class StanCalls:
                 value, gradient = -np.inf, np.zeros(self.dimension)
             return np.concatenate([[value], gradient])
 
-        found = _call(self._run, both, (1 + self.dimension,), primals[0])
+        found = self._call("log density and gradient", both, (1 + self.dimension,), primals[0])
         return found[0], found[1:] @ tangents[0]
+
+    def _call(self, what: str, function: RowFunction, shape: tuple[int, ...], x: Array) -> Array:
+        """`function` of a vector, by a callback that states which model and function it calls."""
+        stated = f"{what} of {self.aide_identity}" if self.aide_identity else None
+        return _call(self._run, function, shape, x, stated)
 
     def _score(self, jacobian: bool) -> Callable[[np.ndarray], float]:
         def score(row: np.ndarray) -> float:
@@ -120,10 +134,7 @@ def _directly(work: Callable[[], np.ndarray]) -> np.ndarray:
 
 
 def _call(
-    run: Here,
-    function: Callable[[np.ndarray], float | np.ndarray],
-    shape: tuple[int, ...],
-    x: Array,
+    run: Here, function: RowFunction, shape: tuple[int, ...], x: Array, stated: str | None
 ) -> Array:
     """`function` of a vector, by a callback; under `vmap`, of every row of the batch in turn.
 
@@ -142,6 +153,8 @@ def _call(
         shaped = np.reshape(found, (*numbers.shape[:-1], *shape)).astype(kind)
         return np.ascontiguousarray(shaped[..., None]).view(np.uint32)
 
+    if stated is not None:
+        loop.aide_identity = stated  # pyrefly: ignore[missing-attribute]
     sent = jax.lax.bitcast_convert_type(x, jnp.uint32).reshape(*x.shape, *words)
     back = jax.ShapeDtypeStruct((*shape, *words), jnp.uint32)
     received = jax.pure_callback(loop, back, sent, vmap_method="broadcast_all")

@@ -40,7 +40,7 @@ class StanPosterior(AbstractPosterior):
         self._calls = StanCalls(model, propto=not self.keeps_constants)
         self._places = _places(model.param_names())
         self._coordinates = _owners(model, self._places)
-        self.aide_identity = _fingerprint(model, self._calls)
+        self._calls.aide_identity = _fingerprint(model, self._calls)
 
     def log_joint(self, x: Float[Array, " d"]) -> LogProb:
         r"""$\log p(T(x), y) + \log|\det T'(x)|$, up to a constant unless `keeps_constants`."""

@@ -16,9 +16,11 @@ from aide._core.validate import check_size
 from aide.auditing.simulated.result import Simulated
 from aide.auditing.simulated.runs import Pieces, Study, first_data_set, run_study
 from aide.draws.outputs import check_algorithm
+from aide.running.call import one_call
 from aide.running.map_runs import in_double
 
 
+@one_call()
 def audit_simulated(
     key: Key,
     sample_joint: Callable[[Key], tuple[Value, Value]],

@@ -38,6 +38,7 @@ from aide.checking.algorithm.swap import ROUNDING, exchange_evidence, self_evide
 from aide.draws.draw import draw
 from aide.draws.draws import Draws
 from aide.draws.outputs import check_algorithm
+from aide.running.call import one_call
 from aide.running.programs import compile_quickly
 
 CHUNK = 1000
@@ -46,6 +47,7 @@ SAME = 1e-6
 """Largest |l| that counts as 0 where law 3 holds."""
 
 
+@one_call()
 def check(
     key: Key,
     algorithm: InferenceAlgorithm,

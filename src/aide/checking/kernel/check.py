@@ -29,10 +29,12 @@ from aide.checking.kernel.result import KernelCheck
 from aide.checking.kernel.runs import StepRuns, Trial, TrialRuns
 from aide.checking.kernel.start import StartQuality, Weights
 from aide.kernels.kernel import AnyKernel
+from aide.running.call import one_call
 
 MIN_RUNS, MOST_PILOTS = 1000, 20_000
 
 
+@one_call()
 def check_kernel(
     key: Key,
     kernel: AnyKernel | Transition | StateAlgorithm,

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from dataclasses import asdict
 from typing import Any
 
 import jax
@@ -119,7 +118,9 @@ def _settings(header: Draws) -> str:
         "tractable": [side.tractable for side in sides],
         "key_data": header.key_data,
         "first_run": header.first_run,
-        "identities": [None if side.identity is None else asdict(side.identity) for side in sides],
+        "identities": [
+            None if side.identity is None else side.identity.to_json() for side in sides
+        ],
         "pooled": header.pooled,
     }
     # Facts that few algorithms have are there only if there are any, as in files of version 0.1.
@@ -162,7 +163,7 @@ def _header(settings: dict[str, Any]) -> Draws:
 def _identity(one: dict[str, Any] | None) -> Identity | None:
     if one is None:
         return None
-    return Identity(one["kind"], one["digest"], one["facts"], tuple(one["unseen"]))
+    return Identity.from_json(one)
 
 
 def _checksum(dataset: Any) -> str:

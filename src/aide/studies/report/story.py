@@ -3,10 +3,10 @@
 from typing import Any
 
 from aide._core.algorithm import describe
-from aide._core.identity import identity_of
 from aide.estimation.summary import Estimate
 from aide.reporting.result import Result
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
+from aide.running.identify import identity_of
 from aide.studies.folder import now, versions
 from aide.studies.options import StudyOptions
 from aide.studies.report.figures import figures_of

@@ -1,0 +1,194 @@
+"""A digest of a traced program: the same for programs that compute the same, in any process.
+
+A jaxpr is written down in a canonical form: variables by the order of their appearance, constants
+by value, without names of functions and places in files. Shapes of constants and the computation
+are told apart, so that a message can say what changed.
+"""
+
+import enum
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from aide._core.identity import digest_of_array, digest_of_words, stated_identity
+from aide._core.jax_compat import ClosedJaxpr, Jaxpr, Literal
+
+_WITHOUT_EFFECT = frozenset({"name", "debug_info", "ctx_mesh", "inline", "keep_unused"})
+"""Parameters of JAX's primitives that change no number."""
+_RULES = frozenset(
+    {"jvp_jaxpr_fun", "jvp_jaxpr_thunk", "jvp", "fwd", "fwd_jaxpr_thunk", "bwd", "out_trees"}
+)
+"""Derivative rules: what a program uses of them was traced into it."""
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.dtype, slice)
+
+
+@dataclass
+class ProgramDigest:
+    """What a traced program is made of.
+
+    Attributes:
+        computation: Digest of the operations, and of the shapes of everything.
+        numbers: Digest of the scalar constants.
+        constants: Digests of the array constants, by dtype and shape.
+        opaque: Objects that only Python understands, such as a host callback without an
+            `aide_identity`. A program that holds one is recognised in this process only.
+    """
+
+    computation: str
+    numbers: str
+    constants: dict[str, str]
+    opaque: tuple[Any, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """One word for all of it; opaque objects count by their address in memory."""
+        constants = (f"{name} {self.constants[name]}" for name in sorted(self.constants))
+        here = (f"at {id(thing)}" for thing in self.opaque)
+        return digest_of_words(self.computation, self.numbers, *constants, *here)
+
+    def facts(self, name: str) -> dict[str, str]:
+        """Named digests of the parts, for the program of the method of that name."""
+        found = {f"what {name} computes": self.computation, f"numbers in {name}": self.numbers}
+        for shape, digest in self.constants.items():
+            found[f"constants {shape} in {name}"] = digest
+        return found
+
+
+def digest_of_program(program: ClosedJaxpr) -> ProgramDigest:
+    """Read a traced program whole, with all programs inside it."""
+    writer = _Writer()
+    computation = writer.closed(program)
+    constants = {shape: digest_of_words(*found) for shape, found in writer.constants.items()}
+    opaque = tuple(writer.opaque)
+    return ProgramDigest(computation, digest_of_words(*writer.numbers), constants, opaque)
+
+
+@dataclass
+class _Writer:
+    """Collects the parts of one program on the way through it."""
+
+    numbers: list[str] = field(default_factory=list)
+    constants: dict[str, list[str]] = field(default_factory=dict)
+    opaque: list[Any] = field(default_factory=list)
+    inner: "dict[int, tuple[_Writer, str]]" = field(default_factory=dict)
+
+    def closed(self, program: ClosedJaxpr) -> str:
+        values = [self.constant(value) for value in program.consts]
+        return digest_of_words(*values, self.jaxpr(program.jaxpr))
+
+    def constant(self, value: Any) -> str:
+        """Note a constant by value; what counts as computation is its shape alone."""
+        aval = _shape(jax.typeof(value))
+        if np.shape(value) == () and not _is_key(value):
+            self.numbers.append(f"{aval} {np.asarray(value).tobytes().hex()}")
+        else:
+            self.constants.setdefault(aval, []).append(digest_of_array(value))
+        return aval
+
+    def jaxpr(self, jaxpr: Jaxpr) -> str:
+        """The digest of a program inside this one. It is read once, and counts at every use."""
+        if id(jaxpr) not in self.inner:
+            inside = _Writer(inner=self.inner, opaque=self.opaque)
+            self.inner[id(jaxpr)] = (inside, inside._read(jaxpr))
+        inside, computation = self.inner[id(jaxpr)]
+        self.numbers.append(digest_of_words(*inside.numbers))
+        for shape, found in inside.constants.items():
+            self.constants.setdefault(shape, []).append(digest_of_words(*found))
+        return computation
+
+    def _read(self, jaxpr: Jaxpr) -> str:
+        names: dict[Any, int] = {}
+
+        def declared(variables: Iterable[Any]) -> str:
+            found = []
+            for variable in variables:
+                names[variable] = len(names)
+                found.append(_shape(variable.aval))
+            return ",".join(found)
+
+        def used(atom: Any) -> str:
+            if isinstance(atom, Literal):
+                return self.constant(atom.val)
+            return f"${names[atom]}"
+
+        lines = [declared(jaxpr.constvars), declared(jaxpr.invars)]
+        for equation in jaxpr.eqns:
+            given = " ".join(used(atom) for atom in equation.invars)
+            settings = self._settings(equation.primitive.name, equation.params)
+            lines.append(f"{equation.primitive.name} {given} {settings}")
+            lines.append(declared(equation.outvars))
+        lines.append(" ".join(used(atom) for atom in jaxpr.outvars))
+        return digest_of_words(*lines)
+
+    def _settings(self, primitive: str, params: dict[str, Any]) -> str:
+        skipped = _WITHOUT_EFFECT
+        if primitive.startswith(("custom_jvp", "custom_vjp")):
+            skipped = skipped | _RULES
+        if primitive == "debug_callback":
+            skipped = skipped | {"callback"}
+        return " ".join(
+            f"{name}={self.setting(params[name])}" for name in sorted(params) if name not in skipped
+        )
+
+    def setting(self, value: Any) -> str:
+        """A parameter of an operation: plain data, arrays, programs, or structures of them."""
+        if isinstance(value, ClosedJaxpr):
+            return self.closed(value)
+        if isinstance(value, Jaxpr):
+            return self.jaxpr(value)
+        if isinstance(value, np.ndarray | np.generic | jax.Array):
+            return self.constant(value)
+        if isinstance(value, enum.Enum | type):
+            return str(value)
+        if isinstance(value, _PLAIN):
+            return f"{type(value).__name__} {value!r}"
+        if isinstance(value, dict):
+            items = (f"{key!r}:{self.setting(value[key])}" for key in sorted(value, key=repr))
+            return f"{{{' '.join(items)}}}"
+        if isinstance(value, set | frozenset):
+            return f"set({' '.join(sorted(map(self.setting, value)))})"
+        if isinstance(value, tuple | list):
+            return f"{type(value).__name__}({' '.join(map(self.setting, value))})"
+        if is_dataclass(value) and "callback" not in type(value).__name__.lower():
+            parts = (self.setting(getattr(value, one.name)) for one in fields(value))
+            return f"{type(value).__name__}({' '.join(parts)})"
+        return self._object(value)
+
+    def _object(self, value: Any) -> str:
+        """Anything else, by what it states or shows of itself; else it is opaque."""
+        stated = stated_identity(getattr(value, "callback_func", value))
+        if stated is not None:
+            return f"stated {stated}"
+        text = repr(value)
+        if " at 0x" not in text and not callable(value):
+            return text
+        if callable(value) and _is_of_jax(value):
+            return f"{value.__module__}.{value.__qualname__}"
+        if not any(value is known for known in self.opaque):
+            self.opaque.append(value)
+        return f"opaque {[value is known for known in self.opaque].index(True)}"
+
+
+def _is_of_jax(value: Any) -> bool:
+    """Whether it is a function of JAX's own that closes over nothing."""
+    module = getattr(value, "__module__", None) or ""
+    is_named = "<locals>" not in getattr(value, "__qualname__", "<locals>")
+    return module.partition(".")[0] in ("jax", "jaxlib") and is_named
+
+
+def _is_key(value: Any) -> bool:
+    return jax.dtypes.issubdtype(getattr(value, "dtype", np.float64), jax.dtypes.prng_key)
+
+
+_dtype_name = functools.cache(str)
+
+
+def _shape(aval: Any) -> str:
+    weak = "~" if getattr(aval, "weak_type", False) else ""
+    if hasattr(aval, "dtype") and hasattr(aval, "shape"):
+        return f"{_dtype_name(aval.dtype)}{weak}{list(aval.shape)}"
+    return str(aval)
