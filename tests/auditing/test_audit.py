@@ -12,9 +12,8 @@ import pytest
 from rich.console import Console
 
 import aide
-from aide.auditing.audit import _budgets, audit
+from aide.auditing.audit import Widened, _budgets, audit, widen
 from aide.auditing.simulated.study import audit_simulated
-from aide.auditing.starts import Widened, widen
 from aide.problems.distributions import Normal
 from aide.running.programs import compile_quickly
 

@@ -14,7 +14,7 @@ from support.golds import RECIPE, RECORD, hand_made
 import aide
 from aide._core.algorithm import Aside
 from aide._core.roles import GOLD
-from aide.auditing.starts import Widened
+from aide.auditing.audit import Widened
 from aide.gold_standards.annealed import Annealed
 from aide.gold_standards.pilots.tuners import HmcTuner
 from aide.gold_standards.record import Record

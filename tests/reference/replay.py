@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide.algorithms.state_space import Extend, FirstState
-from aide.smc.genealogy import slots_of_path, take_path
 from aide.smc.smc import log_xi_of
-from aide.smc.sweep import Retained, run_segment, start
+from aide.smc.sweep import Retained, run_segment, slots_of_path, start, take_path
 from reference.hmm import OBSERVATIONS, Traces
 from reference.scripted import ScriptedExtend, ScriptedInitial, ScriptedScheme, key_per_slot
 

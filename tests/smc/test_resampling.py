@@ -45,7 +45,7 @@ def over_grid(monkeypatch, operation, num):
                 return point[1:] if shape else point[0]
 
             with monkeypatch.context() as patch:
-                for module in ("smc.resampling", "_core.search"):
+                for module in ("smc.resampling", "_core.random"):
                     patch.setattr(f"aide.{module}.standard_uniform", uniform)
                 return operation(*arguments)
 

@@ -12,12 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from aide.auditing.exchange import exchange_p_value
-from aide.auditing.simulated.runs import Pieces
-from aide.checking.algorithm.density import DensityRuns, density_evidence
-from aide.checking.algorithm.features import ProbeFeatures
-from aide.checking.algorithm.region import repeated
-from aide.checking.algorithm.swap import exchange_evidence, self_evidence, swap_evidence
+from aide.auditing.simulated.runs import Pieces, exchange_p_value
+from aide.checking.algorithm.laws import (
+    DensityRuns,
+    density_evidence,
+    exchange_evidence,
+    self_evidence,
+    swap_evidence,
+)
+from aide.checking.algorithm.region import ProbeFeatures, repeated
 from aide.checking.kernel.check import judge_runs
 from aide.checking.kernel.runs import Points, StepRuns
 

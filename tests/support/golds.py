@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 from aide._core.algorithm import Aside
-from aide.auditing.starts import widen
+from aide.auditing.audit import widen
 from aide.diagnosing.steps import StepDiagnosis
 from aide.gold_standards.annealed import Annealed
 from aide.gold_standards.pilots.schedule import Recipe

@@ -11,11 +11,11 @@ from aide.algorithms.score_check import ScoreCheck, ScoreTest
 from aide.auditing.result import Audit, AuditTest
 from aide.auditing.simulated.result import Simulated
 from aide.auditing.simulated.runs import Pieces
-from aide.checking.algorithm.evidence import Evidence
+from aide.checking.algorithm.laws import Evidence
 from aide.checking.algorithm.report import CheckReport
 from aide.checking.kernel.laws import LawTest
 from aide.checking.kernel.result import KernelCheck
-from aide.checking.kernel.start import StartQuality
+from aide.checking.kernel.runs import StartQuality
 from aide.comparing.compare import compare_estimates
 from aide.comparing.draw_functions import FunctionTest
 from aide.comparing.draw_sets import make_draw_set

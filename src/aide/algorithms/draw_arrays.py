@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from aide._core.flat_states import flat_rows
 from aide._core.types import Value
 
 
@@ -46,8 +47,7 @@ def flat_draws(draws: Value) -> Value:
 
 def columns_of(draws: Value) -> np.ndarray:
     """All numbers of every draw: shape (chain, draw, coordinate), as reals."""
-    leaves = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(draws)]
-    return np.concatenate([leaf.reshape(*leaf.shape[:2], -1) for leaf in leaves], axis=2)
+    return flat_rows(draws, 2)
 
 
 def column_names(draws: Value) -> list[str]:

@@ -14,11 +14,10 @@ from aide._core.validate import check_size
 from aide._core.versions import AbstractAlgorithm, ObservedSteps
 from aide.algorithms.filter_versions import FilterVersions
 from aide.algorithms.state_space import Extend, FirstState, Proposal, StateSpaceModel
-from aide.smc.genealogy import slots_of_path, take_path
 from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
 from aide.smc.smc import choose_output, log_xi_of, refuse_zero
-from aide.smc.sweep import Population, Retained, run_segment, start
+from aide.smc.sweep import Population, Retained, run_segment, slots_of_path, start, take_path
 from aide.smc.watching import watch_segments
 
 

@@ -3,27 +3,88 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm, describe
+from aide._core.distribution import (
+    Distribution,
+    check_distribution,
+    is_distribution,
+    log_density_of,
+    sample_from,
+)
+from aide._core.numerics import as_parameter
 from aide._core.random import as_key
-from aide._core.types import Key
-from aide._core.validate import check_count
+from aide._core.types import Key, LogProb, Parameter, Value
+from aide._core.validate import check_count, check_positive
 from aide._core.versions import NoSuchVersion, budget_version, rivals_of, started_version
 from aide.auditing.result import Audit, AuditTest
 from aide.auditing.simulated.result import Simulated
-from aide.auditing.starts import can_be_widened, widen
 from aide.comparing.compare import compare
 from aide.draws.outputs import check_algorithm
 from aide.estimation.closeness import check_tolerance
 from aide.running.call import one_call
 from aide.running.identify import identity_of
 
-NUM_RUNS, FEW_RUNS = 300, 60
-"""Runs of each version; of what `aide.gold_standard` made, so that an audit costs no more than an
-estimate. That has 3 runs and meta-runs of the gold standard for each of 500; half, double and a
-rival that costs up to 4 times as much come to 24.5 for each of 60.
+NUM_CENTRE = 1000
+"""Draws of a start whose mean is the centre about which the start is widened."""
+NUM_RUNS = 300
+"""Runs of each version, unless stated."""
+NUM_RUNS_OF_MADE = 60
+"""Runs of each version of what `aide.gold_standard` made: an audit costs no more than an estimate.
+
+An estimate has 3 runs and meta-runs of the gold standard for each of 500 outputs. Half, double and
+a rival that costs up to 4 times as much come to 24.5 for each of 60.
 """
+
+
+class Widened(eqx.Module):
+    r"""A real-valued distribution stretched about a centre: $x = c + a\,(x_0 - c)$.
+
+    Args:
+        distribution: The law of $x_0$.
+        centre: $c$, in the structure of the state.
+        factor: $a$.
+    """
+
+    distribution: Distribution
+    centre: Value
+    factor: Parameter = eqx.field(converter=as_parameter)
+
+    def sample(self, key: Key) -> Value:
+        """Draw and stretch."""
+        x = sample_from(self.distribution, key)
+        return jax.tree.map(lambda a, c: c + self.factor * (a - c), x, self.centre)
+
+    def log_density(self, x: Value) -> LogProb:
+        """The density of the stretched draw."""
+        back = jax.tree.map(lambda a, c: c + (a - c) / self.factor, x, self.centre)
+        size = sum(np.size(leaf) for leaf in jax.tree.leaves(self.centre))
+        return log_density_of(self.distribution, back) - size * jnp.log(self.factor)
+
+
+def can_be_widened(key: Key, thing: object) -> bool:
+    """Whether it is a distribution of real values."""
+    if not is_distribution(thing):
+        return False
+    shapes = jax.eval_shape(lambda k: sample_from(thing, k), key)
+    return all(jnp.issubdtype(shape.dtype, jnp.floating) for shape in jax.tree.leaves(shapes))
+
+
+def widen(key: Key, distribution: Distribution, factor: float) -> Widened:
+    """Stretch a distribution about its mean, which draws estimate."""
+    check_distribution("distribution", distribution)
+    check_positive("factor", factor)
+    if not can_be_widened(key, distribution):
+        raise TypeError("only real-valued starts can be widened; this one has discrete parts.")
+    with jax.enable_x64(True):
+        keys = jax.random.split(key, NUM_CENTRE)
+        draws = jax.vmap(lambda k: sample_from(distribution, k))(keys)
+        centre = jax.tree.map(lambda a: np.asarray(a, np.float64).mean(axis=0), draws)
+    return Widened(distribution, jax.tree.map(as_parameter, centre), factor)
 
 
 @one_call()
@@ -71,7 +132,7 @@ def audit(
     key, rivals = as_key(key), rivals_of(gold)
     if num_runs is None:
         made = rivals or getattr(gold, "provenance", "")
-        num_runs = FEW_RUNS if made else NUM_RUNS
+        num_runs = NUM_RUNS_OF_MADE if made else NUM_RUNS
     check_count("num_runs", num_runs, 2)
     versions, untested = _budgets(gold, budget)
     versions |= rivals

@@ -1,4 +1,7 @@
-"""Running an algorithm a few times more, and looking at its steps."""
+"""Running an algorithm a few times more and looking at its steps; the result in words."""
+
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -8,13 +11,115 @@ from aide._core.random import as_key
 from aide._core.types import Key
 from aide._core.validate import check_count
 from aide._core.versions import ObservedSteps, observed_steps
-from aide.diagnosing.diagnosis import Diagnosis
-from aide.diagnosing.steps import summarise_steps
+from aide.diagnosing.steps import (
+    StepDiagnosis,
+    draw_steps,
+    scatter_of,
+    scatter_words,
+    step_words,
+    steps_grid,
+    steps_layout,
+    summarise_steps,
+)
+from aide.reporting.figures import PanelGrid
+from aide.reporting.grid import Grid
+from aide.reporting.numbers import with_error
+from aide.reporting.result import Result
+from aide.reporting.verdict import UNDECIDED, Verdict
 from aide.running.call import one_call
 from aide.running.map_runs import map_runs
 
-FEWEST_RUNS, FEWEST_PARTICLES = 20, 200
-"""Runs made unless stated: so many, or as many as make up so many particles."""
+NUM_RUNS = 20
+"""Runs that are observed, unless stated or unless they have too few particles."""
+NUM_PARTICLES_SEEN = 200
+"""Particles that all observed runs together should have: runs of few particles are more runs."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Diagnosis(Result):
+    """What the steps of an algorithm do, counted in a few runs; made by `aide.diagnose`.
+
+    Attributes:
+        name: The algorithm.
+        num_particles: Its particles, or `None`.
+        num_runs: Runs that were observed.
+        steps: One `StepDiagnosis` per step.
+        log_evidence: That of every run; `None` for a chain, which has none.
+    """
+
+    name: str
+    num_particles: int | None
+    num_runs: int
+    steps: tuple[StepDiagnosis, ...]
+    log_evidence: np.ndarray | None
+
+    @property
+    def scatter(self) -> float | None:
+        """Standard deviation of the log evidence between runs, in nats."""
+        return None if self.log_evidence is None else scatter_of(self.log_evidence)
+
+    @property
+    def headline(self) -> str:
+        """Whether there is something to stop at."""
+        num = len(self.notes)
+        found = "no problem was" if not num else f"{num} problem{'s were' if num > 1 else ' was'}"
+        return f"{self.name}: {found} seen in {self.num_runs} runs observed step by step"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What would make an expert stop."""
+        return (*self.step_notes, *scatter_words(self.log_evidence))
+
+    @property
+    def step_notes(self) -> tuple[str, ...]:
+        """Those of them that name steps."""
+        return step_words(self.steps, self.num_runs)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """`undecided` if there is a note; never `passed` or `failed`: counts prove nothing."""
+        return UNDECIDED if self.notes else None
+
+    def grid(self) -> Grid:
+        """Some steps, evenly chosen, the first and the last among them."""
+        return steps_grid(self.steps)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The evidence, and how to read the table."""
+        found = []
+        if self.log_evidence is not None:
+            mean, scatter = float(np.mean(self.log_evidence)), self.scatter or 0.0
+            text = with_error(mean, scatter / np.sqrt(self.num_runs))
+            spread = f"the standard deviation between runs is {scatter:.2g}"
+            found.append(("log evidence", f"{text}; {spread}"))
+        if any(step.jump is not None for step in self.steps):
+            text = "Mean squared jump: 0 if nothing moves, 1 if a step forgets where it started."
+            found.append(("jump", text))
+        if self.num_particles == 1 and self.log_evidence is not None:
+            found.append(("ESS", "Effective sample size of the runs, since there is one particle."))
+        return found
+
+    def records(self) -> list[dict[str, Any]]:
+        """All steps."""
+        return [step._asdict() for step in self.steps]
+
+    def numbers(self) -> dict[str, Any]:
+        """Evidence and its scatter, runs and particles."""
+        mean = None if self.log_evidence is None else float(np.mean(self.log_evidence))
+        return {
+            "log_evidence": mean,
+            "scatter": self.scatter,
+            "num_runs": self.num_runs,
+            "num_particles": self.num_particles,
+        }
+
+    def layout(self) -> PanelGrid:
+        """One panel per column, side by side."""
+        return steps_layout(self.steps, "temperature")
+
+    def draw(self, panels: np.ndarray) -> None:
+        """Every column against temperature, or steps."""
+        draw_steps(panels, self.steps, "temperature")
 
 
 @one_call()
@@ -33,7 +138,7 @@ def diagnose(key: Key, algorithm: InferenceAlgorithm, *, num_runs: int | None = 
     stated = getattr(algorithm, "num_particles", None)
     num_particles = stated if isinstance(stated, int) else None
     if num_runs is None:
-        num_runs = max(FEWEST_RUNS, -(-FEWEST_PARTICLES // (num_particles or 1)))
+        num_runs = max(NUM_RUNS, -(-NUM_PARTICLES_SEEN // (num_particles or 1)))
     check_count("num_runs", num_runs, 2)
     what = f"a run of {describe(algorithm)} that is observed step by step"
     rows = (np.arange(num_runs, dtype=np.uint32),)

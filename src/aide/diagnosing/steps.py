@@ -1,12 +1,25 @@
-"""From what runs showed of their steps to one line per step."""
+"""The steps of an algorithm: one line each, what would make an expert stop, table and curves."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from aide._core.versions import ObservedSteps
+from aide.reporting.figures import PanelGrid
+from aide.reporting.grid import Grid
+from aide.reporting.numbers import cell
+from aide.reporting.verdict import UNDECIDED
+
+LEAST_ACCEPTANCE = 0.15
+"""Share of accepted proposals below which a kernel hardly moves."""
+MOST_SCATTER = 1.0
+"""Standard deviation of the log evidence between runs, in nats, above which a note says so."""
+LONGEST_GAP = 3
+"""Distance in steps up to which two steps with few acceptances belong to one stretch."""
+MOST_LINES = 12
+"""Steps shown in the table, evenly chosen; `records()` of a result has all of them."""
 
 
 class StepDiagnosis(NamedTuple):
@@ -75,3 +88,140 @@ def _ess_of_runs(log_evidence: Float[np.ndarray, "n T"]) -> Float[np.ndarray, " 
     total = np.sum(weights, axis=0) ** 2
     squares = len(weights) * np.sum(weights**2, axis=0)
     return np.divide(total, squares, out=np.zeros_like(total), where=squares > 0)
+
+
+def step_words(steps: Sequence[StepDiagnosis], num_runs: int) -> tuple[str, ...]:
+    """Sentences about steps: kernels that hardly accept, populations of one ancestor."""
+    return (*_rejections(steps), *_one_ancestor(steps, num_runs))
+
+
+def scatter_of(log_evidence: np.ndarray) -> float:
+    """Standard deviation of the log evidence between runs; infinite if it is -inf in some."""
+    finite = np.isfinite(log_evidence).all()
+    return float(np.std(log_evidence, ddof=1)) if finite else np.inf
+
+
+def is_stuck(step: StepDiagnosis) -> bool:
+    """Whether its kernel accepts too little."""
+    return step.acceptance is not None and step.acceptance < LEAST_ACCEPTANCE
+
+
+def _rejections(steps: Sequence[StepDiagnosis]) -> list[str]:
+    """One sentence per stretch of steps; a step or two above the limit do not end it."""
+    stretches = list[list[StepDiagnosis]]()
+    for step in filter(is_stuck, steps):
+        if not stretches or step.step - stretches[-1][-1].step > LONGEST_GAP:
+            stretches.append([])
+        stretches[-1].append(step)
+    return [
+        f"The kernel accepts {np.mean([step.acceptance or 0.0 for step in part]):.1%} of its "
+        f"proposals {_where(part)}: take smaller steps there (a kernel per step: "
+        "aide.kernels.stack_kernels)."
+        for part in stretches
+    ]
+
+
+def _one_ancestor(steps: Sequence[StepDiagnosis], num_runs: int) -> list[str]:
+    """From when on more than half of the runs have one ancestor, up to the end."""
+    late = list[StepDiagnosis]()
+    for step in reversed(steps):
+        if step.one_ancestor is None or step.one_ancestor <= 0.5:
+            break
+        late.insert(0, step)
+    if not late:
+        return []
+    runs = round((late[-1].one_ancestor or 0.0) * num_runs)
+    return [
+        f"From step {late[0].step} on all particles descend from one ancestor (at the end in "
+        f"{runs} of {num_runs} runs): use more particles, weights that vary less, or resample "
+        "less often."
+    ]
+
+
+def scatter_words(log_evidence: np.ndarray | None) -> list[str]:
+    """A sentence about the evidence, if it scatters or is 0."""
+    if log_evidence is None:
+        return []
+    dead = int(np.sum(log_evidence == -np.inf))
+    if dead:
+        return [
+            f"In {dead} of {log_evidence.size} runs all weights are zero: no particle reaches the "
+            "posterior. Use more particles, or a start with heavier tails."
+        ]
+    scatter = scatter_of(log_evidence)
+    if scatter <= MOST_SCATTER:
+        return []
+    return [
+        f"Log evidence varies by {scatter:.1f} nats between runs (standard deviation): use more "
+        "particles, or smaller changes from step to step (more temperatures, better proposals)."
+    ]
+
+
+def _where(part: Sequence[StepDiagnosis]) -> str:
+    first, last = part[0], part[-1]
+    steps = f"step {first.step}" if first is last else f"steps {first.step} to {last.step}"
+    if first.temperature is None or last.temperature is None:
+        return f"in {steps}"
+    if first is last:
+        return f"at temperature {first.temperature:.2g} ({steps})"
+    return f"at temperatures {first.temperature:.2g} to {last.temperature:.2g} ({steps})"
+
+
+COLUMNS = (
+    ("temperature", "temperature", ".3g"),
+    ("acceptance", "accepted", ".1%"),
+    ("relative_ess", "ESS", ".1%"),
+    ("num_ancestors", "ancestors", ".1f"),
+    ("jump", "jump", ".3f"),
+)
+"""Field of a step, title, format."""
+
+
+def steps_grid(steps: Sequence[StepDiagnosis]) -> Grid:
+    """Some steps, evenly chosen, the first and the last among them; stuck ones are coloured."""
+    num = len(steps)
+    places = np.unique(np.linspace(0, num - 1, min(num, MOST_LINES)).round().astype(int))
+    shown = [steps[place] for place in places] if num else []
+    columns = _known_columns(shown)
+    lines = tuple(
+        (str(step.step), *(cell(getattr(step, name), form) for name, _, form in columns))
+        for step in shown
+    )
+    verdicts = tuple(UNDECIDED if is_stuck(step) else "" for step in shown)
+    return Grid(("step", *(title for _, title, _ in columns)), lines, verdicts)
+
+
+def steps_layout(steps: Sequence[StepDiagnosis], by: str) -> PanelGrid:
+    """One panel per column that `draw_steps` draws, side by side."""
+    num = max(len(_drawn_columns(steps, by)), 1)
+    return PanelGrid(1, num, (2.8 * num, 2.8))
+
+
+def draw_steps(panels: np.ndarray, steps: Sequence[StepDiagnosis], by: str) -> None:
+    """Every column against `by`, a field of the steps: `temperature` or `step`.
+
+    Where a column is known at steps that have no temperature, it is drawn against steps.
+    """
+    for panel, (name, title, _) in zip(panels, _drawn_columns(steps, by), strict=False):
+        known = [step for step in steps if getattr(step, name) is not None]
+        across = by if all(getattr(step, by) is not None for step in known) else "step"
+        panel.plot(_field(known, across), _field(known, name), ".-", color="#1f6fb4")
+        if name == "acceptance":
+            panel.axhline(LEAST_ACCEPTANCE, color="#b3392f", ls="--", lw=1)
+        panel.set(xlabel=across, ylabel=title)
+        panel.set_ylim(bottom=0.0)
+
+
+def _field(steps: Sequence[StepDiagnosis], name: str) -> list[float]:
+    return [getattr(step, name) for step in steps]
+
+
+def _known_columns(steps: Sequence[StepDiagnosis]) -> list[tuple[str, str, str]]:
+    known: Callable[[str], bool] = lambda name: any(
+        getattr(step, name) is not None for step in steps
+    )
+    return [column for column in COLUMNS if known(column[0])]
+
+
+def _drawn_columns(steps: Sequence[StepDiagnosis], by: str) -> list[tuple[str, str, str]]:
+    return [column for column in _known_columns(steps) if column[0] != by]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aide._core.roles import GOLD, TARGET, Role
-from aide.diagnosing.words import MOST_SCATTER
+from aide.diagnosing.steps import MOST_SCATTER
 from aide.draws.sides import Side
 from aide.estimation.interval import FALSE_ALARM, FEW_RUNS, MOST_SKEWED, skewness
 from aide.estimation.reach import FAR, Reach, reach_of

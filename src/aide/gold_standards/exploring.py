@@ -10,7 +10,7 @@ import numpy as np
 from aide._core.algorithm import Aside
 from aide._core.distribution import Distribution
 from aide._core.types import Key, LogDensity
-from aide.auditing.starts import Widened, can_be_widened, widen
+from aide.auditing.audit import Widened, can_be_widened, widen
 from aide.gold_standards.budget import Goal
 from aide.gold_standards.choices import dimension_of, shape_of
 from aide.gold_standards.pilots.passes import PILOT_TIME, run_passes

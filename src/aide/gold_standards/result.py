@@ -22,7 +22,7 @@ from aide._core.versions import (
     small_versions,
     started_version,
 )
-from aide.diagnosing.table import draw_steps, steps_grid, steps_layout
+from aide.diagnosing.steps import draw_steps, steps_grid, steps_layout
 from aide.gold_standards.record import Record
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid

@@ -20,7 +20,7 @@ from aide._core.files import write_atomically
 from aide._core.identity import Identity
 from aide._core.numerics import as_parameter
 from aide._core.types import LogDensity, Value
-from aide.auditing.starts import Widened
+from aide.auditing.audit import Widened
 from aide.gold_standards.annealed import Annealed
 from aide.gold_standards.choices import choose_tuner, shape_of
 from aide.gold_standards.exploring import WIDER

@@ -13,8 +13,7 @@ from aide._core.types import Key, LogProb, Value
 from aide._core.versions import budget_version
 from aide.comparing.compare import compare
 from aide.comparing.comparison import Comparison
-from aide.diagnosing.diagnose import diagnose
-from aide.diagnosing.diagnosis import Diagnosis
+from aide.diagnosing.diagnose import Diagnosis, diagnose
 from aide.gold_standards.record import Agreement, Record
 from aide.gold_standards.sizing import NUM_RUNS
 from aide.reporting.verdict import UNDECIDED

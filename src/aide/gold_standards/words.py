@@ -3,7 +3,7 @@
 import numpy as np
 
 from aide._core.algorithm import describe
-from aide.auditing.starts import Widened
+from aide.auditing.audit import Widened
 from aide.gold_standards.annealed import Annealed
 from aide.gold_standards.budget import Goal
 from aide.gold_standards.pilots.tuners import Tuner

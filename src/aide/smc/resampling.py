@@ -25,7 +25,7 @@ Weights = Float[Array, " num"]
 
 
 NOBODY = -1
-"""The retained particle, and its slot, of a run that turns out to be free."""
+"""Stands for the retained particle, and for its slot, in a run that retains none."""
 
 
 class AbstractScheme(eqx.Module):
@@ -69,7 +69,7 @@ class Stratified(AbstractScheme):
         return _comb(weights, standard_uniform(key, weights.shape, weights.dtype))
 
     def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
-        """The slot that a uniform point of the particle's stretch hits; the others freely."""
+        """A uniform point of the retained particle's stretch says its slot; others are free."""
         key_slot, key_rest = derive_keys(key, 2)
         slot, _ = _hit(_uniform(key_slot, weights), weights, retained)
         return _put(self.ancestors(key_rest, weights), slot, retained), slot
@@ -88,7 +88,7 @@ class Systematic(AbstractScheme):
         return _put(_comb(weights, uniform), slot, retained), slot
 
     def around(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
-        """One comb, whose offset is that of either."""
+        """One comb with the free offset, or with that of the retained particle."""
         is_free, drawn = retained == NOBODY, computed_once(_uniform(key, weights))
         slot, uniform = _hit(drawn, weights, jnp.maximum(retained, 0))
         slot = jnp.where(is_free, NOBODY, slot)

@@ -1,4 +1,4 @@
-"""What can be said of the moves of an SMC algorithm, one after another.
+"""Shorter, earlier and other versions of the moves of an SMC algorithm; their kernels and names.
 
 A segment is a move or a run of them (`Steps`).
 """
@@ -17,12 +17,12 @@ Segments = tuple[WeightedMove | Steps, ...]
 
 
 def no_density(value: Value) -> LogProb:
-    """Stands in for the density of an output where it cancels."""
+    """Log density 0: takes the place of the output's density in laws where that cancels."""
     return jnp.zeros(())
 
 
 def count_moves(segments: Segments) -> int:
-    """How many moves there are, in all."""
+    """Number of moves in all segments."""
     return sum(_length(segment) for segment in segments)
 
 

@@ -31,7 +31,6 @@ from aide._core.versions import (
     Version,
     few_particles,
 )
-from aide.smc.genealogy import RecordedRun, record_path
 from aide.smc.move import WeightedMove
 from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
@@ -46,7 +45,9 @@ from aide.smc.segments import (
 )
 from aide.smc.sweep import (
     Population,
+    RecordedRun,
     Retained,
+    record_path,
     run_segment,
     start,
     total_log_evidence,

@@ -24,14 +24,14 @@ def watch_segments(
     resampler: AbstractResampler,
 ) -> tuple[ObservedSteps, ...]:
     """The start, then every segment with the key it runs with, as in the run itself."""
-    num = population.log_weights.shape[0]
-    eves = jnp.arange(num)
-    found = [_add_step_axis(_weights_of(population)._replace(num_ancestors=_count(eves)))]
+    first_ancestors = jnp.arange(population.log_weights.shape[0])
+    start = _weights_of(population)._replace(num_ancestors=_num_different(first_ancestors))
+    found = [_add_step_axis(start)]
     for key, segment in segments:
         if isinstance(segment, Steps) and not segment.num_steps:
             continue
         population, steps, ancestors = _watch(key, segment, resampler, population)
-        eves, counts = _follow(eves, ancestors, steps.log_evidence)
+        first_ancestors, counts = _follow(first_ancestors, ancestors, steps.log_evidence)
         found.append(steps._replace(num_ancestors=counts))
     return tuple(found)
 
@@ -101,23 +101,25 @@ def _weights_of(population: Population) -> ObservedSteps:
     return ObservedSteps(total_log_evidence(population), ess)
 
 
-def _follow(eves: Array, ancestors: Array | None, like: Array) -> tuple[Array, Array | None]:
+def _follow(
+    first_ancestors: Array, ancestors: Array | None, like: Array
+) -> tuple[Array, Array | None]:
     """First ancestors of all particles after every step, and how many different ones there are."""
     if ancestors is None:
-        count = _count(eves)
-        return eves, None if count is None else jnp.full(like.shape, count)
+        count = _num_different(first_ancestors)
+        return first_ancestors, None if count is None else jnp.full(like.shape, count)
 
-    def step(eves: Array, row: Array) -> tuple[Array, Array | None]:
-        after = eves[row]
-        return after, _count(after)
+    def step(first_ancestors: Array, row: Array) -> tuple[Array, Array | None]:
+        after = first_ancestors[row]
+        return after, _num_different(after)
 
-    return jax.lax.scan(step, eves, ancestors)
+    return jax.lax.scan(step, first_ancestors, ancestors)
 
 
-def _count(eves: Array) -> Int[Array, ""] | None:
+def _num_different(first_ancestors: Array) -> Int[Array, ""] | None:
     """How many different numbers there are; `None` for one particle."""
-    num = eves.shape[0]
-    return None if num == 1 else jnp.sum(jnp.zeros(num, bool).at[eves].set(True))
+    num = first_ancestors.shape[0]
+    return None if num == 1 else jnp.sum(jnp.zeros(num, bool).at[first_ancestors].set(True))
 
 
 def _add_step_axis(tree: Any) -> Any:

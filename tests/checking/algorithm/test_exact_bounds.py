@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 from scipy import special
 
-from aide.checking.betting import log_wealths, wealth_p_value
+from aide._core.betting import log_wealths, wealth_p_value
 from aide.checking.orders import deviations, order_p_values, sign_p_value
 
 NUM = 9

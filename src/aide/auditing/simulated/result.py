@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from aide._core.numerics import row_log_mean_exp
-from aide.auditing.simulated.runs import Pieces
+from aide.auditing.simulated.runs import Pieces, exchange_p_value
 from aide.estimation.interval import (
     check_level,
     confidence_limit,
@@ -20,6 +20,7 @@ from aide.reporting.numbers import interval, with_error
 from aide.reporting.result import Result
 
 FALSE_ALARM = 1e-4
+"""P-value below which sampler, density and algorithm do not belong together."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -122,10 +123,8 @@ class Simulated(Result):
     def consistency(self) -> float | None:
         """P-value of the hypothesis that sampler, density and algorithm belong together.
 
-        See `aide.auditing.exchange`; `None` if there are too few data sets to judge.
+        See `aide.auditing.simulated.runs`; `None` if there are too few data sets to judge.
         """
-        from aide.auditing.exchange import exchange_p_value
-
         return exchange_p_value(self.pieces)
 
     @property

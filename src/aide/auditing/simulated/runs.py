@@ -1,6 +1,18 @@
-r"""One simulated data set: a free exact posterior sample, one run, and $\log\xi$ at both.
+r"""Simulated data sets: a free exact draw, one run, and $\log\xi$ at both; the law they obey.
 
 $(x, y) \sim p(x, y)$ makes $x$ an exact draw of $p(x \mid y)$ (Grosse, Ancha & Roy 2016).
+
+**Do sampler, density and algorithm belong together?** With the exact draw $x$ and a trace
+$u \sim r(u; x)$, and the algorithm's own $(u', x')$, the joint law of the two is
+$p(x \mid y)\,r(u; x)\,q(u', x')$. Exchanging them multiplies it by $e^{-D}$, $D$ the data set's
+term at M = 1. Hence, with no knowledge of $q$ or of $p(y)$:
+
+- given $|D|$, $D < 0$ with probability $1/(1 + e^{|D|})$;
+- $E[\{\varphi(x, y) - \varphi(x', y)\}/(1 + e^{D})] = 0$ for every bounded $\varphi$.
+
+Where the algorithm is exact, $D = 0$ and the second law says that $x$ and $x'$ are exchangeable
+given $y$ (simulation-based calibration, Talts et al. 2018). It sees a `log_joint` and an algorithm
+that agree with each other but not with the sampler, at which $D$ vanishes too.
 """
 
 from collections.abc import Callable
@@ -21,12 +33,19 @@ from aide.draws.draw import draw
 from aide.running.choose import is_plain_python
 from aide.running.map_runs import NotTraceable, in_double, map_runs
 
+NUM_FUNCTIONS = 12
+"""Number of bounded functions of outputs and data whose means are tested."""
+MOST_DATA = 20
+"""Number of random projections of the data, where the data have more dimensions."""
+MIN_DATASETS = 100
+"""Number of data sets below which the laws are not tested."""
+
 
 class PlainPython(Exception):
     """The algorithm for a data set cannot be traced at all."""
 
 
-class Study(eqx.Module):
+class SimulatedStudy(eqx.Module):
     """A model that can be simulated, and an algorithm for each of its data sets."""
 
     sample_joint: Callable[[Key], tuple[Value, Any]]
@@ -57,7 +76,7 @@ class Pieces(NamedTuple):
     data: Any
 
 
-def run_study(study: Study, key: Key, num: int) -> tuple[Pieces, str]:
+def run_study(study: SimulatedStudy, key: Key, num: int) -> tuple[Pieces, str]:
     """All data sets: compiled once where data sets can be traced, otherwise one by one.
 
     Also says why they were run one by one; nothing if they were not.
@@ -72,7 +91,7 @@ def run_study(study: Study, key: Key, num: int) -> tuple[Pieces, str]:
     return in_double(_one_by_one, study, key, num), why_slow
 
 
-def first_data_set(study: Study, key: Key) -> tuple[Value, Any]:
+def first_data_set(study: SimulatedStudy, key: Key) -> tuple[Value, Any]:
     """The exact draw and the data of the first data set, outside of compiled code."""
     pair = in_double(study.sample_joint, run_key(key, 0, 0))
     if not isinstance(pair, tuple) or len(pair) != 2:
@@ -80,7 +99,7 @@ def first_data_set(study: Study, key: Key) -> tuple[Value, Any]:
     return pair
 
 
-def _one_data_set(study: Study, stream: Key, run: Any) -> Pieces:
+def _one_data_set(study: SimulatedStudy, stream: Key, run: Any) -> Pieces:
     key_joint, key_run, key_exact, key_own = (run_key(stream, run, part) for part in range(4))
     x, y = study.sample_joint(key_joint)
     algorithm = study.algorithm_for(y)
@@ -102,7 +121,7 @@ def _one_data_set(study: Study, stream: Key, run: Any) -> Pieces:
     )
 
 
-def _one_by_one(study: Study, key: Key, num: int) -> Pieces:
+def _one_by_one(study: SimulatedStudy, key: Key, num: int) -> Pieces:
     pieces = []
     for run in range(num):
         x, y = study.sample_joint(run_key(key, run, 0))
@@ -148,3 +167,67 @@ def _like(own: Value, x: Value) -> Value:
             f"{shapes[0]} from sample_joint and {shapes[1]} from the algorithm."
         )
     return jax.tree.map(lambda a, like: jnp.asarray(a, jnp.result_type(like)), x, own)
+
+
+def exchange_p_value(pieces: Pieces) -> float | None:
+    """Both laws together (Bonferroni); `None` if there are too few data sets to judge.
+
+    Given the two outputs of every data set, but not which of them is exact, the orders are
+    independent and their probabilities known: p-values hold at every sample size and every tail
+    of $D$ (see `aide.checking.orders`).
+    """
+    from aide.checking.algorithm.laws import swap_evidence
+
+    term = pieces.exact_log_joint - pieces.exact_log_xi[:, 0]
+    term = term - (pieces.own_log_joint - pieces.own_log_xi[:, 0])
+    if term.size < MIN_DATASETS:
+        return None
+    finite = -term[np.isfinite(term)]
+    signs = swap_evidence(finite, np.empty((finite.size, 0)), "").p_value if finite.size else None
+    found = [p for p in (signs, _functions_p_value(pieces, term)) if p is not None]
+    return min(1.0, len(found) * min(found))
+
+
+def _functions_p_value(pieces: Pieces, term: np.ndarray) -> float:
+    from scipy import special
+
+    from aide.checking.orders import order_p_values
+
+    exact, own = _functions(pieces)
+    seen = (exact - own) * special.expit(-term)[:, None]
+    other = (own - exact) * special.expit(term)[:, None]
+    return min(1.0, order_p_values(term, seen, other).min() * seen.shape[1])
+
+
+def _functions(pieces: Pieces) -> tuple[np.ndarray, np.ndarray]:
+    """Sigmoids of random projections of y and of what y does not explain of x, at both outputs.
+
+    Everything is fitted to both outputs of every data set alike, so that it says nothing about
+    which is which.
+    """
+    from scipy import special
+
+    rng = np.random.default_rng(2016)
+    data = _standard(_cut(pieces.data))
+    if data.shape[1] > MOST_DATA:
+        data = _standard(data @ rng.normal(size=(data.shape[1], MOST_DATA)))
+    design = np.tile(np.column_stack([np.ones(len(data)), data]), (2, 1))
+    values = np.concatenate([_cut(pieces.exact_value), _cut(pieces.own_value)])
+    fitted = design @ np.linalg.lstsq(design, values, rcond=None)[0]
+    both = np.column_stack([_standard(values - fitted), design[:, 1:]])
+    size = values.shape[1]
+    directions = rng.normal(size=(both.shape[1], NUM_FUNCTIONS))
+    directions[size:] *= rng.random(NUM_FUNCTIONS)  # some look at x alone, some at x and y
+    directions[:, ::3] *= (np.arange(both.shape[1]) < size)[:, None]
+    shifts = np.linspace(-1.0, 1.0, NUM_FUNCTIONS)
+    functions = special.expit(3.0 * (_standard(both @ directions) - shifts))
+    return functions[: len(data)], functions[len(data) :]
+
+
+def _standard(values: np.ndarray) -> np.ndarray:
+    spread = values.std(axis=0)
+    return (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+
+
+def _cut(values: np.ndarray) -> np.ndarray:
+    return np.clip(values, -1e100, 1e100)

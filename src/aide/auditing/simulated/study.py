@@ -14,7 +14,7 @@ from aide._core.random import as_key
 from aide._core.types import Key, Value
 from aide._core.validate import check_size
 from aide.auditing.simulated.result import Simulated
-from aide.auditing.simulated.runs import Pieces, Study, first_data_set, run_study
+from aide.auditing.simulated.runs import Pieces, SimulatedStudy, first_data_set, run_study
 from aide.draws.outputs import check_algorithm
 from aide.running.call import one_call
 from aide.running.map_runs import in_double
@@ -53,7 +53,7 @@ def audit_simulated(
     check_size("num_datasets", num_datasets, 2)
     check_size("num_meta", num_meta)
     key = as_key(key)
-    study = Study(sample_joint, log_joint, algorithm_for, int(num_meta))
+    study = SimulatedStudy(sample_joint, log_joint, algorithm_for, int(num_meta))
     _, y = first_data_set(study, key)
     algorithm = in_double(algorithm_for, y)
     check_algorithm("algorithm_for(y)", algorithm)

@@ -13,11 +13,15 @@ horizons (`aide._core.versions`), run, and judged:
 | 6 | among moved copies, the k-th is the output with chance $\xi_k/\sum_j\xi_j$ | shapes |
 
 The chance that a correct algorithm fails, over all tests together, is at most `false_alarm`, at
-every sample size and every tail: signs are judged given all else (`orders`), means of non-negative
-terms by bets against "too large" (`betting`), outputs among moved copies given the sets (`moved`).
+every sample size and every tail: signs are judged given all else (`aide.checking.orders`), means of
+non-negative terms by bets against "too large" (`aide._core.betting`), outputs among moved copies
+given the sets (`moved`).
 Runs are independent by construction; reference draws that a sampler picks from must be, too: of a
 Markov chain use a thinned part.
 """
+
+import math
+from collections.abc import Callable
 
 import jax
 import numpy as np
@@ -26,25 +30,99 @@ from aide._core.algorithm import InferenceAlgorithm, describe, log_z_of
 from aide._core.random import as_key
 from aide._core.types import Key
 from aide._core.validate import check_count
-from aide._core.versions import Version, determines_trace, small_versions
-from aide.checking.algorithm.density import DensityRuns, density_evidence, untested
-from aide.checking.algorithm.evidence import Evidence
-from aide.checking.algorithm.features import ProbeFeatures
-from aide.checking.algorithm.locate import locate, log_ratios, wrong_kernels
+from aide._core.versions import Version, determines_trace, kernels_of, prefixes_of, small_versions
+from aide.checking.algorithm.laws import (
+    ROUNDING,
+    DensityRuns,
+    Evidence,
+    density_evidence,
+    exchange_evidence,
+    self_evidence,
+    swap_evidence,
+    untested,
+)
 from aide.checking.algorithm.moved_runs import moved_law
-from aide.checking.algorithm.region import fit_region, repeated
+from aide.checking.algorithm.region import ProbeFeatures, fit_region, repeated
 from aide.checking.algorithm.report import CheckReport
-from aide.checking.algorithm.swap import ROUNDING, exchange_evidence, self_evidence, swap_evidence
+from aide.checking.kernel.check import check_kernel
 from aide.draws.draw import draw
 from aide.draws.draws import Draws
 from aide.draws.outputs import check_algorithm
+from aide.reporting.verdict import FAILED
 from aide.running.call import one_call
 from aide.running.programs import compile_quickly
 
 CHUNK = 1000
+"""Runs that one program computes at a time."""
 KERNEL_RUNS = 100_000
+"""Steps of each MCMC kernel that are checked by themselves after a failure."""
 SAME = 1e-6
 """Largest |l| that counts as 0 where law 3 holds."""
+LOCATE_LEVEL = 1e-6
+"""Largest chance of blaming a move that is right, over all prefixes tried together."""
+
+
+def locate(key: Key, algorithm: InferenceAlgorithm, num_runs: int) -> str | None:
+    """Name the first move after which law 2 fails with one particle; `None` if none does.
+
+    Prefixes are tried at growing lengths, then between the last right and the first wrong one.
+    """
+    prefixes = prefixes_of(algorithm)
+    if not prefixes:
+        return None
+    fails: dict[int, bool] = {}
+
+    def failing(index: int) -> bool:
+        if index not in fails:
+            fails[index] = _fails(key, prefixes[index][1], num_runs, LOCATE_LEVEL / most)
+        return fails[index]
+
+    lengths = sorted({min(n, len(prefixes)) for n in (1, 2, 3, 4, 6, 8, 12, 16, 32, len(prefixes))})
+    most = len(lengths) + math.ceil(math.log2(len(prefixes) + 1))
+    right = -1
+    for length in lengths:
+        if failing(length - 1):
+            wrong = length - 1
+            break
+        right = length - 1
+    else:
+        return None
+    while wrong - right > 1:
+        middle = (wrong + right) // 2
+        wrong, right = (middle, right) if failing(middle) else (wrong, middle)
+    return prefixes[wrong][0]
+
+
+def _fails(key: Key, build: Callable[[], InferenceAlgorithm], num_runs: int, level: float) -> bool:
+    prefix = build()
+    draws = draw(
+        key, prefix, prefix, num_gold=1, num_target=num_runs, chunk_size=1000, progress=False
+    )
+    log_ratio = log_ratios(draws.target.own)
+    if determines_trace(prefix):
+        return bool(np.abs(log_ratio).max() > 1e-6)
+    if np.abs(log_ratio).max() < ROUNDING:
+        return False
+    evidence = swap_evidence(log_ratio, np.zeros((num_runs, 0)), "")
+    return evidence.p_value is not None and evidence.p_value < level
+
+
+def log_ratios(own: np.ndarray) -> np.ndarray:
+    r"""$l = \log\xi_2 - \log\xi_1$ at the algorithm's own outputs."""
+    return own[:, 1] - own[:, 0]
+
+
+def wrong_kernels(key: Key, algorithm: InferenceAlgorithm, num_runs: int) -> tuple[str, ...]:
+    """The algorithm's MCMC kernels that fail `check_kernel`, in words."""
+    found, start = [], getattr(algorithm, "initial", None)
+    if start is None:
+        return ()
+    for index, (kernel, log_density) in enumerate(kernels_of(algorithm)[:3]):
+        subkey = jax.random.fold_in(key, index)
+        result = check_kernel(subkey, kernel, log_density, start, num_runs=num_runs)
+        if result.verdict == FAILED:
+            found.append(f"The kernel {result.name} is wrong by itself: see aide.check_kernel.")
+    return tuple(dict.fromkeys(found))
 
 
 @one_call()

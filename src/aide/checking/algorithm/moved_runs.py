@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.roles import TARGET
 from aide._core.types import Key, Value
-from aide.checking.algorithm.evidence import Evidence
+from aide.checking.algorithm.laws import Evidence
 from aide.checking.algorithm.moved import moved_evidence
 from aide.checking.algorithm.region import MOST_REPEATED, OutputLayout, repeated
 from aide.running.choose import runner_of
@@ -18,9 +18,10 @@ from aide.running.map_runs import ignore
 from aide.running.runner import MetaRuns
 
 LAW = 6
+"""Number of the law in reports."""
 MOST_OUTPUTS = 1000
-"""Outputs that are moved: each costs eight runs of `regenerate`."""
-SHARE = 0.25
+"""Largest number of outputs that are moved: each costs eight runs of `regenerate`."""
+MOST_MOVED_SHARE = 0.25
 """Largest share of the runs whose outputs are moved."""
 SINGULAR = 1e10
 """Condition number of correlations from which on outputs lie on a subspace."""
@@ -59,7 +60,7 @@ def moved_law(
     """
     num_runs = len(own)
     known, numbers = _numbers(pilot, pilot), _numbers(pilot, values)
-    chosen = _chosen(numbers, min(MOST_OUTPUTS, int(SHARE * num_runs)))
+    chosen = _chosen(numbers, min(MOST_OUTPUTS, int(MOST_MOVED_SHARE * num_runs)))
     numbers, own = numbers._replace(rows=numbers.rows[chosen]), own[chosen]
     why_not = _why_not(known, numbers)
     if why_not:

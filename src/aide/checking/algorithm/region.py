@@ -1,8 +1,12 @@
-r"""A distribution fitted to outputs, whose support is known exactly: where laws 1 and 5 look.
+"""How the laws look at outputs: a region whose distribution is known exactly, bounded functions.
 
-Discrete parts of an output take a configuration seen often in pilot runs, with its frequency;
-continuous parts are uniform on an ellipsoid that holds three quarters of the pilot outputs of that
-configuration. Being bounded and compactly supported, it keeps the ratios of both laws tame.
+**The region** is where laws 1 and 5 look. It is fitted to pilot outputs: discrete parts take a
+configuration seen often, with its frequency; continuous parts are uniform on an ellipsoid that
+holds three quarters of the pilot outputs of that configuration. Being bounded and compactly
+supported, this distribution keeps the ratios of both laws tame.
+
+**The functions** (`ProbeFeatures`) lie between 0 and 1 and have no symmetries, so that they look at
+outputs from several sides.
 """
 
 import math
@@ -14,6 +18,8 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 from jaxtyping import Array, Float
 
+from aide._core.flat_states import flat_rows
+from aide._core.lazy import special
 from aide._core.random import derive_keys, draw_index, standard_normal
 from aide._core.types import Key, LogProb, Value
 
@@ -22,16 +28,21 @@ MOST_DIMENSIONS = 50
 MIN_PILOTS = 20
 """Pilot outputs per continuous dimension that an ellipsoid needs."""
 MOST_REPEATED = 0.01
-"""Share of the outputs with a real number that comes again."""
+"""Largest share of outputs with a real number that occurs again, if there is to be a density."""
 MOST_CONFIGURATIONS = 256
+"""Largest number of configurations of the discrete parts; the most frequent ones are taken."""
 FEW_VALUES = 0.05
 """Different values per output up to which floating-point numbers count as discrete."""
 MIN_SEEN = 20
 """Pilot outputs that a configuration needs."""
-SHARE = 0.75
+INSIDE_SHARE = 0.75
 """Share of a configuration's pilot outputs inside its ellipsoid."""
 MIN_MASS = 0.02
-"""Share of the outputs that must lie in the region."""
+"""Smallest share of the outputs that the configurations of the region must hold."""
+NUM_FEATURES = 3
+"""Number of projections that functions of outputs look at, beside the distance from the centre."""
+LARGEST = 1e150
+"""Size to which infinite numbers of an output are cut: their squares stay finite."""
 
 
 class OutputLayout(eqx.Module):
@@ -172,9 +183,34 @@ def fit_region(values: Value) -> Region | str:
             return "continuous outputs lie on a subspace: they have no density"
         factor = np.linalg.cholesky(covariance)
         squared = np.sum(np.linalg.solve(factor, offsets.T) ** 2, axis=0)
-        factor = factor * np.sqrt(np.quantile(squared, SHARE))
+        factor = factor * np.sqrt(np.quantile(squared, INSIDE_SHARE))
         log_ball = 0.5 * size * math.log(math.pi) - math.lgamma(0.5 * size + 1)
         log_volume = log_ball + float(np.log(np.diag(factor)).sum())
     inverse = np.linalg.inv(factor) if size else factor
     shares = counts[order] / counts[order].sum()
     return Region(layout, rows[order], shares, centres, factor, inverse, log_volume)
+
+
+class ProbeFeatures:
+    """Sigmoids of projections of the standardised output, and of its distance from the centre."""
+
+    def __init__(self, values: Value):
+        flat = flat_outputs(values)
+        self.mean, spread = flat.mean(axis=0), flat.std(axis=0)
+        self.scale = np.where(spread > 0, spread, 1.0)
+        rng = np.random.default_rng(20170525)
+        self.directions = rng.normal(size=(flat.shape[1], NUM_FEATURES))
+        self.directions /= np.linalg.norm(self.directions, axis=0)
+        self.shifts = rng.normal(size=NUM_FEATURES) / 2
+
+    def __call__(self, values: Value) -> np.ndarray:
+        """One row per output, one column per feature, between 0 and 1."""
+        standard = (flat_outputs(values) - self.mean) / self.scale
+        projections = 2.0 * (standard @ self.directions + self.shifts)
+        distance = np.mean(standard**2, axis=1, keepdims=True) / 0.5 - 1.0
+        return special.expit(np.concatenate([projections, distance], axis=1))
+
+
+def flat_outputs(values: Value) -> np.ndarray:
+    """Stacked outputs as rows of numbers; infinite ones are cut to `LARGEST`."""
+    return np.clip(flat_rows(values), -LARGEST, LARGEST)

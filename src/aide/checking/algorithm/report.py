@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from aide.checking.algorithm.evidence import Evidence
+from aide.checking.algorithm.laws import Evidence
 from aide.reporting.figures import PanelGrid, plot_p_values
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import factor

@@ -23,15 +23,16 @@ from aide.checking.kernel.adapt import (
     kernel_name,
 )
 from aide.checking.kernel.functions import Functions
-from aide.checking.kernel.invariance import InvarianceJudge
-from aide.checking.kernel.laws import LawTest, ReversalJudge, reversal_terms
+from aide.checking.kernel.laws import InvarianceJudge, LawTest, ReversalJudge, reversal_terms
 from aide.checking.kernel.result import KernelCheck
-from aide.checking.kernel.runs import StepRuns, Trial, TrialRuns
-from aide.checking.kernel.start import StartQuality, Weights
+from aide.checking.kernel.runs import KernelTrial, StartQuality, StepRuns, TrialRuns, Weights
 from aide.kernels.kernel import AnyKernel
 from aide.running.call import one_call
 
-MIN_RUNS, MOST_PILOTS = 1000, 20_000
+MIN_RUNS = 1000
+"""Fewest steps that a check accepts: fewer would show next to nothing."""
+MOST_PILOTS = 20_000
+"""Most steps that choose the functions to look at; unless fewer, a quarter of all."""
 
 
 @one_call()
@@ -75,7 +76,7 @@ def check_kernel(
     adapted = as_kernel("kernel", kernel)
     back = claimed_reversal(kernel, adapted, reversal)
     other = None if back is adapted else back
-    trial = Trial(adapted, other, log_density, start)
+    trial = KernelTrial(adapted, other, log_density, start)
 
     num_pilot = min(num_runs // 4, MOST_PILOTS)
     runs = TrialRuns(trial, key, num_pilot)

@@ -7,11 +7,13 @@ import numpy as np
 from aide.checking.kernel.runs import Points, StepRuns
 
 PLACES = ((0.3, 0.3), (0.6, 1.0), (0.8, 0.3), (0.45, 1.0), (0.2, 0.5))
-"""Quantile at which a sigmoid rises, and its width in standard deviations."""
+"""Of every sigmoid: the quantile at which it rises, and its width in standard deviations."""
 MOST_COORDINATES = 3
+"""Largest number of coordinates of the state, drawn at random, that functions look at."""
 NUM_RANDOM = 2
+"""Number of random projections of the state that functions look at."""
 FAR = 1e100
-"""Infinite numbers are cut to this."""
+"""Size to which infinite numbers are cut, so that sums of them stay finite."""
 
 
 class View(NamedTuple):

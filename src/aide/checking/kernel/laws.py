@@ -1,18 +1,28 @@
-r"""The first law of a kernel: $\pi(dx) K(x, dy) = \pi(dy) K^*(y, dx)$ for its claimed reversal.
+r"""The two laws of a kernel: it is undone by its claimed reversal; its density is invariant.
 
-With $x \sim s$ and $w = \pi/s$, a step of $K$ to $y$ gives the pair $(a, b) = (x, y)$ with density
-$1/w(a)$ relative to $\pi(da) K(a, db)$; a step of $K^*$ to $z$ gives $(a, b) = (z, x)$ with density
-$1/w(b)$. So if a fair coin decides which of the two is made, the pair alone gives the odds
-$w(b) : w(a)$ for $K$: *whatever* the kernel, and for every start. For a reversible kernel no coin
-is needed: given the two states, $x$ came first with odds $w(y) : w(x)$. The terms
+**Reversal**: $\pi(dx) K(x, dy) = \pi(dy) K^*(y, dx)$. With $x \sim s$ and $w = \pi/s$, a step of
+$K$ to $y$ gives the pair $(a, b) = (x, y)$ with density $1/w(a)$ relative to $\pi(da) K(a, db)$; a
+step of $K^*$ to $z$ gives $(a, b) = (z, x)$ with density $1/w(b)$. So if a fair coin decides which
+of the two is made, the pair alone gives the odds $w(b) : w(a)$ for $K$: *whatever* the kernel, and
+for every start. For a reversible kernel no coin is needed: given the two states, $x$ came first
+with odds $w(y) : w(x)$. The terms
 
 $$T = w(x)\,H(x, y)\,m(x)\,m(y) \quad\text{or}\quad T = -w(x)\,H(z, x)\,m(x)\,m(z), \qquad
   m = \min\{1, c/w\},$$
 
 are then two known numbers with known odds and mean zero, and their sum is judged exactly (see
-`orders`), however rare the large ones are. $H$ runs over $f(x) g(y)$ and odd functions of the jump.
-On pilot runs the columns with the largest deviations and the best linear combination of all are
-picked; fresh runs judge these few.
+`aide.checking.orders`), however rare the large ones are. $H$ runs over $f(x) g(y)$ and odd
+functions of the jump. On pilot runs the columns with the largest deviations and the best linear
+combination of all are picked; fresh runs judge these few.
+
+**Invariance**: $\pi K = \pi$. With $y$ one step from $x$, for every $g \ge 0$
+
+$$E_s[w(x)\,m(x)\,g(y)\,m(y)] \le \int \pi\,g\,m = E_s[w(x)\,m(x)\,g(x)],$$
+
+with equality where no weight is cut: what arrives in $g$ cannot exceed what belongs there, for
+*every* start. Both sides lie between 0 and $c$ for $g \le 1$, so a bet on "too much" is exact at
+any tail (`aide._core.betting`). Where too little arrives, too much arrives elsewhere: which of $g$
+and $1 - g$ to bet on is settled on the pilot runs.
 """
 
 from collections.abc import Callable
@@ -21,11 +31,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from aide._core.betting import log_average, log_wealths, wealth_p_value
 from aide.checking.kernel.functions import Functions, View
 from aide.checking.orders import deviations, order_p_values
 
 NUM_PICKED = 8
+"""Number of functions that fresh runs judge, beside the best combination of all."""
 RIDGE = 0.05
+"""Added to the diagonal of the correlations of pilot terms: a combination of few terms is noise."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +59,7 @@ class LawTest:
     function: str
 
 
-class Pairs(NamedTuple):
+class OrderedTerms(NamedTuple):
     """Terms as they were seen and as they would be the other way round, and the log odds.
 
     Attributes:
@@ -60,7 +73,7 @@ class Pairs(NamedTuple):
     other: np.ndarray
 
 
-Terms = Callable[[View], Pairs]
+Terms = Callable[[View], OrderedTerms]
 
 
 def reversal_terms(
@@ -74,7 +87,7 @@ def reversal_terms(
     first, second = np.triu_indices(size, 1) if both_ways else np.indices((size, size))
     first, second = first.ravel(), second.ravel()
 
-    def terms(view: View) -> Pairs:
+    def terms(view: View) -> OrderedTerms:
         there = view.before[:, first] * view.after[:, second]
         back = view.reverse[:, first] * view.before[:, second]
         if both_ways:
@@ -91,14 +104,14 @@ def reversal_terms(
     return terms, labels + functions.jump_names
 
 
-def _weigh(size: np.ndarray, log_start: np.ndarray, log_end: np.ndarray) -> Pairs:
+def _weigh(size: np.ndarray, log_start: np.ndarray, log_end: np.ndarray) -> OrderedTerms:
     # A start where the density is 0, or an end that the start cannot reach, says nothing.
     silent = (log_start == -np.inf) | (log_end == np.inf)
     log_start, log_end = np.where(silent, 0.0, log_start), np.where(silent, 0.0, log_end)
     log_damped = np.minimum(-log_start, 0.0) + np.minimum(-log_end, 0.0)
     seen, other = (np.where(silent, 0.0, np.exp(a + log_damped)) for a in (log_start, log_end))
     gap = np.where(silent, np.inf, log_end - log_start)
-    return Pairs(gap, size * seen[:, None], -size * other[:, None])
+    return OrderedTerms(gap, size * seen[:, None], -size * other[:, None])
 
 
 class ReversalJudge:
@@ -111,17 +124,17 @@ class ReversalJudge:
         self.coefficients[picked, np.arange(picked.size)] = 1.0
         self.coefficients[:, -1] = combination
         self.names = [names[k] for k in picked] + ["the best combination of all functions"]
-        self.parts: list[Pairs] = []
+        self.parts: list[OrderedTerms] = []
 
     def add(self, view: View) -> None:
         """Look at fresh runs."""
         pairs = self.terms(view)
         combined = (table @ self.coefficients for table in (pairs.seen, pairs.other))
-        self.parts.append(Pairs(pairs.gap, *combined))
+        self.parts.append(OrderedTerms(pairs.gap, *combined))
 
     def verdict(self) -> LawTest:
         """The smallest p-value times the number of columns."""
-        pairs = Pairs(*(np.concatenate(parts) for parts in zip(*self.parts, strict=True)))
+        pairs = OrderedTerms(*(np.concatenate(parts) for parts in zip(*self.parts, strict=True)))
         p_value = min(1.0, order_p_values(*pairs).min() * len(self.names))
         return law_test_of(self.law, p_value, deviations(*pairs), self.names)
 
@@ -149,3 +162,46 @@ def law_test_of(law: str, p_value: float, z: np.ndarray, names: list[str]) -> La
     single = int(np.argmax(np.abs(z[:-1])))
     worst = single if abs(z[single]) > 0.5 * abs(z[-1]) else z.size - 1
     return LawTest(law, p_value, float(z[worst]), names[worst])
+
+
+class InvarianceJudge:
+    """Picks functions and a linear combination on the pilot; then adds up fresh runs."""
+
+    def __init__(self, functions: Functions, pilot: View):
+        gain, loss = _sides(pilot, pilot.before[:, 1:], pilot.after[:, 1:])
+        picked, combination = pick(gain - loss)
+        names = functions.names[1:]  # the first is constant
+        self.names = [f"mean of {names[k]}" for k in picked]
+        self.names.append("the best combination of all functions")
+        self.slopes = np.zeros((len(names), picked.size + 1))
+        self.offsets = np.zeros(picked.size + 1)
+        signs = np.sign((gain - loss)[:, picked].mean(axis=0))
+        self.slopes[picked, np.arange(picked.size)] = np.where(signs < 0, -1.0, 1.0)
+        self.offsets[:-1] = signs < 0
+        seen = np.concatenate([pilot.before[:, 1:], pilot.after[:, 1:]]) @ combination
+        low, width = seen.min(), max(float(np.ptp(seen)), 1e-300)
+        self.slopes[:, -1], self.offsets[-1] = combination / width, -low / width
+        self.parts: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def add(self, view: View) -> None:
+        """Look at fresh runs."""
+        ends = (view.before[:, 1:], view.after[:, 1:])
+        before, after = (np.clip(end @ self.slopes + self.offsets, 0.0, 1.0) for end in ends)
+        self.parts.append(_sides(view, before, after))
+
+    def verdict(self) -> LawTest:
+        """The average wealth of all bets."""
+        gain, loss = (np.concatenate(parts) for parts in zip(*self.parts, strict=True))
+        with np.errstate(divide="ignore"):
+            p_value = wealth_p_value(log_average(log_wealths(np.log(gain), loss)))
+        terms = gain - loss
+        size = np.sqrt((terms**2).sum(axis=0))
+        z = terms.sum(axis=0) / np.where(size > 0, size, np.inf)
+        return law_test_of("invariance", p_value, z, self.names)
+
+
+def _sides(view: View, before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What arrives in each function and what belongs there, in units of $c$."""
+    weight = np.exp(np.minimum(view.log_weight, 0.0))[:, None]
+    damped = np.exp(np.minimum(-view.log_weight_after, 0.0))[:, None]
+    return weight * after * damped, weight * before

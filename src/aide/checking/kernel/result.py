@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from aide.checking.kernel.laws import LawTest
-from aide.checking.kernel.start import StartQuality
+from aide.checking.kernel.runs import StartQuality
 from aide.reporting.figures import plot_p_values
 from aide.reporting.numbers import p_value as p_text
 from aide.reporting.result import Result

@@ -1,6 +1,11 @@
-r"""StepRuns of a kernel check: $x \sim s$, one step of the kernel, one of its claimed reversal."""
+r"""Runs of a kernel check: $x \sim s$, one step of the kernel, one of its reversal; their worth.
+
+From their weights `StartQuality` says whether the start is close enough to the density to judge a
+kernel from there.
+"""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -15,14 +20,23 @@ from aide._core.random import run_key
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_scalar
 from aide.checking.kernel.adapt import kernel_name
+from aide.estimation.tails import pareto_shape
 from aide.running.chunks import Chunk
 from aide.running.map_runs import PreparedRuns
 
-BLOCK_RUNS, BLOCK_NUMBERS = 2**14, 4_000_000
-"""StepRuns, and numbers of their states, kept at a time."""
+BLOCK_RUNS = 2**14
+"""Most runs that are kept in memory at a time."""
+BLOCK_NUMBERS = 4_000_000
+"""Most numbers of their states that are kept in memory at a time: 32 MB."""
+MIN_EFFECTIVE = 200.0
+"""Effective runs below which a pass would say little."""
+TOO_HEAVY = 0.7
+"""Pareto shape of the weights above which their mean cannot be trusted (Vehtari et al. 2024)."""
+MOST_UNCOVERED = 0.01
+"""Share of steps to places beyond all draws of the start, above which a pass says little."""
 
 
-class Trial(eqx.Module):
+class KernelTrial(eqx.Module):
     """What is on trial. `reversal` is `None` if the kernel claims to be reversible, or nothing."""
 
     kernel: Any
@@ -53,7 +67,7 @@ class StepRuns(NamedTuple):
 class TrialRuns:
     """StepRuns of a trial, traced once; `rows` are about as many as are asked for at a time."""
 
-    def __init__(self, trial: Trial, key: Key, rows: int):
+    def __init__(self, trial: KernelTrial, key: Key, rows: int):
         self._trial, self._key = trial, key
         what = f"{kernel_name(trial.kernel)}, log_density or start"
         number = jax.ShapeDtypeStruct((), jnp.uint32)
@@ -71,7 +85,7 @@ class TrialRuns:
             yield found
 
 
-def _one_run(trial: Trial, stream: Key, run: Any) -> StepRuns:
+def _one_run(trial: KernelTrial, stream: Key, run: Any) -> StepRuns:
     key_x, key_y, key_z = jax.random.split(run_key(stream, run, 0), 3)
     x = jax.tree.map(jnp.asarray, sample_from(trial.start, key_x))
     y = _same_shape(trial.kernel, x, trial.kernel.step(key_y, trial.log_density, x))
@@ -81,7 +95,7 @@ def _one_run(trial: Trial, stream: Key, run: Any) -> StepRuns:
     return StepRuns(_look(trial, x), _look(trial, y), None if z is None else _look(trial, z))
 
 
-def _look(trial: Trial, x: Value) -> Points:
+def _look(trial: KernelTrial, x: Value) -> Points:
     log_p = jnp.asarray(check_scalar("log_density", trial.log_density(x)), float)
     log_w = log_ratio(log_p, log_density_of(trial.start, x))
     return Points(flat_reals(x), log_p, log_w)
@@ -98,7 +112,7 @@ def _same_shape(kernel: Any, x: Value, y: Value) -> Value:
     return jax.tree.map(lambda new, old: new.astype(old.dtype), y, x)
 
 
-def _refuse_nan(trial: Trial, runs: StepRuns) -> None:
+def _refuse_nan(trial: KernelTrial, runs: StepRuns) -> None:
     start = runs.before
     possible = start.log_weight > -np.inf
     wrong = np.isnan(start.log_weight) | np.isnan(start.log_density)
@@ -121,3 +135,64 @@ def _raise(what: str, points: Points, wrong: np.ndarray) -> None:
         f"{what} in {int(wrong.sum())} of {wrong.size} runs, first at x = {x}. A log density may "
         "be -inf outside its support, never nan."
     )
+
+
+@dataclass(frozen=True)
+class StartQuality:
+    r"""What the weights $w = \pi/s$ say about the start.
+
+    Attributes:
+        effective_runs: $(\sum w)^2 / \sum w^2$.
+        tail: Pareto shape $k$ of the weights.
+        uncovered: Share of the steps that end where $\pi/s$ is larger than at any start.
+        moved: Share of the steps that changed the state.
+    """
+
+    effective_runs: float
+    tail: float
+    uncovered: float
+    moved: float
+
+    @property
+    def flaw(self) -> str | None:
+        """Why a pass from this start would say little, in words; `None` if it is good enough."""
+        if self.uncovered > MOST_UNCOVERED:
+            return (
+                f"{self.uncovered:.1%} of the kernel's steps end where the density is larger, "
+                "relative to the start, than at any of the draws of the start"
+            )
+        if self.tail > TOO_HEAVY:
+            return f"the weights density/start are heavy-tailed (Pareto k = {self.tail:.2f})"
+        if self.effective_runs < MIN_EFFECTIVE:
+            return f"the runs are worth only {self.effective_runs:.0f} draws from the density"
+        return None
+
+
+class Weights:
+    """Collects the weights of fresh runs."""
+
+    def __init__(self) -> None:
+        self.log_before: list[np.ndarray] = []
+        self.log_after: list[np.ndarray] = []
+        self.moved: list[np.ndarray] = []
+
+    def add(self, runs: StepRuns) -> None:
+        """Look at fresh runs."""
+        self.log_before.append(runs.before.log_weight)
+        self.log_after.append(runs.after.log_weight)
+        self.moved.append((runs.before.flat != runs.after.flat).any(axis=1))
+
+    def start(self) -> StartQuality:
+        """Sum up."""
+        before, after = np.concatenate(self.log_before), np.concatenate(self.log_after)
+        peak = before.max()
+        weights = np.exp(before - peak)
+        weights /= weights.sum()
+        tail = pareto_shape(weights) if np.unique(weights).size > 50 else -np.inf
+        beyond = after > peak + 1e-9 * max(1.0, abs(peak))
+        return StartQuality(
+            effective_runs=float(1 / (weights**2).sum()),
+            tail=float(tail),
+            uncovered=float(weights @ beyond),
+            moved=float(weights @ np.concatenate(self.moved)),
+        )

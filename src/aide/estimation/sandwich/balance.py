@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from aide._core.betting import log_capital
 from aide._core.lazy import special
 from aide._core.roles import GOLD, TARGET, Role
 from aide.draws.draws import Draws
@@ -34,8 +35,6 @@ from aide.estimation.interval import FALSE_ALARM, confidence_limit
 from aide.estimation.means import mean_of
 from aide.estimation.terms import Metas, Terms, log_z_shift, terms_of
 
-MOST_STAKE = 0.9
-"""Share of the capital that a bet against Bennett's identity may risk."""
 MIN_OVERLAP = 50.0
 """With less overlap than this, what happens between the two distributions has hardly been seen."""
 
@@ -121,8 +120,7 @@ def bridge_failure(ratio: LogRatio) -> float | None:
     r"""By how much $E_G\,\sigma(-\ell) = E_T\,\sigma(\ell)$ fails, if chance cannot explain it.
 
     A bet against the identity: differences $d_i$ of a gold term and a target term lie between -1
-    and 1 and have mean 0, so that the capital $\prod_i(1 + \lambda_i d_i)$ with stakes
-    $|\lambda_i| < 1$ that depend on earlier differences alone is a martingale.
+    and 1 and have mean 0 (`aide._core.betting.log_capital`).
 
     Law: for correct algorithms, whatever their tails and rare parts, it ever exceeds 10,000 with
     probability $10^{-4}$ at most (Ville; Waudby-Smith & Ramdas, 2024, JRSS B 86:1-27).
@@ -130,11 +128,7 @@ def bridge_failure(ratio: LogRatio) -> float | None:
     gold, target = special.expit(-ratio.gold), special.expit(ratio.target)
     num = min(gold.size, target.size)
     differences = _means_of_groups(gold, num) - _means_of_groups(target, num)
-    index = np.arange(1, num)
-    stakes = np.cumsum(differences)[:-1] / index
-    stakes = stakes / ((0.25 + np.cumsum(differences**2)[:-1]) / index)
-    capital = np.cumsum(np.log1p(np.clip(stakes, -MOST_STAKE, MOST_STAKE) * differences[1:]))
-    if capital.max(initial=0.0) < -np.log(FALSE_ALARM):
+    if log_capital(differences).max(initial=0.0) < -np.log(FALSE_ALARM):
         return None
     return float(differences.mean())
 

@@ -9,8 +9,7 @@ from support import toys
 from support.learned import tempered
 
 import aide
-from aide.smc.genealogy import slots_of_path
-from aide.smc.sweep import total_log_evidence
+from aide.smc.sweep import slots_of_path, total_log_evidence
 
 
 @pytest.mark.usefixtures("x64")

@@ -1,6 +1,15 @@
-r"""Laws 1 and 5: does $\xi$ estimate the density of the outputs, and has it the claimed mass?
+r"""Laws 1 to 5 on the runs of a check, and what a test found (`Evidence`).
 
-With $f$ a distribution of known density on a region $S$ (see `region`) and $0 \le \varphi \le 1$:
+**Laws 2 to 4, exchange of traces.** Let $(x, \xi_1)$ come from `simulate`, $\xi_2$ from
+`regenerate` at that $x$, and $l = \log\xi_2 - \log\xi_1$. The law of $(x, u_1, u_2)$ is
+$q(x)\,q(u_1|x)\,r(u_2;x)$; exchanging the traces multiplies it by $\xi_2/\xi_1$. So given $|l|$
+*and* $x$, the sign of $l$ is positive with probability $1/(1 + e^{|l|})$, whatever the algorithm.
+Runs are put into cells by $|l|$ and by features of $x$; in each the number of positive signs is
+judged. Nothing is estimated, so the p-values hold at every sample size and every tail of $l$ (see
+`aide.checking.orders`).
+
+**Laws 1 and 5, the density and its mass.** With $f$ a distribution of known density on a region $S$
+(`aide.checking.algorithm.region`) and $0 \le \varphi \le 1$:
 
 - law 1: $E_{x\sim f}[\xi\,\varphi(x)/f(x)] \le Z\,E_{simulate}[\varphi(x) 1_S(x)]$, $\xi$ from
   `regenerate`, with equality if every trace of the algorithm has a chance there;
@@ -8,34 +17,149 @@ With $f$ a distribution of known density on a region $S$ (see `region`) and $0 \
   outputs' density is positive on $S$ and $\xi > 0$.
 
 Both compare a non-negative term with one between 0 and 1, so a bet on "too large" is exact at any
-tail (see `betting`). A $\xi$ that is too large somewhere breaks the first, one that is too small
-the second. Neither needs anything of the algorithm; a mean that is too small proves nothing.
+tail (`aide._core.betting`). A $\xi$ that is too large somewhere breaks the first, one that is too
+small the second. Neither needs anything of the algorithm; a mean that is too small proves nothing.
 
 The outputs' real numbers must have a density. A number that came twice has none: such runs are left
 out of the gains of law 5, and so is its largest gain, which may be an atom that came once. Leaving
 out gains can only lower the wealth.
 """
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from aide.checking.algorithm.evidence import Evidence
-from aide.checking.algorithm.features import NUM_FEATURES
-from aide.checking.betting import log_average, log_wealths, wealth_p_value
+from aide._core.betting import log_average, log_wealths, wealth_p_value
+from aide._core.lazy import special
+from aide.checking.algorithm.region import NUM_FEATURES
+from aide.checking.orders import order_p_values, sign_p_value
 from aide.reporting.numbers import factor
 
+ROUNDING = 1e-9
+"""Nats below which |l| is rounding, and within which two values of l are one atom."""
+MOST_BINS = 8
+"""Largest number of bins of |l|; half as many within each half of a feature."""
+MIN_INFORMATION = 10.0
+"""Variance of the number of positive signs that a bin of |l| should have."""
 MIN_INSIDE = 0.01
-"""Share of the outputs that the region must hold."""
+"""Smallest share of the outputs that the region must hold, for laws 1 and 5."""
 FAR_BELOW = -4.5
-"""Standard errors below the law from which on a p-value of 1 says nothing for it."""
+"""Standard errors below the law beyond which a p-value of 1 does not speak for law 1."""
 MIN_EFFECTIVE = 30.0
-"""Effective number of weights below which their mean has not been seen."""
+"""Effective number of weights below which their mean is not known."""
 LARGE = 40.0
-"""Log of a wealth that leaves no question open: then the function 1 says all."""
-PRECISION, FARTHEST = 0.01, 1e4
-"""Of the unknown log Z, and how far from a first guess it is looked for."""
+"""Log wealth beyond which words name the function 1, even if another function won more."""
+LOG_Z_PRECISION = 0.01
+"""Nats to which an unknown log Z is found."""
+FARTHEST_LOG_Z = 1e4
+"""Nats from the first guess within which an unknown log Z is looked for."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    r"""The outcome of one test.
+
+    Attributes:
+        law: Number of the law.
+        variant: The (shrunken) algorithm that was run.
+        p_value: Chance of so large a deviation if the law holds, over all cells and functions of
+            this test together; exact, or an upper bound, at every sample size and every tail.
+            `None` if the test could not be made.
+        words: What was seen.
+        num_runs: Runs of `simulate` it looked at.
+        log_mass: Log of the mass of $\xi$ on a region, relative to its claim (law 1).
+        doubt: Why a large p-value does not speak for the law here; `None` if it does.
+    """
+
+    law: int
+    variant: str
+    p_value: float | None
+    words: str
+    num_runs: int
+    log_mass: float | None = None
+    doubt: str | None = None
+
+
+def swap_evidence(log_ratio: np.ndarray, features: np.ndarray, variant: str) -> Evidence:
+    """Judge the signs of l in all cells; `features` has one column per feature of x."""
+    num = log_ratio.size
+    moved = np.abs(log_ratio) > ROUNDING
+    if not moved.any():
+        words = "the output determines the trace: both scores are equal in all runs"
+        return Evidence(3, variant, 1.0, words, num)
+    log_ratio, features = log_ratio[moved], features[moved]
+    # Atoms of l must not be split between bins by rounding.
+    size = np.round(np.abs(log_ratio), 9)
+    chance, positive = special.expit(-size), log_ratio > 0
+    judged = []
+    for cell in _cells(size, chance * (1 - chance), features):
+        judged.append((sign_p_value(positive[cell], chance[cell]), cell))
+    smallest, cell = min(judged, key=lambda pair: pair[0])
+    seen, expected = positive[cell].mean(), chance[cell].mean()
+    words = (
+        f"of {cell.sum():,} runs with |log ratio| near {np.median(size[cell]):.2g}, "
+        f"{seen:.1%} were positive; a correct pair has {expected:.1%}"
+    )
+    return Evidence(2, variant, min(1.0, smallest * len(judged)), words, num)
+
+
+def exchange_evidence(log_ratio: np.ndarray, variant: str) -> Evidence:
+    r"""Law 2 in one number: $E[(1-s)(2s-1)] = 0$ with $s = \xi_1/(\xi_1 + \xi_2)$."""
+    own = special.expit(-log_ratio)
+    terms, swapped = (1 - own) * (2 * own - 1), own * (1 - 2 * own)
+    words = (
+        f"traces and their replacements exchange with a bias of {terms.mean():+.3g}, should be 0"
+    )
+    (p_value,) = order_p_values(-log_ratio, terms[:, None], swapped[:, None])
+    return Evidence(2, variant, float(p_value), words, terms.size)
+
+
+def self_evidence(log_ratio: np.ndarray, variant: str) -> Evidence:
+    r"""Law 4: AIDE of the algorithm against itself, the mean of $-l$, is no less than 0.
+
+    Given $|l|$ the mean of $-l$ is $|l|\tanh(|l|/2) \ge 0$, and the sign is all that is random.
+    """
+    value, num = -log_ratio, log_ratio.size
+    if np.isinf(value).any():
+        words = "AIDE of the algorithm against itself is +inf, an upper bound on 0"
+        return Evidence(4, variant, 1.0, words, num)
+    error = value.std(ddof=1) / np.sqrt(num)
+    found = f"{value.mean():.3g} ± {error:.2g}"
+    words = f"AIDE of the algorithm against itself is {found}; it should not be below 0"
+    if value.mean() >= 0:
+        return Evidence(4, variant, 1.0, words, num)
+    centre = np.abs(value) * np.tanh(np.abs(value) / 2)
+    terms, swapped = (value - centre)[:, None], (-value - centre)[:, None]
+    (p_value,) = order_p_values(value, terms, swapped)
+    return Evidence(4, variant, float(p_value), words, num)
+
+
+def _cells(size: np.ndarray, variance: np.ndarray, features: np.ndarray) -> Iterator[np.ndarray]:
+    everything = np.ones(size.size, bool)
+    yield from _bins(size, variance, everything, MOST_BINS)
+    for column in features.T:
+        upper = column > np.median(column)
+        if 0 < upper.sum() < upper.size:
+            for half in (upper, ~upper):
+                yield from _bins(size, variance, half, MOST_BINS // 2)
+
+
+def _bins(
+    size: np.ndarray, variance: np.ndarray, chosen: np.ndarray, most: int
+) -> Iterator[np.ndarray]:
+    """Bins of |l| with equal shares of the variance of the number of positive signs."""
+    atoms, atom = np.unique(size, return_inverse=True)
+    each = np.bincount(atom, variance * chosen, atoms.size)
+    total = each.sum()
+    num = int(np.clip(total // MIN_INFORMATION, 1, most))
+    share = (np.cumsum(each) - each / 2) / total if total > 0 else np.zeros(atoms.size)
+    which = np.minimum((share * num).astype(int), num - 1)[atom]
+    for index in range(num):
+        cell = chosen & (which == index)
+        if cell.any():
+            yield cell
 
 
 class DensityRuns(NamedTuple):
@@ -131,10 +255,10 @@ def _least_wealth(weights: Bet, inverse: Bet) -> float:
     reach = 1.0
     while not is_below(centre - reach) or is_below(centre + reach):
         reach *= 4
-        if reach > FARTHEST:
+        if reach > FARTHEST_LOG_Z:
             return 0.0
     low, high = centre - reach, centre + reach
-    while high - low > PRECISION:
+    while high - low > LOG_Z_PRECISION:
         middle = (low + high) / 2
         low, high = (middle, high) if is_below(middle) else (low, middle)
     return max(wealth(weights, -high), wealth(inverse, low))
