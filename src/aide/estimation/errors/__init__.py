@@ -1,0 +1,1 @@
+"""Errors of what people report: means, sds, quantiles, intervals, probabilities, with limits."""

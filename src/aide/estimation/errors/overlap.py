@@ -1,0 +1,190 @@
+r"""Both algorithms' outputs as one weighted sample of either: bounded weights, no heavy tails.
+
+On the space of an output and of all traces that score it, let $P$ be the law of the gold standard's
+runs with the target's meta-runs, and $Q$ that of the target's runs with the gold standard's. Their
+outputs are those of the two algorithms, and $P/Q = e^\ell$ with $\ell = \log\hat\xi_{gold} -
+\log\hat\xi_{target} - c$ exactly, whatever the meta-inference and M; $c$ is the log ratio of both
+$Z$. With shares $\alpha + \beta = 1$ and $\sigma = \alpha P/(\alpha P + \beta Q)$,
+
+$$E_{gold} f = E_P[f\sigma] + \tfrac\beta\alpha E_Q[f\sigma], \qquad
+E_{target} f = \tfrac\alpha\beta E_P[f(1-\sigma)] + E_Q[f(1-\sigma)]$$
+
+for every $f$ of the output. With $\alpha = \frac12$ the difference of both is $E_P[f\tanh(\ell/2)] +
+E_Q[f\tanh(\ell/2)]$: where the two algorithms agree, its variance vanishes. `Overlap` holds these
+weights.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from aide._core.autocorrelation import mean_variance
+from aide._core.lazy import special
+from aide._core.roles import GOLD, TARGET, Role
+from aide.draws.draws import Draws
+from aide.estimation.means import Sequences
+from aide.estimation.terms import log_z_shift, rests_on_one_density, terms_of
+
+MOST_APART = 700.0
+"""Log ratios beyond this are infinite for every purpose: `exp` of them is."""
+
+
+@dataclass(frozen=True)
+class Overlap:
+    r"""Weights of all runs, the gold standard's first, in samples of either algorithm.
+
+    Attributes:
+        log_ratio: $\ell$ of every run, $c$ taken off.
+        num_gold: Runs of the gold standard.
+        share: $\alpha$, the gold standard's share of all independent runs.
+        knows_constant: Whether $c$ was known; otherwise it solves Bennett's equation.
+        rows: How runs of either algorithm depend on each other; `None`: not at all.
+    """
+
+    log_ratio: np.ndarray
+    num_gold: int
+    share: float
+    knows_constant: bool
+    rows: tuple[Sequences | None, Sequences | None] = (None, None)
+
+    @property
+    def num_runs(self) -> tuple[int, int]:
+        """Of both algorithms."""
+        return self.num_gold, self.log_ratio.size - self.num_gold
+
+    def part(self, role: Role) -> slice:
+        """Which entries belong to the runs of one algorithm."""
+        return slice(0, self.num_gold) if role is GOLD else slice(self.num_gold, None)
+
+    @cached_property
+    def membership(self) -> np.ndarray:
+        r"""$\sigma$: the probability that an output like this one is the gold standard's."""
+        return special.expit(self.log_ratio + np.log(self.share) - np.log1p(-self.share))
+
+    @cached_property
+    def as_gold(self) -> np.ndarray:
+        r"""Weights with which $\sum_i p_i f(x_i)$ estimates $E_{gold} f$, without bias."""
+        return self.membership * self._per_run(1.0, (1 - self.share) / self.share)
+
+    @cached_property
+    def as_target(self) -> np.ndarray:
+        r"""Weights with which $\sum_i q_i f(x_i)$ estimates $E_{target} f$, without bias."""
+        outside = special.expit(-self.log_ratio - np.log(self.share) + np.log1p(-self.share))
+        return outside * self._per_run(self.share / (1 - self.share), 1.0)
+
+    @property
+    def largest_step(self) -> float:
+        """How far a single run moves the difference of two probabilities, both sides together."""
+        steps = np.abs(self.as_target - self.as_gold)
+        return float(np.hypot(*(steps[self.part(role)].max() for role in Role)))
+
+    def controls(self, functions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        r"""Contributions of $E_P[g\frac{Q}{\alpha P+\beta Q}] - E_Q[g\frac{P}{\alpha P+\beta Q}]$.
+
+        They add up to 0 on average, whatever the column $g$ of `functions` is. Second: how fast
+        each sum rises with $c$.
+        """
+        gold, target = self.part(GOLD), self.part(TARGET)
+        found = np.empty_like(functions)
+        found[gold] = functions[gold] * self.as_target[gold, None] / self.share
+        found[target] = -functions[target] * self.as_gold[target, None] / (1 - self.share)
+        return found, self._speed() @ found
+
+    def slope(self, in_gold: np.ndarray, in_target: np.ndarray) -> float:
+        r"""How fast $\sum_i (p_i b_i + q_i a_i)$ rises with $c$."""
+        inside = self.membership
+        return float(
+            np.sum(in_target * self.as_target * inside - in_gold * self.as_gold * (1 - inside))
+        )
+
+    def variance(self, contributions: np.ndarray) -> tuple[float, float]:
+        r"""Of a sum of contributions; and degrees of freedom $\nu$, $2/\nu$ its relative variance.
+
+        $\nu$ accounts for the kurtosis of the contributions: few runs that decide are few.
+        """
+        total, spread = 0.0, 0.0
+        for role in Role:
+            mine = contributions[self.part(role)] * self.num_runs[role]
+            rows, num = self.rows[role], float(mine.size)
+            deviation = mine - mine.mean()
+            square = np.mean(deviation**2)
+            if num < 2 or not square > 0:
+                continue
+            if rows is None:
+                part, freedom = mine.var(ddof=1) / num, num - 1
+            else:
+                found = mean_variance([mine[each] for each in rows])
+                part, freedom = found.variance, found.freedom
+            kurtosis = max(float(np.mean(deviation**4) / square**2), 1.5)
+            total, spread = total + part, spread + part**2 * (kurtosis - 1) / freedom
+        return float(total), float(2 * total**2 / spread) if spread > 0 else np.inf
+
+    def _per_run(self, at_gold: float, at_target: float) -> np.ndarray:
+        gold, target = self.num_runs
+        return np.repeat([at_gold / gold, at_target / target], [gold, target])
+
+    def _speed(self) -> np.ndarray:
+        """Logarithmic derivative by c of the contributions of controls."""
+        is_gold = np.arange(self.log_ratio.size) < self.num_gold
+        return np.where(is_gold, self.membership, self.membership - 1)
+
+
+def overlap_of(draws: Draws) -> Overlap | None:
+    r"""The weights of all runs of an estimate.
+
+    `None` where both algorithms state one density and ratios therefore say nothing
+    (`rests_on_one_density`), or where a side has a single run.
+    """
+    if rests_on_one_density(draws) or min(side.num_runs for side in draws.sides) < 2:
+        return None
+    terms, shift = terms_of(draws), log_z_shift(draws, GOLD)
+    ratio = np.concatenate([terms.gold, -terms.target]) + (shift or 0.0)
+    worth = [effective_runs(draws, role) for role in Role]
+    share, num_gold = worth[0] / sum(worth), draws.gold.num_runs
+    if shift is None:
+        ratio = ratio - bennett_constant(ratio, num_gold, share)
+    rows = draws.sequences(GOLD), draws.sequences(TARGET)
+    return Overlap(ratio, num_gold, share, shift is not None, rows)
+
+
+def apart(draws: Draws) -> Overlap:
+    """Weights that use no density: each algorithm's outputs stand for itself alone."""
+    gold, target = (side.num_runs for side in draws.sides)
+    ratio = np.repeat([np.inf, -np.inf], [gold, target])
+    return Overlap(ratio, gold, 0.5, True, (draws.sequences(GOLD), draws.sequences(TARGET)))
+
+
+def effective_runs(draws: Draws, role: Role) -> float:
+    """Independent runs that would be worth as much, by the coordinates of fixed draws."""
+    side = draws.side(role)
+    known = side.chains is not None and np.isfinite(side.chains.effective)
+    share = side.chains.effective / side.chains.size if known and side.chains else 1.0
+    return float(side.num_runs * min(share, 1.0))
+
+
+def bennett_constant(log_ratio: np.ndarray, num_gold: int, share: float) -> float:
+    r"""The $c$ at which $E_P[Q/(\alpha P + \beta Q)] = E_Q[P/(\alpha P + \beta Q)]$ in the sample.
+
+    Bennett (1976), Journal of Computational Physics 22:245-268. 0 where no log ratio is finite.
+    """
+    finite = log_ratio[np.isfinite(log_ratio)]
+    if not finite.size:
+        return 0.0
+    low, high = finite.min() - MOST_APART / 10, finite.max() + MOST_APART / 10
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if bennett_excess(log_ratio, num_gold, share, middle) < 0:
+            low = middle
+        else:
+            high = middle
+        if high - low <= 1e-13 * max(1.0, abs(middle)):
+            break
+    return float(0.5 * (low + high))
+
+
+def bennett_excess(log_ratio: np.ndarray, num_gold: int, share: float, c: float) -> float:
+    """Left less right side of Bennett's equation; it rises with c."""
+    shifted = log_ratio - c + np.log(share) - np.log1p(-share)
+    left = special.expit(-shifted[:num_gold]).mean() / (1 - share)
+    return float(left - special.expit(shifted[num_gold:]).mean() / share)

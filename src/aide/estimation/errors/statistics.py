@@ -1,0 +1,119 @@
+r"""A function of two distributions, estimated from weighted runs: value and contributions.
+
+To first order, a function $T$ of gold standard and target is $T + E_{gold}[b] + E_{target}[a]$ with
+influence functions $b$ and $a$. With the weights $p_i$, $q_i$ of `Overlap`, run $i$ contributes $u_i
+= p_i b(x_i) + q_i a(x_i)$ to its estimate, whose variance is that of $\sum_i u_i$. Where both
+distributions agree $a = -b$ and $p = q$, so that every contribution vanishes.
+
+Two corrections keep it sharp. If the constant $c$ was estimated, its error is carried along.
+Contributions of `Overlap.controls`, which add up to 0 on average, are regressed out, with
+coefficients that are shrunk towards 0 (positive-part James-Stein): for pairs so far apart that few
+runs carry the controls nothing is regressed, and the estimate is the plain one.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from aide.estimation.errors.overlap import Overlap
+
+SHRINK = 3.0
+r"""Coefficients are multiplied by $1 - 3\frac{K}{n}\frac{1-R^2}{R^2}$ for K of them, if positive.
+
+$n$ is the effective number of runs that carry the fit, $R^2$ the share of variance explained. With
+3, coverage at D = 1e-3 to 60 nats was that without controls; with 0 the variance of the estimate was
+up to 1.9 times that of the plain difference.
+"""
+FEWEST_CARRYING = 10.0
+"""Controls that fewer runs carry, effectively, are not used."""
+SINGULAR = 1e-8
+"""Relative to the largest eigenvalue: controls that are combinations of others are left out."""
+
+
+class Statistic(NamedTuple):
+    r"""A function of two distributions at their weighted samples.
+
+    Attributes:
+        value: What it is there.
+        in_gold: $b$ at every output.
+        in_target: $a$ at every output.
+        is_probability: Whether it is a difference of two probabilities or one of them, so that
+            runs with an output of a kind not seen so far would move it by a known step.
+    """
+
+    value: float
+    in_gold: np.ndarray
+    in_target: np.ndarray
+    is_probability: bool = False
+
+
+class Estimated(NamedTuple):
+    r"""An estimate with its error.
+
+    Attributes:
+        value: The estimate.
+        std_error: Its standard error.
+        freedom: Degrees of freedom of that.
+        contributions: $u_i$, by which errors of several estimates are correlated.
+    """
+
+    value: float
+    std_error: float
+    freedom: float
+    contributions: np.ndarray
+
+
+def estimate_statistic(
+    overlap: Overlap, statistic: Statistic, functions: np.ndarray | None = None
+) -> Estimated:
+    r"""The estimate with its error.
+
+    Args:
+        overlap: Weights of all runs.
+        statistic: What is estimated.
+        functions: Columns $g$ whose controls are regressed out besides that of 1.
+    """
+    used = overlap.as_gold * statistic.in_gold + overlap.as_target * statistic.in_target
+    ones = np.ones((used.size, 1))
+    columns = ones if functions is None else np.concatenate([ones, functions], axis=1)
+    controls, slopes = overlap.controls(columns)
+    if not overlap.knows_constant:
+        slope = overlap.slope(statistic.in_gold, statistic.in_target)
+        if slopes[0] > 0:
+            used = used - slope / slopes[0] * controls[:, 0]
+            controls = controls - controls[:, :1] * (slopes / slopes[0])
+        controls = controls[:, 1:]
+    fit = controls @ _coefficients(overlap, used, controls)
+    value, used = statistic.value - float(fit.sum()), used - fit
+    variance, freedom = overlap.variance(used)
+    if statistic.is_probability:
+        variance += overlap.largest_step**2
+    return Estimated(value, float(np.sqrt(variance)), freedom, used)
+
+
+def _coefficients(overlap: Overlap, used: np.ndarray, controls: np.ndarray) -> np.ndarray:
+    """Of a regression of contributions on controls, both about their means on either side."""
+    none = np.zeros(controls.shape[1])
+    deviations, centred = controls.copy(), used.copy()
+    for role in (0, 1):
+        part = slice(0, overlap.num_gold) if role == 0 else slice(overlap.num_gold, None)
+        deviations[part] -= deviations[part].mean(axis=0)
+        centred[part] -= centred[part].mean()
+    scale = np.sqrt(np.mean(deviations**2, axis=0))
+    kept = scale > 1e-12 * max(scale.max(initial=0.0), 1e-300)
+    total = centred @ centred
+    if not kept.any() or not total > 0:
+        return none
+    scaled = deviations[:, kept] / scale[kept]
+    values, vectors = np.linalg.eigh(scaled.T @ scaled)
+    real = values > SINGULAR * values[-1]
+    found = (vectors[:, real] / values[real]) @ (vectors[:, real].T @ (scaled.T @ centred))
+    fit = scaled @ found
+    explained, squares = min(float(fit @ fit / total), 1.0), fit**2
+    if not explained > 0:
+        return none
+    carrying = squares.sum() ** 2 / np.sum(squares**2)
+    lost = SHRINK * real.sum() / carrying * (1 - explained) / explained
+    if carrying >= FEWEST_CARRYING and lost < 1:
+        none[kept] = (1 - lost) * found / scale[kept]
+    return none
