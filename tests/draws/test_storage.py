@@ -61,7 +61,7 @@ def test_infinities_and_unknown_constants(tmp_path, name):
     half = aide.Tractable(
         jax.random.exponential, lambda x: jnp.where(x < 0, -jnp.inf, -x), log_z=None
     )
-    result = run(gaussian(0.0, 1.0), half, 9, 4)
+    result = run(gaussian(0.0, 1.0), half, 9, 4, keep_values=False)
     assert np.isinf(result.draws.gold.cross).any()
     aide.draws.save(result.draws, tmp_path / name)
     again = aide.draws.load(tmp_path / name)

@@ -82,7 +82,7 @@ def test_outputs_without_mass_under_the_target():
     assert 0 < outside < 40
     assert result.value == math.inf
     assert result.interval() == (math.inf, math.inf)
-    assert result.total_variation() == 1.0
+    assert result.total_variation() < 0.5  # some outputs have no mass, most have
     assert result.gold_to_target.num_infinite == outside
     assert result.target_to_gold.num_infinite == 0
     assert result.target_to_gold.value < 1.0

@@ -13,6 +13,7 @@ from aide.draws.draw import draw
 from aide.draws.draw_many import draw_many
 from aide.draws.draws import Draws
 from aide.estimation.closeness import check_tolerance, judge, metas_to_raise
+from aide.estimation.errors.variables import posterior_of
 from aide.estimation.look import Look
 from aide.estimation.summary import Estimate
 from aide.reporting.verdict import UNDECIDED
@@ -71,10 +72,12 @@ def compare(
         "num_meta_gold": num_meta_gold,
         "num_meta_target": num_meta_target,
     }
-    options = {"keep_values": tolerance is not None, **options}
+    options = {"keep_values": None if tolerance is None else True, **options}
     drawn = draw_many(key, gold, targets, **sizes, **options)
+    named = {name: posterior_of(gold, target) for name, target in targets.items()}
     if tolerance is None:
-        return compare_estimates({name: Estimate(draws) for name, draws in drawn.items()})
+        found = {name: Estimate(d, posterior=named[name]) for name, d in drawn.items()}
+        return compare_estimates(found)
     asked = {GOLD: num_meta_gold, TARGET: num_meta_target}
     most = {
         role: TIMES_META * num if most_meta is None else most_meta for role, num in asked.items()
@@ -84,7 +87,8 @@ def compare(
         can_rise = any(
             not side.tractable and side.num_meta < most[side.role] for side in draws.sides
         )
-        estimate = Estimate(draws, Look(TWO_LOOKS) if can_rise else Look())
+        look = Look(TWO_LOOKS) if can_rise else Look()
+        estimate = Estimate(draws, look, posterior=named[name])
         if can_rise and judge(estimate, tolerance).outcome == UNDECIDED:
             call = (key, gold, targets[name])
             estimate = _with_more_meta(call, estimate, tolerance, most, sizes, name, options)
@@ -117,7 +121,7 @@ def _with_more_meta(
         f"after raising {' and '.join(changes)}, because looseness hid the answer; all limits "
         "allow for both looks"
     )
-    return Estimate(found, Look(TWO_LOOKS, words))
+    return Estimate(found, Look(TWO_LOOKS, words), posterior=estimate.posterior)
 
 
 def _continued(

@@ -28,7 +28,7 @@ def draw(
     num_meta_gold: int = 1,
     num_meta_target: int = 1,
     looseness: bool = True,
-    keep_values: bool = False,
+    keep_values: bool | None = None,
     share: Draws | None = None,
     extend: Draws | None = None,
     first_run: int = 0,
@@ -53,8 +53,9 @@ def draw(
         num_meta_target: Meta-inference runs of the target per output, M_target.
         looseness: Draw one more meta-inference run per output, which measures how loose the bound
             is.
-        keep_values: Keep the outputs (needed for probes, evidence estimates and sharing without
-            running the gold standard again).
+        keep_values: Keep the outputs, which errors of expectations, probes and evidence estimates
+            need; by default if they take 64 MiB at most and none of the runs was stored without
+            (checkpoints store outputs only if `True`).
         share: Draws of the same gold standard with another target and the same key: their gold
             runs are used again. A gold standard that changed since is an error.
         extend: Draws of the same pair and key with fewer runs or meta-runs: only what is missing
@@ -86,7 +87,7 @@ def draw(
         looseness=looseness,
         first_run=first_run,
         chunk_size=chunk_size,
-        keep_values=keep_values,
+        keep_values=bool(keep_values),
     )
     executor = as_executor(executor)
     file = None if checkpoint is None else Checkpoint(checkpoint)
@@ -98,4 +99,4 @@ def draw(
             compile_all(plan.compile_tasks())
         check_repeated(plan, known)
         draws = run_plan(plan, known, file, executor, bar)
-    return draws if keep_values else draws.without_values()
+    return draws.keeping(keep_values)

@@ -47,6 +47,7 @@ def draw_each(
     *,
     share: Draws | None = None,
     checkpoint: Mapping[str, str | Path] | None = None,
+    keep_values: bool | None = None,
     progress: bool | None = None,
     executor: Executor | Any = None,
     unchanged: bool = False,
@@ -74,7 +75,9 @@ def draw_each(
         stack.callback(pool.shutdown, cancel_futures=True)
         with one_call():
             for name, target in targets.items():
-                request = make_request(key, gold, target, **settings)
+                request = make_request(
+                    key, gold, target, keep_values=bool(keep_values), **settings
+                )
                 plans[name] = make_plan(request, {GOLD: runner}, num_parts_for(executor))
                 tasks = [] if executor is not None else plans[name].compile_tasks()
                 compiling[name] = [pool.submit(task) for task in tasks]
@@ -90,7 +93,7 @@ def draw_each(
                     check_repeated(plan, known)
                 draws = run_plan(plan, known, file, executor, bar)
             shared = Kept.of(draws.gold).without_cross() if shared is None else shared
-            yield name, draws if plan.request.keep_values else draws.without_values()
+            yield name, draws.keeping(keep_values)
 
 
 def _known(

@@ -4,10 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from aide._core.roles import GOLD, TARGET, Role
 from aide.draws.sides import Runs, Side, join
+
+MOST_KEPT = 2**26
+"""Bytes of outputs, both algorithms' together, that are kept unless stated otherwise."""
 
 
 class Range(NamedTuple):
@@ -110,6 +114,13 @@ class Draws:
     def with_side(self, side: Side) -> "Draws":
         """The same with another side in its place."""
         return replace(self, gold=side) if side.role is GOLD else replace(self, target=side)
+
+    def keeping(self, keep_values: bool | None) -> "Draws":
+        """The same with outputs if they are wanted; `None`: if they take `MOST_KEPT` at most."""
+        if keep_values is None:
+            leaves = [leaf for side in self.sides for leaf in jax.tree.leaves(side.values)]
+            keep_values = sum(np.asarray(leaf).nbytes for leaf in leaves) <= MOST_KEPT
+        return self if keep_values else self.without_values()
 
     def without_values(self) -> "Draws":
         """The same without outputs."""

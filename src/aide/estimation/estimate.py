@@ -10,6 +10,7 @@ from aide._core.types import Key
 from aide.draws.draw import draw
 from aide.draws.draws import Draws
 from aide.estimation.closer_look import CloserLook
+from aide.estimation.errors.variables import posterior_of
 from aide.estimation.summary import Estimate
 from aide.estimation.until.goals import Budget, Goal, as_goal, check_budget
 from aide.estimation.until.until import estimate_until
@@ -77,6 +78,7 @@ def estimate(
     if audit is not None:
         _check_audit(audit, gold)
     closer = CloserLook(as_key(key), (gold, target))
+    posterior = posterior_of(gold, target)
     if until is not None:
         goal, limit = as_goal(until), Budget() if budget is None else budget
         check_budget(limit)
@@ -85,7 +87,7 @@ def estimate(
             raise ValueError(f"until plans all runs itself: leave out {', '.join(refused)}.")
         runs, metas = (num_gold, num_target), (num_meta_gold, num_meta_target)
         found = estimate_until(key, gold, target, goal, limit, runs=runs, metas=metas, **options)
-        found = replace(found, closer_look=closer)
+        found = replace(found, closer_look=closer, posterior=posterior)
         return found if audit is None else replace(found, draws=_with_audit(found.draws, audit))
     if budget is not None:
         raise ValueError("budget limits what until may cost: give until, or leave it out.")
@@ -100,7 +102,7 @@ def estimate(
         **options,
     )
     draws = draws if audit is None else _with_audit(draws, audit)
-    return Estimate(draws, closer_look=closer)
+    return Estimate(draws, closer_look=closer, posterior=posterior)
 
 
 def _check_audit(audit: Audited, gold: InferenceAlgorithm) -> None:

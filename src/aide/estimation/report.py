@@ -10,7 +10,7 @@ from aide.estimation.looseness import cross_fall
 from aide.estimation.sandwich.sandwich import MIN_RUNS, is_closed_form
 from aide.estimation.terms import is_tractable, rests_on_one_density
 from aide.estimation.trust import stored_words
-from aide.reporting.numbers import ROUNDING, interval, with_error
+from aide.reporting.numbers import ROUNDING, interval, rounded_up, with_error
 
 if TYPE_CHECKING:
     from aide.estimation.summary import Estimate
@@ -175,7 +175,8 @@ def _sandwich(estimate: "Estimate") -> Rows:
 
 
 def _reading(estimate: "Estimate") -> Rows:
-    off = f"differs from the gold standard's by at most {estimate.total_variation():.2g} (95%)"
+    most = rounded_up(estimate.total_variation())
+    off = f"differs from the gold standard's by at most {most} (95%)"
     if rests_on_one_density(estimate.draws):
         off = "may differ from the gold standard's: see the note"
     return [("reading", f"Any probability computed from the target {off}.")]
@@ -185,7 +186,10 @@ def _unseen(estimate: "Estimate") -> Rows:
     """What all limits leave out."""
     gold, target = (f"{share:.2g}" for share in 100 * np.array(estimate.unseen()))
     share = f"{gold}%" if gold == target else f"{gold}% (gold) or {target}% (target)"
-    text = f"Outputs rarer than {share} may be missing; they could add any number of nats."
+    text = (
+        f"Outputs rarer than {share} may be missing; they could add any number of nats, but no "
+        "more than their share to a probability, and the reading includes them."
+    )
     return [("unseen", text)]
 
 

@@ -1,5 +1,6 @@
 r"""The numbers: AIDE's estimate and everything that can be said about it from the draws."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,12 +22,10 @@ from aide.estimation.bounds import (
     log_z_bounds_of,
 )
 from aide.estimation.closer_look import CloserLook
-from aide.estimation.interval import (
-    check_level,
-    confidence_limit,
-    total_variation_bound,
-    unseen_share,
-)
+from aide.estimation.errors.errors import Errors, find_errors
+from aide.estimation.errors.total_variation import total_variation_of
+from aide.estimation.errors.variables import NamesOutputs
+from aide.estimation.interval import check_level, confidence_limit, unseen_share
 from aide.estimation.look import Look
 from aide.estimation.looseness import Looseness, looseness_of
 from aide.estimation.means import Worth, worth_of
@@ -35,7 +34,7 @@ from aide.estimation.notes import find_notes
 from aide.estimation.plot import plot_meta_curve, plot_terms
 from aide.estimation.reach import Reach, find_reach
 from aide.estimation.report import estimate_headline, estimate_rows
-from aide.estimation.terms import Terms, rests_on_one_density, terms_of
+from aide.estimation.terms import Terms, terms_of
 from aide.estimation.trust import Trust, trust_of
 from aide.reporting.figures import PanelGrid
 from aide.reporting.result import Result
@@ -57,11 +56,13 @@ class Estimate(Result):
         look: Which of several looks at growing runs this is: all limits allow for the others.
         closer_look: Shows which steps of an algorithm are to blame, while the algorithms are at
             hand: not for what was read from a file.
+        posterior: Gives variables their names, where an algorithm was made for one.
     """
 
     draws: Draws
     look: Look = Look()
     closer_look: CloserLook | None = None
+    posterior: NamesOutputs | None = None
 
     @cached_property
     def terms(self) -> Terms:
@@ -133,16 +134,50 @@ class Estimate(Result):
     def total_variation(self, level: float = 0.95) -> float:
         r"""Any probability under the target differs from the gold standard's by at most this much.
 
-        Law: holds with probability `level`. $V + \max(\varepsilon)$, where $V$ solves
-        $2V\log\frac{1+V}{1-V} = D$ at the upper end of `interval(level)` and $\varepsilon$ is
-        `unseen(level)`: if $p = (1-\varepsilon)p' + \varepsilon r$ and $q = (1-\varepsilon')q' +
-        \varepsilon's$, then $TV(p, q) \le TV(p', q') + \max(\varepsilon, \varepsilon')$.
-        1 where the estimate rests on one density that both state (`rests_on_one_density`).
+        Law: holds with probability `level`, for all outputs, also those that no run showed. An
+        upper limit of $TV(P, Q) = \frac12 E_P|\tanh(\ell/2)| + \frac12 E_Q|\tanh(\ell/2)| \ge
+        TV(p, q)$, see `aide.estimation.errors.total_variation`: exact for every number of
+        independent runs, approximate for reference draws that depend on each other. 1 where the
+        estimate rests on one density that both state (`rests_on_one_density`).
         """
-        if rests_on_one_density(self.draws):  # the estimate says nothing about the samplers
-            return 1.0
-        seen = total_variation_bound(self.interval(level)[1])
-        return min(seen + max(self.unseen(level)), 1.0)
+        check_level(level)
+        if level not in self._total_variations:
+            found = total_variation_of(self.draws, self.look.level(level))
+            self._total_variations[level] = found.upper
+        return self._total_variations[level]
+
+    @cached_property
+    def _total_variations(self) -> dict[float, float]:
+        return {}
+
+    def errors(
+        self,
+        level: float = 0.95,
+        *,
+        functions: Mapping[str, Callable[[Any], Any]] | None = None,
+        posterior: NamesOutputs | None = None,
+    ) -> Errors:
+        r"""Errors of what people report: means, sds, quantiles, intervals, probabilities.
+
+        Every error has limits, which hold for the whole table with probability `level`; see
+        `Errors`. The outputs must have been kept, which is the default where they are small.
+
+        Args:
+            level: The probability.
+            functions: What else is reported: functions of one output by name, written with
+                `jax.numpy` or NumPy. A function that is true or false stands for a probability; of
+                an array every element is reported. Where variables have names, the function is
+                given a dictionary of their values.
+            posterior: Gives the variables their names (an `aide.numpyro`, `aide.pymc` or
+                `aide.stan` posterior); found by itself where an algorithm was made for it.
+        """
+        check_level(level)
+        return find_errors(
+            self.draws,
+            level=self.look.level(level),
+            posterior=self.posterior if posterior is None else posterior,
+            functions=functions,
+        )
 
     @cached_property
     def looseness(self) -> Looseness:

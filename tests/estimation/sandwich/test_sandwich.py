@@ -113,7 +113,7 @@ def test_a_tractable_pair_needs_no_outputs():
         (gaussian(0.1, 0.7), gaussian(0.3, 1.3)),
         {"num_meta_gold": 2, "num_meta_target": 2},
     )
-    result = run(*pair, 200, 300, **metas)
+    result = run(*pair, 200, 300, **metas, keep_values=False)
     assert result.draws.gold.values is None
     found = result.sandwich(0.9)
     truth = gaussian_kl(0.1, 0.7, 0.3, 1.3) + gaussian_kl(0.3, 1.3, 0.1, 0.7)

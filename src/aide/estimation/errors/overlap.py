@@ -9,8 +9,8 @@ $Z$. With shares $\alpha + \beta = 1$ and $\sigma = \alpha P/(\alpha P + \beta Q
 $$E_{gold} f = E_P[f\sigma] + \tfrac\beta\alpha E_Q[f\sigma], \qquad
 E_{target} f = \tfrac\alpha\beta E_P[f(1-\sigma)] + E_Q[f(1-\sigma)]$$
 
-for every $f$ of the output. With $\alpha = \frac12$ the difference of both is $E_P[f\tanh(\ell/2)] +
-E_Q[f\tanh(\ell/2)]$: where the two algorithms agree, its variance vanishes. `Overlap` holds these
+for every $f$ of the output. With $\alpha = \frac12$ the difference of both is $E_P[f\tanh(\ell/2)]
++ E_Q[f\tanh(\ell/2)]$: where the two algorithms agree, its variance vanishes. `Overlap` holds these
 weights.
 """
 
@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from aide._core.autocorrelation import mean_variance
+from aide._core.chains import mean_variance
 from aide._core.lazy import special
 from aide._core.roles import GOLD, TARGET, Role
 from aide.draws.draws import Draws

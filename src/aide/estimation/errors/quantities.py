@@ -54,9 +54,7 @@ def sd_log_ratio(overlap: Overlap, x: np.ndarray, moments: Moments) -> Statistic
     gold_mean, target_mean, gold_sd, target_sd = moments
     in_gold = -0.5 * (((x - gold_mean) / gold_sd) ** 2 - 1)
     in_target = 0.5 * (((x - target_mean) / target_sd) ** 2 - 1)
-    return Statistic(
-        float(np.log(target_sd / gold_sd)), *_normalised(overlap, in_gold, in_target)
-    )
+    return Statistic(float(np.log(target_sd / gold_sd)), *_normalised(overlap, in_gold, in_target))
 
 
 def probability_error(overlap: Overlap, x: np.ndarray) -> Statistic:

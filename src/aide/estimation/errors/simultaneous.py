@@ -3,9 +3,10 @@ r"""Limits that hold for all lines of a table together.
 With contributions $u_{ik}$ of run $i$ to estimate $k$, the errors of all estimates are jointly
 normal to first order, with the covariances of the $\sum_i u_{ik}$. The largest of their studentised
 sizes is simulated: $\max_k |\sum_i e_i u_{ik}| / s_k$ with standard normal $e_i$, one for every run
-or, where runs depend on each other, for every block of them (Chernozhukov, Chetverikov & Kato, 2013,
-Annals of Statistics 41:2786-2819). Its quantile gives one level for every single estimate, which
-then takes Student's quantile with its own degrees of freedom. Bonferroni's level is never undercut.
+or, where runs depend on each other, for every block of them (Chernozhukov, Chetverikov & Kato,
+2013, Annals of Statistics 41:2786-2819). Its quantile gives one level for every single estimate,
+which then takes Student's quantile with its own degrees of freedom. Bonferroni's level is never
+undercut.
 """
 
 from collections.abc import Sequence
@@ -39,6 +40,9 @@ def single_level(overlap: Overlap, found: Sequence[Estimated], level: float) -> 
     sums = sums[:, scale > 0] / scale[scale > 0]
     if not sums.size:
         return level
+    if sums.shape[1] < sums.shape[0]:  # a root of the correlations, which has fewer rows
+        values, vectors = np.linalg.eigh(sums.T @ sums)
+        sums = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
     num = int(np.clip(MOST_WORK / sums.size, FEWEST_DRAWS, NUM_DRAWS))
     random, largest = np.random.default_rng(SEED), []
     for begin in range(0, num, FEWEST_DRAWS):
@@ -61,7 +65,9 @@ def _blocks(overlap: Overlap, role: Role, contributions: np.ndarray) -> np.ndarr
     if rows is None:
         return mine
     size = block_size(overlap, role)
-    parts = [mine[each[b : b + size]].sum(axis=0) for each in rows for b in range(0, len(each), size)]
+    parts = [
+        mine[each[b : b + size]].sum(axis=0) for each in rows for b in range(0, len(each), size)
+    ]
     return np.stack(parts)
 
 

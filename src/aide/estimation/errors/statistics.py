@@ -1,8 +1,8 @@
 r"""A function of two distributions, estimated from weighted runs: value and contributions.
 
 To first order, a function $T$ of gold standard and target is $T + E_{gold}[b] + E_{target}[a]$ with
-influence functions $b$ and $a$. With the weights $p_i$, $q_i$ of `Overlap`, run $i$ contributes $u_i
-= p_i b(x_i) + q_i a(x_i)$ to its estimate, whose variance is that of $\sum_i u_i$. Where both
+influence functions $b$ and $a$. With the weights $p_i$, $q_i$ of `Overlap`, run $i$ contributes
+$u_i = p_i b(x_i) + q_i a(x_i)$ to its estimate, whose variance is that of $\sum_i u_i$. Where both
 distributions agree $a = -b$ and $p = q$, so that every contribution vanishes.
 
 Two corrections keep it sharp. If the constant $c$ was estimated, its error is carried along.
@@ -21,8 +21,8 @@ SHRINK = 3.0
 r"""Coefficients are multiplied by $1 - 3\frac{K}{n}\frac{1-R^2}{R^2}$ for K of them, if positive.
 
 $n$ is the effective number of runs that carry the fit, $R^2$ the share of variance explained. With
-3, coverage at D = 1e-3 to 60 nats was that without controls; with 0 the variance of the estimate was
-up to 1.9 times that of the plain difference.
+3, coverage at D = 1e-3 to 60 nats was that without controls; with 0 the variance of the estimate
+was up to 1.9 times that of the plain difference.
 """
 FEWEST_CARRYING = 10.0
 """Controls that fewer runs carry, effectively, are not used."""

@@ -1,11 +1,11 @@
 r"""Total variation from bounded terms: no inequality for divergences, no heavy tail.
 
-$TV(p, q) \le TV(P, Q) = E[t]$ with $t = \frac12|\tanh(\ell_P/2)| + \frac12|\tanh(\ell_Q/2)|$ for one
-run of either algorithm: a variable between 0 and 1. Its mean has an upper limit that holds exactly,
-for every number of runs and every law: outputs that no run showed are included. It is found by
-betting that the mean is smaller (Waudby-Smith & Ramdas, 2024, JRSS B 86:1-27): against a mean of $m$
-or more, wealth $\prod_i\{1 + \lambda_i(m - t_i)\}$ exceeds $1/\delta$ with probability $\delta$ at
-most, whatever the $\lambda_i$ make of earlier runs.
+$TV(p, q) \le TV(P, Q) = E[t]$ with $t = \frac12|\tanh(\ell_P/2)| + \frac12|\tanh(\ell_Q/2)|$ for
+one run of either algorithm: a variable between 0 and 1. Its mean has an upper limit that holds
+exactly, for every number of runs and every law: outputs that no run showed are included. It is
+found by betting that the mean is smaller (Waudby-Smith & Ramdas, 2024, JRSS B 86:1-27): against a
+mean of $m$ or more, wealth $\prod_i\{1 + \lambda_i(m - t_i)\}$ exceeds $1/\delta$ with probability
+$\delta$ at most, whatever the $\lambda_i$ make of earlier runs.
 """
 
 from typing import NamedTuple
@@ -162,6 +162,7 @@ def _constant_limits(
     chained: bool,
 ) -> tuple[float, float]:
     """Limits of the log ratio of both constants, by the equation that Bennett's solves."""
+
     def is_possible(c: float) -> bool:
         outside = special.expit(c - parts[0])
         inside = special.expit(parts[1] - c)

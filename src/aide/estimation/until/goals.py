@@ -29,7 +29,7 @@ class StandardError(NamedTuple):
     nats: float
 
     growth = 1.5
-    keep_values = False
+    keep_values = None
 
     def reason(self, estimate: Estimate) -> str:
         """Why it is reached, in words; empty if it is not."""
@@ -75,7 +75,7 @@ class Shown(NamedTuple):
     tolerance: float
 
     growth = 2.0
-    keep_values = False
+    keep_values = None
 
     def reason(self, estimate: Estimate) -> str:
         """Why it is reached, in words; empty if it is not."""

@@ -1,0 +1,263 @@
+r"""In which combinations of variables do target and gold standard differ most?
+
+Means and covariances of both weighted samples have a symmetrised divergence of their own, that of
+two Gaussians, $\frac12\mathrm{tr}(\Sigma_p^{-1}\Sigma_q + \Sigma_q^{-1}\Sigma_p) - k + \frac12
+\delta^\top(\Sigma_p^{-1} + \Sigma_q^{-1})\delta$. For every small set of variables it says what the
+set adds to its single variables. The combination within a set is the direction in which the ratio
+of variances is most extreme. It is chosen on one half of the runs and measured on the other, so
+that its limits are not about the luckiest of many.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from aide._core.roles import Role
+from aide.estimation.errors.find import standardised_powers
+from aide.estimation.errors.overlap import Overlap
+from aide.estimation.errors.quantities import moments_of, sd_log_ratio
+from aide.estimation.errors.simultaneous import limits_of
+from aide.estimation.errors.statistics import estimate_statistic
+from aide.estimation.errors.variables import Variable
+
+MOST_VARIABLES = 40
+"""Combinations are searched among so many variables, those that differ most alone or in pairs."""
+MOST_DIRECTIONS = 3
+RUNS_PER_VARIABLE = 10
+"""Covariances of more variables than runs over this are too uncertain to search."""
+ENOUGH = 0.8
+"""A smaller set is preferred if it holds this share of what the larger one does."""
+LEAST_NATS = 0.05
+LEAST_SHARE = 0.1
+"""Combinations that add less, in nats and of all nats of means and covariances, are not named."""
+TINY = 1e-9
+"""Relative to the largest eigenvalue of correlations: smaller ones are rounding."""
+
+
+class Direction(NamedTuple):
+    """A combination of two or three variables.
+
+    Attributes:
+        names: The variables.
+        coefficients: Of the combination, in sds of the gold standard.
+        ratio: The target's sd over the gold standard's, along it.
+        low: Its lower limit.
+        high: Its upper limit; for all directions together.
+        nats: What the set of variables adds to its single variables, by means and covariances.
+        correlations: Of two variables, under the gold standard and the target; else `None`.
+    """
+
+    names: tuple[str, ...]
+    coefficients: tuple[float, ...]
+    ratio: float
+    low: float
+    high: float
+    nats: float
+    correlations: tuple[float, float] | None
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the limits of the ratio exclude 1."""
+        return not self.low <= 1 <= self.high
+
+
+class Blame(NamedTuple):
+    """What single variables, arrays of them and combinations have to do with the difference.
+
+    Attributes:
+        nats: Symmetrised divergence of means and covariances of all variables together.
+        singles: That of every variable alone, largest first.
+        blocks: That of every array, by its name, largest first.
+        directions: Combinations that single variables do not explain, most telling first.
+    """
+
+    nats: float
+    singles: tuple[tuple[str, float], ...]
+    blocks: tuple[tuple[str, float], ...]
+    directions: tuple[Direction, ...]
+
+
+class _Gaussians(NamedTuple):
+    """Means and covariances of both samples, in sds of the gold standard."""
+
+    shift: np.ndarray
+    gold: np.ndarray
+    target: np.ndarray
+
+    def nats(self, chosen: Sequence[int]) -> float:
+        """Symmetrised divergence of some variables."""
+        rows = np.ix_(chosen, chosen)
+        gold, target, shift = self.gold[rows], self.target[rows], self.shift[list(chosen)]
+        try:
+            back, forth = np.linalg.inv(gold), np.linalg.inv(target)
+        except np.linalg.LinAlgError:
+            return np.nan
+        traces = np.sum(back * target.T) + np.sum(forth * gold.T)
+        return float(0.5 * (traces + shift @ (back + forth) @ shift) - len(chosen))
+
+
+def find_blame(overlap: Overlap, variables: Sequence[Variable], level: float) -> Blame | None:
+    """Rank variables, arrays and combinations; `None` with fewer than two real variables."""
+    real = [
+        one
+        for one in variables
+        if not (one.is_event or one.is_function)
+        and np.isfinite(one.values).all()
+        and np.ptp(one.values) > 0
+    ]
+    room = int(min(overlap.num_runs) / RUNS_PER_VARIABLE)
+    if len(real) < 2 or room < 2:
+        return None
+    columns = np.stack([one.values for one in real], axis=1)
+    whole = _gaussians(overlap, columns)
+    if not np.isfinite(whole.gold).all() or not np.isfinite(whole.target).all():
+        return None
+    alone = np.array([whole.nats([i]) for i in range(len(real))])
+    order = np.argsort(-alone, kind="stable")
+    kept = _searched(whole, order, min(MOST_VARIABLES, room))
+    nats = whole.nats(kept)
+    singles = tuple((real[i].name, float(alone[i])) for i in order)
+    directions = _directions(overlap, columns, kept, level, nats)
+    named = tuple(
+        one._replace(names=tuple(real[int(i)].name for i in one.names)) for one in directions
+    )
+    return Blame(nats, singles, _blocks(whole, [one.name for one in real], room), named)
+
+
+def _searched(whole: _Gaussians, order: np.ndarray, most: int) -> list[int]:
+    """Variables that differ most: half of them alone, the others by a correlation."""
+    if order.size <= most:
+        return sorted(order.tolist())
+    chosen = order[: most // 2].tolist()
+    scale = np.sqrt(np.diag(whole.target))
+    gap = np.abs(whole.target / np.outer(scale, scale) - whole.gold)
+    for i in np.argsort(-gap.max(axis=1), kind="stable"):
+        if len(chosen) < most and i not in chosen:
+            chosen.append(int(i))
+    return sorted(chosen)
+
+
+def _blocks(whole: _Gaussians, names: list[str], room: int) -> tuple[tuple[str, float], ...]:
+    arrays: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        arrays.setdefault(name.partition("[")[0], []).append(index)
+    if len(arrays) < 2:
+        return ()
+    found = [(name, whole.nats(rows)) for name, rows in arrays.items() if len(rows) <= room]
+    return tuple(sorted(found, key=lambda pair: -pair[1]))
+
+
+def _directions(
+    overlap: Overlap, columns: np.ndarray, kept: list[int], level: float, nats: float
+) -> list[Direction]:
+    """Disjoint sets of two or three variables, chosen on one half and measured on the other."""
+    choose, measure = (_half(overlap, columns, part) for part in (0, 1))
+    half = _gaussians(*choose)
+    found: list[Direction] = []
+    left, single = list(kept), 1 - (1 - level) / MOST_DIRECTIONS
+    while len(left) >= 2 and len(found) < MOST_DIRECTIONS:
+        chosen = _best_set(half, left)
+        added = _added(_gaussians(overlap, columns), chosen)
+        if not added > max(LEAST_NATS, LEAST_SHARE * nats):
+            break
+        one = _measured(half, *measure, chosen, single)
+        whole = _gaussians(overlap, columns)
+        pair = _correlations(whole, chosen) if len(chosen) == 2 else None
+        found.append(one._replace(nats=added, correlations=pair))
+        left = [i for i in left if i not in chosen]
+    return found
+
+
+def _best_set(half: _Gaussians, left: list[int]) -> list[int]:
+    """Two variables that add most to single ones, or three if they add much more."""
+    pairs = sorted(combinations(left, 2), key=lambda pair: -_added(half, pair))
+    best = list(pairs[0])
+    triples = [sorted({*pair, i}) for pair in pairs[:5] for i in left if i not in pair]
+    if not triples:
+        return best
+    triple = max(triples, key=lambda one: _added(half, one))
+    return best if _added(half, best) >= ENOUGH * _added(half, triple) else triple
+
+
+def _added(gaussians: _Gaussians, chosen: Sequence[int]) -> float:
+    nats = gaussians.nats(chosen) - sum(gaussians.nats([i]) for i in chosen)
+    return nats if np.isfinite(nats) else -np.inf
+
+
+def _measured(
+    half: _Gaussians, overlap: Overlap, columns: np.ndarray, chosen: list[int], level: float
+) -> Direction:
+    """The most extreme direction of a set, and its ratio of sds on other runs."""
+    rows = np.ix_(chosen, chosen)
+    values, vectors = np.linalg.eigh(half.gold[rows])
+    root = vectors / np.sqrt(np.maximum(values, TINY * values[-1]))
+    ratios, turned = np.linalg.eigh(root.T @ half.target[rows] @ root)
+    worst = int(np.argmax(np.abs(np.log(np.maximum(ratios, 1e-300)))))
+    direction = root @ turned[:, worst]
+    direction /= np.linalg.norm(direction) * np.sign(direction[np.argmax(np.abs(direction))])
+    scale = np.sqrt(np.maximum(np.diag(_raw(overlap.as_gold, columns)[1])[chosen], 1e-300))
+    x = (columns[:, chosen] / scale) @ direction
+    moments = moments_of(overlap, x)
+    found = estimate_statistic(
+        overlap, sd_log_ratio(overlap, x, moments), standardised_powers(x, moments)
+    )
+    low, high = limits_of(found, level)
+    names = tuple(map(str, chosen))
+    ratio, low, high = (float(np.exp(min(one, 700.0))) for one in (found.value, low, high))
+    return Direction(names, tuple(map(float, direction)), ratio, low, high, 0.0, None)
+
+
+def _correlations(whole: _Gaussians, chosen: list[int]) -> tuple[float, float]:
+    i, j = chosen
+    gold, target = (
+        float(cov[i, j] / np.sqrt(cov[i, i] * cov[j, j])) for cov in (whole.gold, whole.target)
+    )
+    return gold, target
+
+
+def _gaussians(overlap: Overlap, columns: np.ndarray) -> _Gaussians:
+    (gold_mean, gold), (target_mean, target) = (
+        _raw(weights, columns) for weights in (overlap.as_gold, overlap.as_target)
+    )
+    scale = np.sqrt(np.maximum(np.diag(gold), 1e-300))
+    both = np.outer(scale, scale)
+    return _Gaussians((target_mean - gold_mean) / scale, gold / both, target / both)
+
+
+def _raw(weights: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    share = weights / weights.sum()
+    mean = share @ columns
+    centred = columns - mean
+    return mean, (share[:, None] * centred).T @ centred
+
+
+def _half(overlap: Overlap, columns: np.ndarray, part: int) -> tuple[Overlap, np.ndarray]:
+    """One half of the runs of either algorithm: every other run, or half of every chain."""
+    kept, rows, sizes = [], [], []
+    for role in Role:
+        begin, num = (0 if role == 0 else overlap.num_gold), overlap.num_runs[role]
+        sequences = overlap.rows[role]
+        if sequences is None:
+            mine, rows_of = np.arange(part, num, 2), None
+        else:
+            cut = [
+                each[: len(each) // 2] if part == 0 else each[len(each) // 2 :]
+                for each in sequences
+            ]
+            mine = np.concatenate(cut)
+            ends = np.cumsum([len(each) for each in cut])
+            rows_of = tuple(np.arange(e - len(c), e) for c, e in zip(cut, ends, strict=True))
+        kept.append(begin + mine)
+        rows.append(rows_of)
+        sizes.append(mine.size)
+    chosen = np.concatenate(kept)
+    smaller = replace(
+        overlap,
+        log_ratio=overlap.log_ratio[chosen],
+        num_gold=sizes[0],
+        rows=(rows[0], rows[1]),
+    )
+    return smaller, columns[chosen]

@@ -1,0 +1,302 @@
+"""Errors of what people report, as a result: a sentence, a table, a figure."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from aide._core.roles import Role
+from aide.draws.draws import Draws
+from aide.estimation.errors.directions import Blame, Direction, find_blame
+from aide.estimation.errors.figure import draw_forest, forest_layout
+from aide.estimation.errors.find import (
+    BELOW,
+    INTERVAL,
+    MEAN,
+    PROBABILITY,
+    SD,
+    ErrorOf,
+    Table,
+    VariableErrors,
+    find_table,
+)
+from aide.estimation.errors.overlap import Overlap, apart, effective_runs, overlap_of
+from aide.estimation.errors.total_variation import TotalVariation, total_variation_of
+from aide.estimation.errors.variables import NamesOutputs, Variable, variables_of
+from aide.estimation.errors.words import named, percent, sd_limit, sentence
+from aide.estimation.interval import unseen_share
+from aide.reporting.figures import PanelGrid
+from aide.reporting.grid import Grid
+from aide.reporting.numbers import rounded_up
+from aide.reporting.result import Result
+
+MOST_LINES = 8
+"""Variables in a printed table; `records` and CSV have all."""
+TITLES = {
+    MEAN: "mean, in sds",
+    SD: "sd ratio",
+    INTERVAL: "target's 90% interval holds",
+    PROBABILITY: "probability, target − gold",
+}
+SHARES = "target below gold's 5 / 50 / 95%"
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Errors(Result):
+    r"""How wrong is what one reports from the target? Every error with limits.
+
+    Law: with probability `level` all limits of the table hold together, for some outputs of mass
+    `unseen` left out on either side; `total_variation` holds by itself, nothing left out. An error
+    is target minus gold standard, and gold standard is what the gold standard's runs show: taken
+    as exact. Estimates are those of `aide.estimation.errors.overlap`.
+
+    Attributes:
+        names: Of gold standard and target.
+        table: All errors, worst first.
+        blame: Which combinations of variables differ; `None` with a single one.
+        total_variation: By how much any probability is off, at most.
+        level: The probability.
+        unseen: Share of outputs that no run may have shown.
+        knows_ratios: Whether densities entered; otherwise outputs alone are compared.
+        samples: Values of the worst variables with the weights of both algorithms, for figures.
+    """
+
+    names: tuple[str, str]
+    table: Table
+    blame: Blame | None
+    total_variation: TotalVariation | None
+    level: float
+    unseen: float
+    knows_ratios: bool
+    overlap: Overlap
+    variables: tuple[Variable, ...]
+
+    def __getitem__(self, name: str) -> VariableErrors:
+        for one in self.table.variables:
+            if one.name == name:
+                return one
+        known = ", ".join(one.name for one in self.table.variables[:20])
+        raise KeyError(f"there is no variable {name!r}; there are {known}.")
+
+    @property
+    def subject(self) -> str:
+        """Who is measured against whom."""
+        return f"{self.names[1]}  against  {self.names[0]}"
+
+    @property
+    def headline(self) -> str:
+        """What is right, what is wrong, by how much, and in which variables."""
+        return f"{sentence(self.table.variables, self.missed)} ({100 * self.level:g}%)"
+
+    @cached_property
+    def missed(self) -> tuple[str, ...]:
+        """Phrases about dependences that the target misses."""
+        found = (
+            [] if self.blame is None else [one for one in self.blame.directions if one.is_certain]
+        )
+        return tuple(_phrase(one) for one in found[:2])
+
+    @cached_property
+    def _shown(self) -> tuple[VariableErrors, ...]:
+        """Variables with a line in the table: events have one only if there is nothing else."""
+        real = tuple(one for one in self.table.variables if one.of(PROBABILITY) is None)
+        return real or self.table.variables
+
+    def grid(self) -> Grid:
+        """The worst variables; limits in brackets."""
+        shown = self._shown[:MOST_LINES]
+        quantities = [q for q in TITLES if _has(shown, q)]
+        titles = ["variable", *(TITLES[q] for q in quantities)]
+        lines = [[one.name, *(_cell(one.of(q)) for q in quantities)] for one in shown]
+        if _has(shown, BELOW[0]):
+            titles.append(SHARES)
+            for line, one in zip(lines, shown, strict=True):
+                line.append(_shares(one))
+        texts, optional = frozenset(titles[:1]), (SHARES,)
+        return Grid(tuple(titles), tuple(map(tuple, lines)), ("",) * len(lines), texts, optional)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What is not in the table: other variables, combinations, any probability."""
+        found = [("errors", "target minus gold standard, worst variable first")]
+        rest = self._shown[MOST_LINES:]
+        if rest:
+            found.append(("others", f"{len(rest)} more variables: {_others(rest)}"))
+        found += [
+            row for one in self.table.variables if one not in self._shown for row in _event(one)
+        ]
+        if self.blame is not None:
+            found += [("direction", _about(one, self.blame)) for one in self.blame.directions]
+            found += _ranking(self.blame)
+        if self.total_variation is not None:
+            most = rounded_up(self.total_variation.upper)
+            text = f"any other probability is off by at most {most}"
+            found.append(("probabilities", f"{text} ({100 * self.level:g}%)"))
+        text = (
+            f"all limits of the table hold together at {100 * self.level:g}%; outputs rarer than "
+            f"{percent(self.unseen)}, which no run may have shown, could move a probability by "
+            f"{percent(self.unseen)} more, and a mean by more if they lie far out"
+        )
+        return [*found, ("limits", text)]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Variables that were left out, and what no density says."""
+        found = []
+        if not self.knows_ratios:
+            found.append(
+                "No densities entered: outputs alone are compared, with wider limits, and nothing "
+                "limits the error of a probability that was not asked for."
+            )
+        if self.table.infinite:
+            names = named(self.table.infinite)
+            found.append(f"Infinite values, hence no mean and no sd: {names}.")
+        return tuple(found)
+
+    def numbers(self) -> dict[str, Any]:
+        """What the table as a whole says."""
+        tv = self.total_variation
+        return {
+            "level": self.level,
+            "total_variation": None if tv is None else tv.value,
+            "total_variation_upper": None if tv is None else tv.upper,
+            "unseen": self.unseen,
+            "directions": [] if self.blame is None else list(self.blame.directions),
+            "nats": None if self.blame is None else self.blame.nats,
+            "marginal_nats": [] if self.blame is None else dict(self.blame.singles),
+            "block_nats": [] if self.blame is None else dict(self.blame.blocks),
+        }
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary per variable and quantity; see `ErrorOf`."""
+        return [
+            {"name": one.name, **error._asdict()}
+            for one in self.table.variables
+            for error in one.errors
+        ]
+
+    def layout(self) -> PanelGrid:
+        """Means, sds and contents of intervals side by side; below, marginals of the worst."""
+        return forest_layout(self)
+
+    def draw(self, panels: np.ndarray) -> None:
+        """A forest plot for every quantity, and the marginals of the three worst variables."""
+        draw_forest(self, panels)
+
+
+def find_errors(
+    draws: Draws,
+    *,
+    level: float = 0.95,
+    posterior: NamesOutputs | None = None,
+    functions: Mapping[str, Callable[[Any], Any]] | None = None,
+) -> Errors:
+    """Errors of all variables of the outputs, and of functions of them; see `Estimate.errors`."""
+    check_functions(functions)
+    variables = variables_of(draws, posterior, functions)
+    found = overlap_of(draws)
+    overlap = apart(draws) if found is None else found
+    effective = min(effective_runs(draws, role) for role in Role)
+    return Errors(
+        (draws.gold.name, draws.target.name),
+        find_table(overlap, variables, level),
+        find_blame(overlap, variables, level),
+        None if found is None else total_variation_of(draws, level),
+        level,
+        unseen_share(effective, level),
+        found is not None,
+        overlap,
+        variables,
+    )
+
+
+def check_functions(functions: Any) -> None:
+    """Raise unless it is a mapping from names to functions, or nothing."""
+    if functions is None:
+        return
+    if not isinstance(functions, Mapping):
+        raise TypeError(
+            f"functions must map names to functions of one output, got {functions!r}. Write "
+            'functions={"P(tau > 5)": lambda x: x["tau"] > 5}.'
+        )
+    for name, function in functions.items():
+        if not callable(function):
+            raise TypeError(f"functions[{name!r}] must be a function, got {function!r}.")
+
+
+def _has(variables: tuple[VariableErrors, ...], quantity: str) -> bool:
+    return any(one.of(quantity) is not None for one in variables)
+
+
+def _cell(error: ErrorOf | None) -> str:
+    """The error and its limits, with the digits that the limits justify."""
+    if error is None:
+        return "–"
+    factor = 1.0 if error.quantity in (MEAN, PROBABILITY, SD) else 100.0
+    value, low, high = (factor * one for one in (error.error, error.low, error.high))
+    width = high - low
+    digits = 2 if factor == 1.0 else 0
+    if 0 < width < 2 * 10.0**-digits:
+        digits = min(digits + 2, int(1 - np.floor(np.log10(width))))
+    sign = "+" if error.quantity in (MEAN, PROBABILITY) else ""
+    unit = "%" if factor == 100.0 else ""
+    text = f"{value:{sign}.{digits}f}{unit}"
+    return f"{text} ({low:z.{digits}f}, {high:z.{digits}f})"
+
+
+def _shares(one: VariableErrors) -> str:
+    """Shares of the target below the gold standard's quantiles, without limits."""
+    found = [100 * error.error for name in BELOW if (error := one.of(name)) is not None]
+    return " / ".join(f"{share:.2g}" for share in found) + "%" if found else "–"
+
+
+def _event(one: VariableErrors) -> list[tuple[str, str]]:
+    """A probability that was asked for, in a row."""
+    error = one.of(PROBABILITY)
+    if error is None:
+        return []
+    text = f"{error.target:.3g} instead of {error.gold:.3g}, error {_cell(error)}"
+    return [("probability", f"{one.name}: {text}")]
+
+
+def _others(rest: tuple[VariableErrors, ...]) -> str:
+    found, words = [], ((MEAN, "means within {} sd", rounded_up), (SD, "sds within {}", sd_limit))
+    for quantity, form, limit in words:
+        most = [error.most for one in rest if (error := one.of(quantity)) is not None]
+        if most:
+            found.append(form.format(limit(max(most))))
+    return ", ".join(found) or "see records()"
+
+
+def _phrase(one: Direction) -> str:
+    if one.correlations is not None:
+        gold, target = one.correlations
+        return f"correlation of {named(one.names)} {target:.2f} instead of {gold:.2f}"
+    return f"sd of a combination of {named(one.names)} {one.ratio:.2g} times the right one"
+
+
+def _about(one: Direction, blame: Blame) -> str:
+    terms = " ".join(
+        f"{'+' if c >= 0 else '−'} {abs(c):.2f} {name}"
+        for c, name in zip(one.coefficients, one.names, strict=True)
+    ).removeprefix("+ ")
+    text = (
+        f"along {terms} (in sds of the gold standard) the target's sd is {one.ratio:.2g} times the "
+        f"gold standard's ({one.low:.2g} to {one.high:.2g})"
+    )
+    if one.correlations is not None:
+        gold, target = one.correlations
+        text += f"; correlation {gold:.2f} under the gold standard, {target:.2f} under the target"
+    share = f"{one.nats:.2g} of {blame.nats:.2g} nats of means and covariances"
+    return f"{text}; this dependence is {share}"
+
+
+def _ranking(blame: Blame) -> list[tuple[str, str]]:
+    found = []
+    for name, parts in (("arrays", blame.blocks), ("alone", blame.singles)):
+        large = [pair for pair in parts[:3] if pair[1] >= 0.01]
+        if large:
+            listed = ", ".join(f"{variable} {nats:.2g}" for variable, nats in large)
+            found.append((name, f"{listed} nats, by means and covariances of each"))
+    return found

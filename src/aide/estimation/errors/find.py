@@ -1,0 +1,221 @@
+"""The table of errors: every quantity of every variable, with limits that hold together."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from aide.estimation.errors.overlap import Overlap
+from aide.estimation.errors.quantities import (
+    CONTENT,
+    QUANTILES,
+    Moments,
+    interval_content,
+    mean_error,
+    moments_of,
+    probability_error,
+    sd_log_ratio,
+    share_below,
+)
+from aide.estimation.errors.simultaneous import limits_of, single_level
+from aide.estimation.errors.statistics import Estimated, Statistic, estimate_statistic
+from aide.estimation.errors.variables import Variable
+
+MEAN, SD, INTERVAL, PROBABILITY = "mean", "sd", "90% interval", "probability"
+BELOW = tuple(f"below {100 * level:g}%" for level in QUANTILES)
+"""Names of the quantities, as in records."""
+WORTH_MENTIONING = {MEAN: 0.1, SD: np.log(1.1), INTERVAL: 0.05, PROBABILITY: 0.05} | {
+    name: 0.05 for name in BELOW
+}
+"""Errors by which variables are ordered: each counts in units of these."""
+
+
+class ErrorOf(NamedTuple):
+    """One quantity of one variable.
+
+    Attributes:
+        quantity: `mean`: target minus gold standard, in sds of the gold standard. `sd`: the
+            target's over the gold standard's. `below 5%` and so on: the target's share below that
+            quantile of the gold standard. `90% interval`: what the target's holds of the gold
+            standard. `probability`: target minus gold standard.
+        error: The estimate.
+        low: Its lower limit, for the whole table.
+        high: Its upper limit.
+        std_error: Its standard error; of the logarithm for `sd`.
+        gold: The quantity under the gold standard, in units of its own.
+        target: Under the target.
+    """
+
+    quantity: str
+    error: float
+    low: float
+    high: float
+    std_error: float
+    gold: float
+    target: float
+
+    @property
+    def none(self) -> float:
+        """What `error` would be without an error."""
+        if self.quantity in (MEAN, PROBABILITY):
+            return 0.0
+        return {SD: 1.0, INTERVAL: CONTENT}.get(self.quantity, self.gold)
+
+    @property
+    def least(self) -> float:
+        """The size of the error that is shown, at least; logarithmic for `sd`."""
+        low, high = self._deviations()
+        return max(low, -high, 0.0)
+
+    @property
+    def most(self) -> float:
+        """The size of the error, at most."""
+        low, high = self._deviations()
+        return max(-low, high)
+
+    @property
+    def size(self) -> float:
+        """The size of the estimate."""
+        return abs(self._deviation(self.error))
+
+    def _deviations(self) -> tuple[float, float]:
+        return self._deviation(self.low), self._deviation(self.high)
+
+    def _deviation(self, value: float) -> float:
+        if self.quantity == SD:
+            with np.errstate(divide="ignore"):
+                return float(np.log(value))
+        return value - self.none
+
+
+class VariableErrors(NamedTuple):
+    """All errors of one variable.
+
+    Attributes:
+        name: What it is called.
+        errors: One per quantity.
+    """
+
+    name: str
+    errors: tuple[ErrorOf, ...]
+
+    def of(self, quantity: str) -> ErrorOf | None:
+        """That of one quantity, if it has one."""
+        return next((one for one in self.errors if one.quantity == quantity), None)
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """By which variables are ordered: errors that are shown first, then estimates."""
+        units = [WORTH_MENTIONING[one.quantity] for one in self.errors]
+        parts = list(zip(self.errors, units, strict=True))
+        return (
+            max((one.least / unit for one, unit in parts), default=0.0),
+            max((one.size / unit for one, unit in parts), default=0.0),
+        )
+
+
+class Table(NamedTuple):
+    """Errors of all variables, worst first; and those that have none that could be estimated.
+
+    Attributes:
+        variables: All with errors.
+        constant: Names of variables that are the same number in all outputs.
+        infinite: Names of variables with infinite values, which have no mean.
+        level: At which all limits hold together.
+        single: At which each limit holds by itself.
+    """
+
+    variables: tuple[VariableErrors, ...]
+    constant: tuple[str, ...]
+    infinite: tuple[str, ...]
+    level: float
+    single: float
+
+
+class _Line(NamedTuple):
+    """One quantity before its limits are known."""
+
+    variable: str
+    quantity: str
+    found: Estimated
+    gold: float
+    scale: float
+
+
+def find_table(overlap: Overlap, variables: Sequence[Variable], level: float) -> Table:
+    """Estimate every quantity of every variable; limits hold together at `level`."""
+    lines: list[_Line] = []
+    constant, infinite = [], []
+    for variable in variables:
+        if not np.isfinite(variable.values).all():
+            infinite.append(variable.name)
+        elif np.ptp(variable.values) == 0:
+            constant.append(variable.name)
+        else:
+            lines += _lines_of(overlap, variable)
+    single = single_level(overlap, [line.found for line in lines], level)
+    errors: dict[str, list[ErrorOf]] = {}
+    for line in lines:
+        errors.setdefault(line.variable, []).append(_with_limits(line, single))
+    found = [VariableErrors(name, tuple(each)) for name, each in errors.items()]
+    ordered = sorted(found, key=lambda one: one.rank, reverse=True)
+    return Table(tuple(ordered), tuple(constant), tuple(infinite), level, single)
+
+
+def standardised_powers(x: np.ndarray, moments: Moments) -> np.ndarray:
+    """Columns $z$ and $z^2$, whose controls are regressed out."""
+    z = (x - moments.gold_mean) / (moments.gold_sd or moments.target_sd or 1.0)
+    return np.stack([z, z**2], axis=1)
+
+
+def _lines_of(overlap: Overlap, variable: Variable) -> list[_Line]:
+    x, name = variable.values, variable.name
+    if variable.is_event:
+        gold = float(overlap.as_gold @ x / overlap.as_gold.sum())
+        return [_line(overlap, name, PROBABILITY, probability_error(overlap, x), x[:, None], gold)]
+    moments = moments_of(overlap, x)
+    if min(moments.gold_sd, moments.target_sd) == 0.0:
+        return []
+    powers = standardised_powers(x, moments)
+    mean, sd = mean_error(overlap, x, moments), sd_log_ratio(overlap, x, moments)
+    found = [
+        _line(overlap, name, MEAN, mean, powers, moments.gold_mean, moments.gold_sd),
+        _line(overlap, name, SD, sd, powers, moments.gold_sd),
+    ]
+    if variable.is_discrete:
+        return found
+    for quantity, level in zip(BELOW, QUANTILES, strict=True):
+        share = share_below(overlap, x, level)
+        found.append(_line(overlap, name, quantity, share, powers, level))
+    content = interval_content(overlap, x)
+    return [*found, _line(overlap, name, INTERVAL, content, powers, CONTENT)]
+
+
+def _line(
+    overlap: Overlap,
+    name: str,
+    quantity: str,
+    statistic: Statistic,
+    functions: np.ndarray,
+    gold: float,
+    scale: float = 1.0,
+) -> _Line:
+    found = estimate_statistic(overlap, statistic, functions)
+    return _Line(name, quantity, found, gold, scale)
+
+
+def _with_limits(line: _Line, single: float) -> ErrorOf:
+    low, high = limits_of(line.found, single)
+    value, gold = line.found.value, line.gold
+    if line.quantity == SD:
+        value, low, high = (float(np.exp(min(one, 700.0))) for one in (value, low, high))
+        target = gold * value
+    elif line.quantity == PROBABILITY:
+        low, high = max(low, -1.0), min(high, 1.0)
+        target = gold + value
+    elif line.quantity == MEAN:
+        target = gold + value * line.scale
+    else:
+        value, low, high = (float(np.clip(one, 0.0, 1.0)) for one in (value, low, high))
+        target = value
+    return ErrorOf(line.quantity, value, low, high, line.found.std_error, gold, target)

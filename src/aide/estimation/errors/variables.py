@@ -1,0 +1,138 @@
+"""The numbers of an output that people report: by name, element by element; functions of them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from aide._core.types import Value
+from aide._core.validate import is_refusal
+from aide.algorithms.draw_arrays import column_names, columns_of
+from aide.draws.draws import Draws
+
+MOST_VARIABLES = 2000
+"""Columns of outputs in a table; of more, so many are taken, evenly spread."""
+KEEP = (
+    "the outputs were not kept, and errors of expectations need them: estimate again without "
+    "keep_values=False, or with keep_values=True where outputs are large."
+)
+
+
+class NamesOutputs(Protocol):
+    """A posterior: it knows the values by name that an output of an algorithm stands for."""
+
+    def values_of(self, rows: Any) -> Mapping[str, np.ndarray]:
+        """Outputs in rows as arrays by name, on the scale of the model."""
+        ...
+
+
+class Variable(NamedTuple):
+    """One number of every output.
+
+    Attributes:
+        name: What it is called.
+        values: At all outputs, the gold standard's first.
+        is_event: Whether it is true or false, so that its mean is a probability.
+        is_discrete: Whether it takes integers: its quantiles say little.
+        is_function: Whether it was asked for, as a function of others.
+    """
+
+    name: str
+    values: np.ndarray
+    is_event: bool = False
+    is_discrete: bool = False
+    is_function: bool = False
+
+
+def posterior_of(*algorithms: Any) -> NamesOutputs | None:
+    """The posterior with named variables that one of these algorithms was made for, if any.
+
+    Found where an algorithm has it as `posterior`, or where its density is a method of it.
+    """
+    for algorithm in algorithms:
+        for density in (getattr(algorithm, "log_joint", None), algorithm):
+            for owner in (getattr(density, "__self__", None), getattr(density, "posterior", None)):
+                if callable(getattr(owner, "values_of", None)):
+                    return owner
+    return None
+
+
+def variables_of(
+    draws: Draws,
+    posterior: NamesOutputs | None = None,
+    functions: Mapping[str, Callable[[Any], Any]] | None = None,
+) -> tuple[Variable, ...]:
+    """All numbers of the outputs, and of functions of them, which come first.
+
+    Args:
+        draws: Runs with their outputs.
+        posterior: What gives outputs names; otherwise names are those of the pytree.
+        functions: Of one output, by name, or of its values by name where there is a posterior;
+            with numbers, or arrays, of which every element is reported.
+    """
+    if any(side.values is None for side in draws.sides):
+        raise ValueError(KEEP)
+    outputs = [
+        side.values if posterior is None else posterior.values_of(side.values)
+        for side in draws.sides
+    ]
+    found = [_columns(jax.tree.map(_joined, *outputs))]
+    for name, function in (functions or {}).items():
+        results = [
+            apply_function(name, function, output, side.num_runs)
+            for output, side in zip(outputs, draws.sides, strict=True)
+        ]
+        columns = _columns({name: _joined(*results)})
+        found.insert(-1, [one._replace(is_function=True) for one in columns])
+    return tuple(variable for part in found for variable in part)
+
+
+def apply_function(
+    name: str, function: Callable[[Any], Any], values: Value, num: int
+) -> np.ndarray:
+    """A function of one output at all outputs, stacked; written for JAX, or in plain Python.
+
+    Raises:
+        ValueError: If it returns nan, or arrays of different shapes.
+    """
+    with jax.enable_x64(True):
+        try:
+            result = np.asarray(jax.vmap(lambda x: jnp.asarray(function(x)))(values))
+        except Exception as error:
+            if not is_refusal(error):
+                raise
+            rows = (jax.tree.map(lambda a, i=i: a[i], values) for i in range(num))
+            result = np.stack([np.asarray(function(row)) for row in rows])
+    if result.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must return numbers, got dtype {result.dtype}.")
+    if np.isnan(result).any():
+        raise ValueError(f"{name} returned nan for {int(np.isnan(result).sum())} outputs.")
+    return result
+
+
+def _joined(gold: Any, target: Any) -> np.ndarray:
+    return np.concatenate([np.asarray(gold), np.asarray(target)])
+
+
+def _columns(tree: Value) -> list[Variable]:
+    """Every number of the arrays of a tree, with a leading axis for runs."""
+    chained = jax.tree.map(lambda a: a[None], tree)
+    kinds = [
+        np.asarray(leaf).dtype.kind
+        for leaf in jax.tree.leaves(tree)
+        for _ in range(int(np.prod(np.shape(leaf)[1:])))
+    ]
+    columns, names = columns_of(chained)[0].T, column_names(chained)
+    chosen = range(len(names))
+    if len(names) > MOST_VARIABLES:
+        chosen = np.unique(np.linspace(0, len(names) - 1, MOST_VARIABLES).round().astype(int))
+    return [
+        Variable(names[i], columns[i], _is_event(kinds[i], columns[i]), kinds[i] in "iub")
+        for i in chosen
+    ]
+
+
+def _is_event(kind: str, values: np.ndarray) -> bool:
+    return kind == "b" or bool(np.isin(values, (0.0, 1.0)).all())
