@@ -57,7 +57,8 @@ def test_examples_run(page, capsys):
             exec(compile(block, page.name, "exec"), namespace)
 
 
-def test_the_readme_shows_what_its_example_prints(capsys):
+def test_the_readme_shows_what_its_example_prints(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     text = (ROOT / "README.md").read_text()
     found = re.search(r"^```python\n(.*?)^```\s+```\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     assert found is not None

@@ -32,6 +32,8 @@ from aide.reporting.grid import Grid
 from aide.reporting.numbers import rounded_up
 from aide.reporting.result import Result
 
+LEAST_NATS = 0.01
+"""Variables that differ by less are not named as differing most."""
 MOST_LINES = 8
 """Variables in a printed table; `records` and CSV have all."""
 TITLES = {
@@ -119,24 +121,29 @@ class Errors(Result):
 
     def rows(self) -> list[tuple[str, str]]:
         """What is not in the table: other variables, combinations, any probability."""
-        found = [("errors", "target minus gold standard, worst variable first")]
+        found = [
+            (
+                "errors",
+                "An error is target minus gold standard, in standard deviations (sds) of the gold "
+                "standard; the worst variable comes first.",
+            )
+        ]
         rest = self._shown[MOST_LINES:]
         if rest:
-            found.append(("others", f"{len(rest)} more variables: {_others(rest)}"))
-        found += [
-            row for one in self.table.variables if one not in self._shown for row in _event(one)
-        ]
+            found.append(("others", f"{len(rest)} more variables have {_others(rest)}."))
+        events = [one for one in self.table.variables if one not in self._shown]
+        found += [row for one in events for row in _event(one)]
         if self.blame is not None:
             found += [("direction", _about(one, self.blame)) for one in self.blame.directions]
             found += _ranking(self.blame)
         if self.total_variation is not None:
             most = rounded_up(self.total_variation.upper)
-            text = f"any other probability is off by at most {most}"
-            found.append(("probabilities", f"{text} ({100 * self.level:g}%)"))
+            text = f"Any other probability is off by at most {most} ({100 * self.level:g}%)."
+            found.append(("reading", text))
         text = (
-            f"all limits of the table hold together at {100 * self.level:g}%; outputs rarer than "
-            f"{percent(self.unseen)}, which no run may have shown, could move a probability by "
-            f"{percent(self.unseen)} more, and a mean by more if they lie far out"
+            f"All limits in brackets hold together with {100 * self.level:g}% confidence. Outputs "
+            f"rarer than {percent(self.unseen)}, which no run may have shown, could move a "
+            f"probability by {percent(self.unseen)} more, and a mean by more if they lie far out."
         )
         return [*found, ("limits", text)]
 
@@ -256,8 +263,8 @@ def _event(one: VariableErrors) -> list[tuple[str, str]]:
     error = one.of(PROBABILITY)
     if error is None:
         return []
-    text = f"{error.target:.3g} instead of {error.gold:.3g}, error {_cell(error)}"
-    return [("probability", f"{one.name}: {text}")]
+    text = f"{error.target:.3g} instead of {error.gold:.3g}, an error of {_cell(error)}"
+    return [("probability", f"{one.name} is {text}.")]
 
 
 def _others(rest: tuple[VariableErrors, ...]) -> str:
@@ -282,21 +289,22 @@ def _about(one: Direction, blame: Blame) -> str:
         for c, name in zip(one.coefficients, one.names, strict=True)
     ).removeprefix("+ ")
     text = (
-        f"along {terms} (in sds of the gold standard) the target's sd is {one.ratio:.2g} times the "
+        f"Along {terms} (in sds of the gold standard) the target's sd is {one.ratio:.2g} times the "
         f"gold standard's ({one.low:.2g} to {one.high:.2g})"
     )
     if one.correlations is not None:
         gold, target = one.correlations
-        text += f"; correlation {gold:.2f} under the gold standard, {target:.2f} under the target"
-    share = f"{one.nats:.2g} of {blame.nats:.2g} nats of means and covariances"
-    return f"{text}; this dependence is {share}"
+        text += f"; their correlation is {target:.2f} instead of {gold:.2f}"
+    share = f"{one.nats:.2g} of the {blame.nats:.2g} nats by which means and covariances differ"
+    return f"{text}. This dependence accounts for {share}."
 
 
 def _ranking(blame: Blame) -> list[tuple[str, str]]:
-    found = []
-    for name, parts in (("arrays", blame.blocks), ("alone", blame.singles)):
-        large = [pair for pair in parts[:3] if pair[1] >= 0.01]
+    found, words = [], (("arrays", "arrays", blame.blocks), ("alone", "variables", blame.singles))
+    for name, what, parts in words:
+        large = [pair for pair in parts[:3] if pair[1] >= LEAST_NATS]
         if large:
-            listed = ", ".join(f"{variable} {nats:.2g}" for variable, nats in large)
-            found.append((name, f"{listed} nats, by means and covariances of each"))
+            listed = ", ".join(f"{variable} by {nats:.2g} nats" for variable, nats in large)
+            text = f"By means and covariances, these {what} differ most: {listed}."
+            found.append((name, text))
     return found
