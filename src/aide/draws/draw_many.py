@@ -75,9 +75,7 @@ def draw_each(
         stack.callback(pool.shutdown, cancel_futures=True)
         with one_call():
             for name, target in targets.items():
-                request = make_request(
-                    key, gold, target, keep_values=bool(keep_values), **settings
-                )
+                request = make_request(key, gold, target, keep_values=bool(keep_values), **settings)
                 plans[name] = make_plan(request, {GOLD: runner}, num_parts_for(executor))
                 tasks = [] if executor is not None else plans[name].compile_tasks()
                 compiling[name] = [pool.submit(task) for task in tasks]
