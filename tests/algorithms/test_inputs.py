@@ -184,3 +184,16 @@ def test_resamplers_by_name():
     for wrong in ("random", 3, aide.smc.Systematic):
         with pytest.raises(TypeError, match="systematic"):
             aide.smc.Smc(NORMAL, (), NORMAL.log_prob, 2, resampler=wrong)
+
+
+def test_algorithms_say_in_one_line_what_they_are():
+    """Their fields may hold data sets, networks and bound methods: none of them is shown."""
+    fit = aide.Tractable.of(Normal(jnp.zeros(100), 1.0), label="mean field")
+    assert repr(fit) == "Tractable: mean field, a sampler with its normalised density"
+    bare = aide.Tractable(fit.sample, fit.log_density, log_z=None)
+    assert repr(bare) == "Tractable, a sampler with its density up to a constant"
+    shifted = aide.Tractable(fit.sample, fit.log_density, log_z=2.0)
+    assert repr(shifted).endswith("its density times exp(2.0)")
+    smc = aide.sir(Normal(0.0, 1.0), lambda x: -0.5 * x**2, num_particles=3)
+    assert "\n" not in repr(smc)
+    assert len(repr(smc)) < 80

@@ -19,6 +19,7 @@ from jaxtyping import Array, Float, Int
 
 from aide._core.algorithm import Draw, InferenceAlgorithm, describe
 from aide._core.distribution import Distribution
+from aide._core.text import plain
 from aide._core.types import Key, LogDensity, LogProb, Value
 
 
@@ -151,6 +152,11 @@ class AbstractAlgorithm(eqx.Module):
     @abstractmethod
     def regenerate(self, key: Key, value: Value) -> LogProb:
         r"""Sample $u \sim r(u; x)$ for the given $x$; return $\log\xi(u, x)$."""
+
+    def __repr__(self) -> str:
+        """One line that says what it is; its fields may hold whole data sets and networks."""
+        name, words = type(self).__name__, plain(describe(self))
+        return words if words.startswith(name) else f"{name}: {words}"
 
     def shrunk(self) -> Mapping[str, InferenceAlgorithm | Version]:
         """Named small versions, in which errors show best: here 1, 2 and 3 particles."""

@@ -41,6 +41,16 @@ class Tractable(AbstractAlgorithm):
         if not is_traced(self.log_z):
             log_z_of(self)
 
+    def __repr__(self) -> str:
+        """One line: what it is, and what is known about its density."""
+        if self.log_z is None:
+            known = "its density up to a constant"
+        elif is_traced(self.log_z) or self.log_z != 0.0:
+            known = f"its density times exp({self.log_z})"
+        else:
+            known = "its normalised density"
+        return f"{super().__repr__()}, a sampler with {known}"
+
     def simulate(self, key: Key) -> Draw:
         r"""Sample $x$; return it with $\log q(x) + \log Z$."""
         x = in_full_precision(self.sample(key))

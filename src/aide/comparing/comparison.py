@@ -271,7 +271,7 @@ class Comparison(Result, Mapping[str, Estimate]):
         limits = [entry.estimate.interval(LEVEL) for entry in entries]
         values = [entry.estimate.value for entry in entries]
         plot_limits(panels[0], [entry.name for entry in entries], limits, values, self.tolerance)
-        panels[0].set_xlabel("upper bound on the divergence (nats), 95%")
+        panels[0].set_xlabel("bound on the divergence (nats), 95% interval")
 
 
 def _fewest_runs(estimate: Estimate) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 from aide.comparing.draw_functions import FunctionTest
 from aide.comparing.draw_sets import DrawSet
 from aide.estimation.notes import MOST_RHAT
-from aide.reporting.figures import PanelGrid, plot_p_values
+from aide.reporting.figures import PanelGrid, as_label, plot_p_values
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import p_value, short
 from aide.reporting.result import Result
@@ -149,6 +149,8 @@ class DrawsDifference(Result):
         parts = [one.columns[:, column] for one in (self.a, self.b)]
         bins = np.histogram_bin_edges(np.concatenate(parts), 40)
         for one, part, colour in zip((self.a, self.b), parts, COLOURS, strict=True):
-            panels[1].hist(part, bins, density=True, color=colour, alpha=0.5, label=one.name)
-        panels[1].set(xlabel=self.a.coordinates[column], ylabel="density")
+            panels[1].hist(
+                part, bins, density=True, color=colour, alpha=0.5, label=as_label(one.name)
+            )
+        panels[1].set(xlabel=as_label(self.a.coordinates[column]), ylabel="density")
         panels[1].legend(frameon=False)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aide.convergence.text import GOOD_RHAT
+from aide.reporting.figures import as_title, plain_ticks
 
 if TYPE_CHECKING:
     from aide.convergence.curve import Convergence
@@ -22,12 +23,14 @@ def plot_convergence(curve: "Convergence", panels: np.ndarray) -> None:
     for panel in panels:
         panel.set_xscale("symlog" if 0 in curve.steps else "log")
         if 0 not in curve.steps:
-            _plain_ticks(panel.xaxis)
+            plain_ticks(panel.xaxis)
     panels[-1].set_xlabel("steps of the chain")
 
 
 def plot_bounds(axis: Any, curve: "Convergence") -> None:
     """The bound from above with its 95% limit, the limit from below, and the looseness."""
+    from matplotlib import ticker
+
     rows = curve.records()
     value, upper, lower, loose = (
         np.array([np.nan if row[name] is None else row[name] for row in rows], float)
@@ -50,9 +53,12 @@ def plot_bounds(axis: Any, curve: "Convergence") -> None:
     )
     axis.axhline(0.0, color="0.6", lw=0.5)
     axis.set_yscale("symlog", linthresh=LINEAR_BELOW, linscale=0.5)
+    axis.yaxis.set_major_locator(ticker.SymmetricalLogLocator(base=10, linthresh=LINEAR_BELOW))
+    axis.yaxis.set_major_formatter(ticker.FuncFormatter(lambda y, _: f"{y:g}"))
+    axis.yaxis.set_minor_locator(ticker.NullLocator())
     axis.set_ylim(bottom=-0.5 * LINEAR_BELOW)
     axis.set_ylabel("divergence (nats)")
-    axis.set_title(curve.headline, fontsize="small")
+    axis.set_title(as_title(curve.headline), fontsize="small")
     axis.legend(frameon=False, fontsize="small")
 
 
@@ -65,14 +71,5 @@ def plot_diagnostics(axis: Any, curve: "Convergence") -> None:
     other = axis.twinx()
     other.plot(curve.steps, curve.ess, "s-", color=ESS, ms=3)
     other.set_yscale("log")
-    _plain_ticks(other.yaxis)
+    plain_ticks(other.yaxis)
     other.set_ylabel(f"bulk ESS, {curve.num_chains} chains", color=ESS)
-
-
-def _plain_ticks(axis: Any) -> None:
-    """1, 2, 5, 10, 20, … instead of powers of ten."""
-    from matplotlib import ticker
-
-    axis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(ticker.ScalarFormatter())
-    axis.set_minor_locator(ticker.NullLocator())

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from aide._core.versions import ObservedSteps
-from aide.reporting.figures import PanelGrid
+from aide.reporting.figures import PanelGrid, few_ticks
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import cell
 from aide.reporting.verdict import UNDECIDED
@@ -209,6 +209,7 @@ def draw_steps(panels: np.ndarray, steps: Sequence[StepDiagnosis], by: str) -> N
         if name == "acceptance":
             panel.axhline(LEAST_ACCEPTANCE, color="#b3392f", ls="--", lw=1)
         panel.set(xlabel=across, ylabel=title)
+        few_ticks(panel.xaxis, whole=across == "step")
         panel.set_ylim(bottom=0.0)
 
 

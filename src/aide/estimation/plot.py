@@ -1,5 +1,6 @@
 """Plots of an estimate. Data are prepared elsewhere; this file only draws."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -7,11 +8,12 @@ import numpy as np
 from aide._core.roles import GOLD, TARGET, Role
 from aide.estimation.meta_curve import meta_curve_of
 from aide.estimation.sandwich.sandwich import is_closed_form
-from aide.reporting.figures import plot_limits
+from aide.reporting.figures import few_ticks, plain_ticks, plot_limits
 
 if TYPE_CHECKING:
     from aide.estimation.summary import Estimate
 
+Picture = Callable[[Any, "Estimate"], Any]
 COLOURS = {GOLD: "#c8a200", TARGET: "#1f6fb4"}
 
 
@@ -25,6 +27,7 @@ def plot_meta_curve(axis: Any, estimate: "Estimate") -> Any:
             low, high = curve.value - error, curve.value + error
             axis.fill_between(curve.num_meta, low, high, color=colour, alpha=0.25, lw=0)
             axis.set_xscale("log")
+            plain_ticks(axis.xaxis)
     if np.isfinite(estimate.std_error):
         axis.errorbar(
             [max(side.num_meta for side in estimate.draws.sides)],
@@ -39,23 +42,40 @@ def plot_meta_curve(axis: Any, estimate: "Estimate") -> Any:
         if np.isfinite(found.upper):
             axis.axhspan(*found.limits, color="grey", alpha=0.2, lw=0, label="sandwich, 95%")
     axis.axhline(0.0, color="grey", lw=0.8)
-    axis.set(xlabel="meta-inference runs M", ylabel="upper bound on the divergence (nats)")
+    axis.set(xlabel="meta-inference runs M", ylabel="bound on the divergence (nats)")
     if axis.get_legend_handles_labels()[0]:
-        axis.legend(frameon=False)
+        axis.legend(frameon=False, fontsize="small")
     return axis
 
 
 def plot_terms(axis: Any, estimate: "Estimate") -> Any:
-    """Histograms of the terms whose means add up to the estimate."""
-    for role in Role:
-        terms, colour, label = estimate.terms.at(role), COLOURS[role], f"at {role.word} outputs"
-        finite = terms[np.isfinite(terms)]
-        spread = np.ptp(finite) if finite.size else 0.0
-        bins = 40 if spread > 1e-9 * max(1.0, np.abs(finite).max(initial=0.0)) else 1
-        axis.hist(finite, bins=bins, color=colour, alpha=0.5, label=label)
-    axis.set(xlabel="log ratio (nats)", ylabel="runs")
+    r"""Histograms of the log ratio of the densities, gold over target, at the outputs of either.
+
+    The divergence is the distance between their means, whatever $Z$ is; where a $\log Z$ is
+    unknown the ratios are shown less the middle between the two means.
+    """
+    ratios = {GOLD: estimate.terms.gold, TARGET: -estimate.terms.target}
+    finite = {role: terms[np.isfinite(terms)] for role, terms in ratios.items()}
+    known = estimate.gold_to_target.is_kl_bound
+    means = [float(terms.mean()) for terms in finite.values() if terms.size]
+    shift = 0.0 if known or not means else float(np.mean(means))
+    both = np.concatenate(list(finite.values())) - shift
+    spread = np.ptp(both) if both.size else 0.0
+    is_spread = spread > 1e-9 * max(1.0, np.abs(both).max(initial=0.0))
+    bins = np.histogram_bin_edges(both, 40) if is_spread else 1
+    for role, terms in finite.items():
+        colour = COLOURS[role]
+        axis.hist(terms - shift, bins=bins, color=colour, alpha=0.5, label=f"{role.word} outputs")
+        if terms.size:
+            axis.axvline(float(terms.mean()) - shift, color=colour, lw=1.5)
+    centred = "" if known else ", centred"
+    axis.set(xlabel=f"log ratio gold/target (nats{centred})", ylabel="runs")
+    lost = sum(int(np.isinf(terms).sum()) for terms in ratios.values())
+    title = f"{lost} infinite ratios are not shown" if lost else "distance of the means: estimate"
+    axis.set_title(title, fontsize="small")
+    few_ticks(axis.xaxis)
     if axis.get_legend_handles_labels()[0]:
-        axis.legend(frameon=False)
+        axis.legend(frameon=False, fontsize="small")
     return axis
 
 
@@ -68,15 +88,27 @@ def plot_directions(axis: Any, estimate: "Estimate") -> Any:
     bars = {name: (one.value, one.std_error) for name, one in directions.items()}
     if not estimate.gold_to_target.is_kl_bound:
         bars = {}
-    bars["both"] = estimate.value, estimate.std_error
+    bars["sum"] = estimate.value, estimate.std_error
     names = [name for name, (value, _) in bars.items() if np.isfinite(value)]
     place = np.arange(len(names))[::-1]
     values, errors = ([bars[name][k] for name in names] for k in (0, 1))
     axis.barh(place, values, xerr=errors, color=COLOURS[TARGET], alpha=0.6, height=0.5)
     axis.axvline(0.0, color="grey", lw=0.8)
     axis.set_yticks(place, names)
-    axis.set_xlabel("upper bound (nats)")
+    _draw_limits(axis, estimate)
+    few_ticks(axis.xaxis)
+    axis.set_xlabel("bound on the divergence (nats)")
     return axis
+
+
+def _draw_limits(axis: Any, estimate: "Estimate") -> None:
+    """The limits of the divergence, where they are a formula, below the bar of the sum."""
+    if not is_closed_form(estimate.draws):  # a picture trains no classifier
+        return
+    found = estimate.sandwich()
+    if np.isfinite(found.upper):
+        axis.hlines(-0.4, *found.limits, color="0.3", lw=2, label="sandwich, 95%")
+        axis.legend(frameon=False, fontsize="small")
 
 
 def plot_sandwich(axis: Any, estimate: "Estimate", tolerance: float) -> Any:
@@ -85,3 +117,15 @@ def plot_sandwich(axis: Any, estimate: "Estimate", tolerance: float) -> Any:
     plot_limits(axis, ["divergence"], [(found.lower, found.upper)], [np.nan], tolerance)
     axis.set_xlabel("nats, 95%")
     return axis
+
+
+def pictures_of(estimate: "Estimate") -> tuple[Picture, ...]:
+    """What there is to see: one M is no curve, and where terms are infinite there are no ratios."""
+    found: list[Picture] = []
+    if max(side.num_meta for side in estimate.draws.sides) > 1:
+        found.append(plot_meta_curve)
+    if np.isfinite(estimate.value) and estimate.gold_to_target.is_kl_bound:
+        found.append(plot_directions)
+    if any(np.isfinite(estimate.terms.at(role)).any() for role in Role) or not found:
+        found.append(plot_terms)
+    return tuple(found)

@@ -31,7 +31,7 @@ from aide.estimation.looseness import Looseness, looseness_of
 from aide.estimation.means import Worth, worth_of
 from aide.estimation.meta_curve import MetaCurve, meta_curve_of
 from aide.estimation.notes import find_notes
-from aide.estimation.plot import plot_meta_curve, plot_terms
+from aide.estimation.plot import pictures_of
 from aide.estimation.reach import Reach, find_reach
 from aide.estimation.report import estimate_headline, estimate_rows
 from aide.estimation.terms import Terms, terms_of
@@ -296,13 +296,14 @@ class Estimate(Result):
         }
 
     def layout(self) -> PanelGrid:
-        """Two panels."""
-        return PanelGrid(1, 2, (9.0, 3.4))
+        """A panel for each picture there is."""
+        num = len(pictures_of(self))
+        return PanelGrid(1, num, (4.2 * num, 3.4))
 
     def draw(self, panels: np.ndarray) -> None:
-        """Left: the bound against M. Right: the distribution of its terms."""
-        plot_meta_curve(panels[0], self)
-        plot_terms(panels[1], self)
+        """The bound against M, its directions, log ratios: those that show something."""
+        for panel, picture in zip(panels, pictures_of(self), strict=False):
+            picture(panel, self)
 
     def to_xarray(self) -> Any:
         """All draws as an `xarray.Dataset`."""

@@ -14,7 +14,7 @@ from aide.draws.draws import Draws
 from aide.draws.sides import Side
 from aide.estimation.means import Mean, mean_of
 from aide.estimation.summary import Estimate
-from aide.reporting.figures import plot_limits
+from aide.reporting.figures import as_label, plot_limits
 from aide.reporting.numbers import with_error
 from aide.reporting.result import Result
 
@@ -57,7 +57,7 @@ class Contrast(Result):
         means = (self.gold, self.target)
         ends = [(m.value - 2 * m.std_error, m.value + 2 * m.std_error) for m in means]
         plot_limits(panels[0], ["gold", "target"], ends, [mean.value for mean in means])
-        panels[0].set_xlabel(self.quantity)
+        panels[0].set_xlabel(as_label(self.quantity))
 
 
 def compare_probe(result: Estimate | Draws, probe: Callable[[Any], Any]) -> Contrast:

@@ -5,7 +5,63 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from aide._core.text import plain
+from aide.reporting.grid import wrap
+
 SMALLEST_P = 1e-16
+WIDEST_NAME = 28
+"""Characters of a name beside an axis; longer ones go on in a second line."""
+WIDEST_TITLE = 62
+FLATTENED = 20.0
+"""Ratio of the largest limit to the median one from which on an axis is logarithmic."""
+
+
+def as_label(text: str, width: int = WIDEST_NAME) -> str:
+    """A text for a figure: in lines, without control characters; a dollar is no formula."""
+    return "\n".join(wrap(plain(text), width)).replace("$", r"\$")
+
+
+def as_title(text: str) -> str:
+    """A sentence above a panel, in lines that have room."""
+    return as_label(text, WIDEST_TITLE)
+
+
+def plain_ticks(axis: Any) -> None:
+    """Of a logarithmic axis: 1, 2, 5, 10, 20, … as long as they have room, else powers of ten."""
+    from matplotlib import ticker
+
+    low, high = sorted(axis.get_view_interval())
+    decades = np.log10(high / low) if low > 0 else 4.0
+    steps = (1.0, 2.0, 5.0) if decades < 2.2 else (1.0, 3.0) if decades < 3.2 else (1.0,)
+    axis.set_major_locator(ticker.LogLocator(subs=steps, numticks=9))
+    if decades < 1.0:  # few of 1, 2, 5: as on a linear axis
+        axis.set_major_locator(ticker.MaxNLocator(4, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(
+        ticker.FuncFormatter(lambda x, _: f"{x:,.6g}" if x < 1e6 else f"{x:g}")
+    )
+    axis.set_minor_locator(ticker.NullLocator())
+
+
+def few_ticks(axis: Any, whole: bool = False) -> None:
+    """Of a linear axis: as many ticks as have room beside each other."""
+    from matplotlib import ticker
+
+    axis.set_major_locator(ticker.MaxNLocator(4, integer=whole, min_n_ticks=1))
+
+
+def spread_out(axis: Any, ends: np.ndarray) -> None:
+    """A logarithmic axis, linear about 0, where one large number would flatten all others."""
+    from matplotlib import ticker
+
+    sizes = np.abs(ends[np.isfinite(ends) & (ends != 0)])
+    if not sizes.size or sizes.max() < FLATTENED * np.median(sizes):
+        few_ticks(axis.xaxis)
+        return
+    least = 10.0 ** np.floor(np.log10(sizes.min()))
+    axis.set_xscale("symlog", linthresh=least, linscale=0.5)
+    axis.xaxis.set_major_locator(ticker.SymmetricalLogLocator(base=10, linthresh=least))
+    axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:g}"))
+    axis.xaxis.set_minor_locator(ticker.NullLocator())
 
 
 class PanelGrid(NamedTuple):
@@ -34,11 +90,15 @@ def plot_limits(
     values: Sequence[float],
     tolerance: float | None = None,
 ) -> None:
-    """Intervals, one above the other, with the estimate in each; infinite ends are left open."""
+    """Intervals, one above the other, with the estimate in each; infinite ends are left open.
+
+    The axis is logarithmic where one interval is much farther away than the others.
+    """
     place = np.arange(len(names))[::-1]
     finite = [end for pair in limits for end in pair if np.isfinite(end)]
     far = 2 * max([abs(end) for end in finite] or [1.0])
     ends = np.clip(np.array(limits, float).reshape(-1, 2), -far, far)
+    spread_out(axis, ends[:, 1])
     axis.hlines(place, ends[:, 0], ends[:, 1], color="#1f6fb4", lw=2)
     shown = np.isfinite(values)
     axis.plot(np.asarray(values)[shown], place[shown], "o", color="#1f6fb4", ms=4)
@@ -46,7 +106,7 @@ def plot_limits(
         axis.axvline(tolerance, color="grey", ls="--", lw=1, label=f"{tolerance:g} nats")
         axis.legend(frameon=False)
     axis.axvline(0.0, color="grey", lw=0.5)
-    axis.set_yticks(place, names)
+    axis.set_yticks(place, [as_label(name) for name in names])
     axis.set_ylim(-0.7, len(names) - 0.3)
 
 
@@ -54,7 +114,8 @@ def plot_p_values(axis: Any, names: Sequence[str], values: Sequence[float], leve
     """P-values of several tests, on a log scale; those left of the line are alarms."""
     place = np.arange(len(names))[::-1]
     axis.plot(np.maximum(values, SMALLEST_P), place, "o", color="#1f6fb4", ms=4)
-    axis.axvline(level, color="#b3392f", ls="--", lw=1, label=f"alarm below {level:.1g}")
+    axis.axvline(level, color="#b3392f", ls="--", lw=1, label=f"alarm below {level:.2g}")
     axis.set(xscale="log", xlabel="p-value")
-    axis.set_yticks(place, names)
+    axis.set_yticks(place, [as_label(name) for name in names])
+    axis.set_ylim(-0.7, len(names) - 0.3)
     axis.legend(frameon=False)

@@ -12,7 +12,7 @@ from aide._core.random import as_key
 from aide._core.types import Key
 from aide.draws.pilot import TimedGold
 from aide.estimation.trust import Trust, common_words, trust_in
-from aide.reporting.figures import PanelGrid
+from aide.reporting.figures import PanelGrid, as_label, few_ticks, plain_ticks
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import interval, short, with_error
 from aide.reporting.result import Result
@@ -130,7 +130,9 @@ class DataSweep(Result):
             panel.errorbar(x, values, errors, fmt="o", ms=3, color="#1f6fb4", lw=1)
             if min(values) > 0:
                 panel.set_yscale("log")
-            panel.set(xlabel=name, ylabel="upper bound on the divergence (nats)")
+                plain_ticks(panel.yaxis)
+            few_ticks(panel.xaxis)
+            panel.set(xlabel=as_label(name), ylabel="bound on the divergence (nats)")
 
 
 @one_call()

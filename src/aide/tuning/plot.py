@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from aide.reporting.figures import few_ticks, plain_ticks
 from aide.tuning.point import Point
 
 COLOUR = "#1f6fb4"
@@ -32,7 +33,11 @@ def plot_points(
         axis.legend(frameon=False)
     if finite.any() and (x > 0).all() and x.max() > 5 * x.min():
         axis.set_xscale("log")
+        plain_ticks(axis.xaxis)
+    else:
+        few_ticks(axis.xaxis)
     if finite.any() and (value[finite] > 0).all():
         axis.set_yscale("log")
-    axis.set_ylabel("upper bound on the divergence (nats)")
+        plain_ticks(axis.yaxis)
+    axis.set_ylabel("bound on the divergence (nats)")
     return axis

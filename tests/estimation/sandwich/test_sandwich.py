@@ -160,7 +160,8 @@ def test_outputs_without_mass():
 
 
 def _labels(result):
-    return [text.get_text() for text in result.plot().axes[0].get_legend().get_texts()]
+    legends = [panel.get_legend() for panel in result.plot().axes]
+    return [text.get_text() for legend in legends if legend for text in legend.get_texts()]
 
 
 def test_summary_and_figure_show_it_where_it_is_a_formula(monkeypatch):

@@ -7,14 +7,20 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from aide.estimation.plot import plot_directions, plot_meta_curve, plot_sandwich, plot_terms
+from aide.estimation.plot import (
+    pictures_of,
+    plot_directions,
+    plot_meta_curve,
+    plot_sandwich,
+    plot_terms,
+)
 from aide.estimation.summary import Estimate
 from aide.reporting.result import Result
 
-PANELS = {
-    "the bound against M": plot_meta_curve,
-    "per-run terms": plot_terms,
-    "directions": plot_directions,
+TITLES = {
+    plot_meta_curve: "the bound against M",
+    plot_directions: "directions",
+    plot_terms: "log ratios of the two densities",
 }
 
 
@@ -26,11 +32,9 @@ def figures_of(
     if not isinstance(result, Estimate):
         found.append({"title": _title(result), "svg": svg_of(result.plot())})
     for name, estimate in estimates.items():
-        has_curve = max(side.num_meta for side in estimate.draws.sides) > 1
-        for title, draw in PANELS.items():
-            if draw is plot_meta_curve and not has_curve:
-                continue  # one point is no curve
-            found.append({"title": f"{name}: {title}", "svg": _panel(draw, estimate)})
+        for draw in pictures_of(estimate):
+            title = f"{name}: {TITLES[draw]}"
+            found.append({"title": title, "svg": _panel(draw, estimate)})
         if tolerance is not None:
             figure = Figure(figsize=(5.2, 1.5), layout="constrained")
             plot_sandwich(figure.subplots(), estimate, tolerance)
