@@ -27,14 +27,12 @@ from aide._core.algorithm import Draw, InferenceAlgorithm
 from aide._version import __version__ as __version__
 from aide.algorithms.annealed import ais, tempered_smc
 from aide.algorithms.annealed_langevin import annealed_langevin
-from aide.algorithms.forward_reverse import ForwardReverse
-from aide.algorithms.importance import sir
+from aide.algorithms.existing_code import ForwardReverse, PythonAlgorithm
+from aide.algorithms.importance import RejectionSampler, sir
 from aide.algorithms.mcmc import mcmc
 from aide.algorithms.numpy_filter import numpy_filter
 from aide.algorithms.particle_filter import ParticleFilter
-from aide.algorithms.python import PythonAlgorithm
 from aide.algorithms.reference import ReferenceDraws
-from aide.algorithms.rejection import RejectionSampler
 from aide.algorithms.state_space import Proposal, StateSpaceModel
 from aide.algorithms.tractable import Amortized, Tractable
 from aide.auditing.audit import audit

@@ -59,7 +59,7 @@ def _ending(command: str, go_on: str) -> Iterator[None]:
         go_on: What to do after an interruption.
     """
     from aide._core.process import cause, exit_code, terminable
-    from aide.experiments.bad_input import BadInput
+    from aide.experiments.data import BadInput
 
     try:
         with terminable():

@@ -8,10 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from aide.cli import app
-from aide.experiments import bimodal, dpmm
-from aide.experiments.hmm import experiment as hmm
-from aide.experiments.linreg import algorithms as linreg_algorithms
-from aide.experiments.linreg import experiment as linreg
+from aide.experiments import bimodal, dpmm, hmm, linreg, linreg_algorithms
 from aide.learned.refine import refine
 
 NUM_ROWS = {"linreg": 6, "bimodal": 2, "hmm": 4, "dpmm": 2}

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from aide.cli import app
-from aide.experiments.linreg.truth import true_mh_divergence
+from aide.experiments.linreg import true_mh_divergence
 from aide.problems import LinearRegression
 from aide.running.programs import compile_quickly
 

@@ -8,8 +8,7 @@ from typer.testing import CliRunner
 
 from aide.cli import app
 from aide.experiments import command
-from aide.experiments.folder import Folder
-from aide.experiments.runner import Options
+from aide.experiments.runner import Folder, Options
 
 HMM = {
     "initial": [0.5, 0.5],

@@ -14,10 +14,9 @@ import pytest
 from reference import dpmm as reference
 from support import Z_MAX
 
-from aide.problems.dpmm.assignment import Change, gibbs_step, weigh_slots
+from aide.problems.dpmm.assignment import Change, gibbs_step, make_state, weigh_slots
 from aide.problems.dpmm.clusters import find_rows, gather_clusters, remove_datum
 from aide.problems.dpmm.hyperparameters import from_value
-from aide.problems.dpmm.state import make_state
 from aide.running.programs import QUICK_OPTIONS
 
 Y = np.array([0.2, 1.4, 0.5, -0.7])

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from aide.problems.dpmm.lanes import side_by_side
+from aide.problems.dpmm.clusters import side_by_side
 from aide.problems.dpmm.move import AddDatum
 from aide.running.programs import QUICK_OPTIONS
 

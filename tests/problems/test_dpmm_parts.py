@@ -14,8 +14,7 @@ from aide.problems.dpmm.clusters import (
     remove_datum,
 )
 from aide.problems.dpmm.hyperparameters import NAMES, from_value, log_prior, to_value
-from aide.problems.dpmm.likelihood import log_predictive
-from aide.problems.dpmm.special import half_step, log, log_gamma
+from aide.problems.dpmm.likelihood import half_step, log, log_gamma, log_predictive
 
 
 def test_statistics_of_clusters(x64):

@@ -18,9 +18,9 @@ from support import Z_MAX, z_score
 
 from aide.problems import DirichletMixture
 from aide.problems.dpmm import hyperparameters
+from aide.problems.dpmm.assignment import Setting, make_state
 from aide.problems.dpmm.clusters import canonical_labels, gather_clusters
-from aide.problems.dpmm.rejuvenation import rejuvenate
-from aide.problems.dpmm.state import Setting, make_state
+from aide.problems.dpmm.move import rejuvenate
 from aide.running.programs import CPU_OPTIONS
 
 Y = np.array([0.2, 1.4, 0.5, -0.7])

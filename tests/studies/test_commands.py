@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import aide
 from aide._core.files import InUse, owned
 from aide.cli import app
-from aide.experiments.bad_input import BadInput
+from aide.experiments.data import BadInput
 from aide.studies.options import parse_budget, parse_until
 
 EVIL = "<img src=x onerror=alert(1)>"

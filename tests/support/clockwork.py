@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide.kernels.doubling import TreeRules
-from aide.kernels.nuts import AbstractOrbitKernel, Point
+from aide.kernels.nuts import AbstractOrbitKernel, OrbitPoint
 
 NUM_STATES, NUM_NOISES = 5, 3
 RNG = np.random.default_rng(4)
@@ -78,7 +78,7 @@ class Clockwork(AbstractOrbitKernel):
     def _point(self, log_density, pair):
         x, v = jnp.divmod(pair, NUM_NOISES)
         x, v = x.astype(jnp.int32), v.astype(float)
-        return Point(x, v, log_density(x), (), jnp.asarray(False))
+        return OrbitPoint(x, v, log_density(x), (), jnp.asarray(False))
 
 
 def _pair(x, v):

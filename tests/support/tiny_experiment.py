@@ -18,9 +18,8 @@ from typing import Any
 
 from aide.experiments import command
 from aide.experiments.data import read_column, source_of
-from aide.experiments.figures import new_figure
+from aide.experiments.results import Row, new_figure
 from aide.experiments.runner import Experiment, Job, Options
-from aide.experiments.table import Row
 
 
 def tiny(options: Options, pause: float = 0.004) -> Experiment:

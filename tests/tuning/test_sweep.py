@@ -9,7 +9,7 @@ from support.plain import plain
 import aide
 from aide.reporting.numbers import with_error
 from aide.running import programs
-from aide.tuning.regression import fit_hardness
+from aide.tuning.data_sets import fit_hardness
 from aide.tuning.settings import build, settings_of, words_of
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Array
 from aide._core.numerics import row_log_mean_exp
 from aide._core.types import Value
 from aide._core.validate import check_size
-from aide.algorithms.filter_versions import FilterVersions
+from aide.algorithms.existing_code import PythonAlgorithm
 from aide.algorithms.numpy_steps import (
     Draw,
     Move,
@@ -20,7 +20,7 @@ from aide.algorithms.numpy_steps import (
     Score,
     states_of,
 )
-from aide.algorithms.python import PythonAlgorithm
+from aide.algorithms.particle_filter import FilterVersions
 from aide.smc.policy import AbstractResampler, Resampled, as_resampler
 from aide.smc.smc import ALL_ZERO
 

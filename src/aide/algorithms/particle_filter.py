@@ -1,6 +1,7 @@
 """Particle filters that output a whole path."""
 
 from dataclasses import replace
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -11,14 +12,50 @@ from aide._core.algorithm import Draw, Label
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_size
-from aide._core.versions import AbstractAlgorithm, ObservedSteps
-from aide.algorithms.filter_versions import FilterVersions
+from aide._core.versions import (
+    MOST_STEPS,
+    AbstractAlgorithm,
+    ObservedSteps,
+    Prefix,
+    Shortened,
+    Version,
+    few_particles,
+    rebuilt,
+)
 from aide.algorithms.state_space import Extend, FirstState, Proposal, StateSpaceModel
 from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
 from aide.smc.smc import choose_output, log_xi_of, refuse_zero
 from aide.smc.sweep import Population, Retained, run_segment, slots_of_path, start, take_path
 from aide.smc.watching import watch_segments
+
+
+class FilterVersions:
+    """What filters with `num_particles` over `num_steps` observations have in common.
+
+    The output is the whole path, so that the filter after some of the observations
+    (`first_steps(num)`) is a filter.
+    """
+
+    def shrunk(self: Any) -> dict[str, Version]:
+        """Few particles, on the first few observations."""
+        short = Shortened(self)
+        if self.num_steps > MOST_STEPS:
+            words = f", first {MOST_STEPS} observations"
+            short = Shortened(self.first_steps(MOST_STEPS), words)
+        return few_particles(self, short, self.num_steps)
+
+    def prefixes(self: Any) -> list[Prefix]:
+        """The filter after each observation, with one particle."""
+        one, total = rebuilt(self, num_particles=1), self.num_steps
+        return [
+            (f"step {num} of {total} (Extend)", lambda num=num: one.first_steps(num))
+            for num in range(1, total + 1)
+        ]
+
+    def determines_trace(self: Any) -> bool:
+        """Whether there is but one particle: its path is the output."""
+        return self.num_particles == 1
 
 
 class ParticleFilter(FilterVersions, AbstractAlgorithm):
@@ -104,7 +141,7 @@ class ParticleFilter(FilterVersions, AbstractAlgorithm):
         return self.model.num_steps
 
     def first_steps(self, num: int) -> "ParticleFilter":
-        """The filter after so many observations."""
+        """The filter after the first `num` observations."""
         data = jax.tree.map(lambda a: a[:num], self.model.observations)
         return replace(self, model=replace(self.model, observations=data))
 

@@ -15,10 +15,8 @@ from aide.algorithms.importance import sir
 from aide.algorithms.tractable import Tractable
 from aide.estimation.summary import Estimate
 from aide.estimation.yardsticks import compare_log_evidence
-from aide.experiments.figures import new_figure, plot_curve, select
-from aide.experiments.gold import GoldStandard
+from aide.experiments.results import Row, SharedGold, new_figure, plot_curve, results_of, select
 from aide.experiments.runner import Experiment, Job, Options
-from aide.experiments.table import Row, results_of
 from aide.problems.distributions import Normal
 
 PROPOSALS = {"broad": (0.0, 1.0), "offset": (2.0, 0.5)}
@@ -61,7 +59,7 @@ def bimodal(options: Options) -> Experiment:
     particles = options.particles or scale["particles"]
     meta = max(options.meta or (1,))
     model = Bimodal()
-    gold = GoldStandard(model.algorithm("broad", GOLD_PARTICLES), options.seed, num)
+    gold = SharedGold(model.algorithm("broad", GOLD_PARTICLES), options.seed, num)
     base = Row("bimodal", "sir", gold="approximate", num_gold=num, num_target=num)
     jobs = []
     for proposal in PROPOSALS:
@@ -73,7 +71,7 @@ def bimodal(options: Options) -> Experiment:
     return Experiment("bimodal", jobs, draw_figure, settings)
 
 
-def _measure(model: Bimodal, gold: GoldStandard, row: Row) -> list[Row]:
+def _measure(model: Bimodal, gold: SharedGold, row: Row) -> list[Row]:
     assert row.num_particles is not None
     target = model.algorithm(row.proposal, row.num_particles)
     draws = gold.measure(target, row.num_meta_target)

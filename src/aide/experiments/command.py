@@ -5,12 +5,24 @@ from collections.abc import Callable, Sequence
 from rich.console import Console
 
 from aide._core.files import make_folder
-from aide.experiments.bad_input import BadInput, quote
 from aide.experiments.bimodal import bimodal
+from aide.experiments.data import BadInput, quote
 from aide.experiments.dpmm import dpmm, galaxy
-from aide.experiments.hmm.experiment import hmm
-from aide.experiments.linreg.experiment import linreg
+from aide.experiments.hmm import hmm
+from aide.experiments.linreg import linreg
 from aide.experiments.runner import Experiment, Options, run_experiment
+
+SCALES = ("smoke", "default", "paper")
+"""Sizes of an experiment: seconds, minutes, and that of the paper."""
+TAKES_DATA = {"hmm": "JSON", "dpmm": "a column", "galaxy": "a column"}
+"""Experiments that a user's own data can be given to, and the form of the data."""
+LARGEST_COUNT = 1_000_000
+"""Most particles or meta-inference runs: 1,000 times the paper's; one run still fits in memory."""
+LARGEST_NUM_RUNS = 10_000_000
+"""Most runs of an estimate: 1,000 times the paper's."""
+LARGEST_SEED = 2**32 - 1
+"""Largest seed: JAX uses 32 bits, so that a larger one would repeat a smaller one's draws."""
+
 
 EXPERIMENTS: dict[str, Callable[[Options], Experiment]] = {
     "linreg": linreg,
@@ -19,14 +31,6 @@ EXPERIMENTS: dict[str, Callable[[Options], Experiment]] = {
     "dpmm": dpmm,
     "galaxy": galaxy,
 }
-SCALES = ("smoke", "default", "paper")
-TAKES_DATA = {"hmm": "JSON", "dpmm": "a column", "galaxy": "a column"}
-"""Experiments that a user's own data can be given to, and as what."""
-LARGEST_COUNT = 1_000_000
-"""Of particles or meta-inference runs: a thousand times the paper's, and one run fits in memory."""
-LARGEST_NUM_RUNS = 10_000_000
-LARGEST_SEED = 2**32 - 1
-"""JAX uses 32 bits of a seed: a larger one would repeat a smaller one's draws."""
 
 
 def reproduce(name: str, options: Options, console: Console) -> None:

@@ -1,11 +1,18 @@
-"""Data of an experiment: the built-in set or the user's file, and what tells two sets apart."""
+"""What the user passed to an experiment: bad input in one line; data, told apart by digests."""
 
 import hashlib
 from pathlib import Path
 
 import numpy as np
 
-from aide.experiments.bad_input import BadInput, quote
+
+class BadInput(Exception):
+    """Something the user passed cannot work; the message is one line."""
+
+
+def quote(text: str, longest: int = 40) -> str:
+    """What the user wrote, cut where it would fill the terminal."""
+    return repr(text if len(text) <= longest else text[:longest] + "…")
 
 
 def source_of(path: Path | None, *arrays: np.ndarray) -> dict[str, str]:

@@ -11,10 +11,8 @@ import numpy as np
 from aide.estimation.summary import Estimate
 from aide.estimation.yardsticks import compare_probe
 from aide.experiments.data import read_column, source_of
-from aide.experiments.figures import new_figure, plot_curve, select
-from aide.experiments.gold import GoldStandard
+from aide.experiments.results import Row, SharedGold, new_figure, plot_curve, results_of, select
 from aide.experiments.runner import Experiment, Job, Options
-from aide.experiments.table import Row, results_of
 from aide.problems.dpmm import DirichletMixture
 
 SYNTHETIC = (
@@ -69,7 +67,7 @@ def _experiment(name: str, data: np.ndarray, scale: dict[str, Any], options: Opt
     meta = max(options.meta or (1,))
     model = DirichletMixture(data)
     gold_algorithm = model.smc(scale["gold"], proposal="optimal", num_sweeps=GOLD_SWEEPS)
-    gold = GoldStandard(gold_algorithm, options.seed, num)
+    gold = SharedGold(gold_algorithm, options.seed, num)
     jobs = []
     for sweeps in scale["sweeps"]:
         for proposal in COLOURS:
@@ -92,7 +90,7 @@ def _experiment(name: str, data: np.ndarray, scale: dict[str, Any], options: Opt
     return Experiment(name, jobs, partial(_figure, data), settings, source)
 
 
-def _measure(model: DirichletMixture, gold: GoldStandard, row: Row) -> list[Row]:
+def _measure(model: DirichletMixture, gold: SharedGold, row: Row) -> list[Row]:
     assert row.num_particles is not None
     assert row.num_sweeps is not None
     proposal: Any = row.proposal

@@ -22,7 +22,7 @@ from aide._core.numerics import as_parameter
 from aide._core.types import LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_positive, check_scalar, check_size
 from aide.kernels.coordinates import Metric, as_metric, pulled, stretched
-from aide.kernels.metropolis import AbstractMetropolis, NormalNoise, Proposal
+from aide.kernels.metropolis import AbstractMetropolis, NormalNoise, ProposedMove
 
 ValueAndSlope = Callable[[Array], tuple[Array, Array]]
 r"""A flat position to $\log\gamma(x)$ and the slope $L^\top\nabla\log\gamma(x)$."""
@@ -115,13 +115,13 @@ class AbstractHamiltonian(NormalNoise, AbstractMetropolis):
 
     def propose(
         self, log_density: LogDensity, x: Value, v: Value, here: LogProb | None = None
-    ) -> Proposal:
+    ) -> ProposedMove:
         """The same with the log densities that leapfrog steps evaluate along with gradients."""
         if type(self).involution is not AbstractHamiltonian.involution:  # a subclass has its own
             return super().propose(log_density, x, v, here)
         return self._follow(log_density, x, v)
 
-    def _follow(self, log_density: LogDensity, x: Value, v: Value) -> Proposal:
+    def _follow(self, log_density: LogDensity, x: Value, v: Value) -> ProposedMove:
         position, unravel = ravel_reals(x)
         momentum, _ = ravel_pytree(v)
 
@@ -162,7 +162,7 @@ class AbstractHamiltonian(NormalNoise, AbstractMetropolis):
             end = jax.lax.fori_loop(0, length, leapfrog, carry)
         momentum = jnp.where(end.diverged & jnp.isnan(end.value), jnp.nan, end.momentum)
         there = jnp.where(end.broken, jnp.nan, end.value)
-        return Proposal(unravel(end.position), unravel(-momentum), value, there)
+        return ProposedMove(unravel(end.position), unravel(-momentum), value, there)
 
 
 class Hmc(AbstractHamiltonian):

@@ -78,7 +78,7 @@ REJECTED, ACCEPTED = 0, 1
 """Branches of a Metropolis step."""
 
 
-class Proposal(NamedTuple):
+class ProposedMove(NamedTuple):
     r"""$(y, v') = \varphi(x, v)$, with $\log\gamma(x)$ and $\log\gamma(y)$."""
 
     value: Value
@@ -98,7 +98,7 @@ class AbstractMetropolis(AbstractNoiseKernel):
 
     def propose(
         self, log_density: LogDensity, x: Value, v: Value, here: LogProb | None = None
-    ) -> Proposal:
+    ) -> ProposedMove:
         r"""$\varphi(x, v)$ and the log density at both ends; `here` is that at $x$, if known.
 
         A kernel whose involution evaluates the density on its way hands on what it found.
@@ -106,7 +106,7 @@ class AbstractMetropolis(AbstractNoiseKernel):
         y, w = self.involution(log_density, x, v)
         before = log_density(x) if here is None else here
         before, there = (check_scalar("log_density", log) for log in (before, log_density(y)))
-        return Proposal(y, w, before, there)
+        return ProposedMove(y, w, before, there)
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         r"""Draw $v$, propose $\varphi(x, v)$, accept or stay.

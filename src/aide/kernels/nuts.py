@@ -36,7 +36,7 @@ from aide.kernels.metropolis import AbstractNoiseKernel, NormalNoise
 from aide.kernels.retrace import Recorded, Retraced
 
 
-class Point(NamedTuple):
+class OrbitPoint(NamedTuple):
     r"""A point of an orbit.
 
     Attributes:
@@ -91,7 +91,7 @@ class _Growth(NamedTuple):
     depth: Array
     grows: Array
     points: _Reached
-    ends: Point
+    ends: OrbitPoint
     stopped: Array
 
 
@@ -124,11 +124,11 @@ class AbstractOrbitKernel(AbstractNoiseKernel):
         """The vector that trees turn by."""
 
     @abstractmethod
-    def begin(self, log_density: LogDensity, x: Value, v: Value) -> Point:
+    def begin(self, log_density: LogDensity, x: Value, v: Value) -> OrbitPoint:
         """The first point."""
 
     @abstractmethod
-    def advance(self, log_density: LogDensity, point: Point, sign: Array) -> Point:
+    def advance(self, log_density: LogDensity, point: OrbitPoint, sign: Array) -> OrbitPoint:
         r"""$\Phi(z)$ for the sign 1, $\Phi^{-1}(z)$ for -1."""
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
@@ -215,8 +215,8 @@ class AbstractOrbitKernel(AbstractNoiseKernel):
         return _Growth(growth.depth + 1, grows, points, ends, stopped)
 
     def _next(
-        self, log_density: LogDensity, first: Array, end: Point, sign: Array, stopped: Array
-    ) -> tuple[Point, _Reached, Array]:
+        self, log_density: LogDensity, first: Array, end: OrbitPoint, sign: Array, stopped: Array
+    ) -> tuple[OrbitPoint, _Reached, Array]:
         """One point further; beyond one that diverged or broke nothing is reached."""
         ahead = self.advance(log_density, end, sign)
         weight = self._log_weight(ahead)
@@ -228,7 +228,7 @@ class AbstractOrbitKernel(AbstractNoiseKernel):
         found = _Reached(ahead.value, ahead.noise, ahead.log_density, weight, broken)
         return ahead, found, ~good
 
-    def _log_weight(self, point: Point) -> Array:
+    def _log_weight(self, point: OrbitPoint) -> Array:
         return as_log(point.log_density) + as_log(self.log_noise(point.value, point.noise))
 
     def _momenta(self, points: _Reached) -> Array:
@@ -304,14 +304,14 @@ class Nuts(NormalNoise, AbstractOrbitKernel):
         """The momentum itself, flat."""
         return ravel_pytree(v)[0]
 
-    def begin(self, log_density: LogDensity, x: Value, v: Value) -> Point:
+    def begin(self, log_density: LogDensity, x: Value, v: Value) -> OrbitPoint:
         """The first point, with the slope of the density there."""
         position, unravel = ravel_reals(x)
         value, slope = value_and_slope_of(log_density, unravel, self.metric)(position)
         momentum = ravel_pytree(v)[0].astype(position.dtype)
-        return Point(unravel(position), unravel(momentum), value, slope, jnp.asarray(False))
+        return OrbitPoint(unravel(position), unravel(momentum), value, slope, jnp.asarray(False))
 
-    def advance(self, log_density: LogDensity, point: Point, sign: Array) -> Point:
+    def advance(self, log_density: LogDensity, point: OrbitPoint, sign: Array) -> OrbitPoint:
         """One leapfrog step.
 
         Where the momentum halfway raises the energy by more than 1,000 nats, a log density that is
@@ -326,4 +326,4 @@ class Nuts(NormalNoise, AbstractOrbitKernel):
         rise = 0.5 * (jnp.sum(middle**2) - jnp.sum(start[1] ** 2))
         ahead, momentum = (a.astype(position.dtype) for a in (ahead, momentum))
         diverging = ~(rise <= DIVERGED)
-        return Point(unravel(ahead), unravel(momentum), value, slope, diverging)
+        return OrbitPoint(unravel(ahead), unravel(momentum), value, slope, diverging)

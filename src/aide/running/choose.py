@@ -3,7 +3,7 @@
 from typing import Any
 
 from aide._core.algorithm import ScoredApart, underlying
-from aide.algorithms.python import PythonAlgorithm
+from aide.algorithms.existing_code import PythonAlgorithm
 from aide.algorithms.reference import ReferenceDraws
 from aide.running.plain import PythonRunner
 from aide.running.runner import Runner

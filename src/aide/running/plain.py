@@ -15,7 +15,7 @@ from aide._core.identity import Identity, digest_of_words, serial_number, stated
 from aide._core.random import CROSS_META, OWN_META, SIMULATE
 from aide._core.roles import Role
 from aide._core.types import Key, Value
-from aide.algorithms.python import PythonAlgorithm
+from aide.algorithms.existing_code import PythonAlgorithm
 from aide.running.call import current_call
 from aide.running.chunks import Chunk
 from aide.running.map_runs import Report

@@ -11,7 +11,7 @@ from aide._core.algorithm import describe
 from aide._core.identity import Identity, digest_of_words, facts_of_data, stated_identity
 from aide._core.roles import Role
 from aide._core.types import Key, Value
-from aide.algorithms.python import PythonAlgorithm
+from aide.algorithms.existing_code import PythonAlgorithm
 from aide.algorithms.reference import ReferenceDraws
 from aide.running.chunks import Chunk
 from aide.running.map_runs import Report, ignore

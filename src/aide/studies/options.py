@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from aide.estimation.until.goals import Budget, Decided, Goal, StandardError
-from aide.experiments.bad_input import BadInput, quote
 from aide.experiments.command import check_seed
+from aide.experiments.data import BadInput, quote
 
 UNITS = {"s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 

@@ -12,7 +12,7 @@ from aide._core.files import InUse
 from aide.comparing.compare import compare, compare_estimates
 from aide.estimation.estimate import estimate
 from aide.estimation.summary import Estimate
-from aide.experiments.bad_input import BadInput
+from aide.experiments.data import BadInput
 from aide.reporting.result import Result
 from aide.reporting.verdict import EXIT_CODES, PASSED
 from aide.studies.folder import StudyFolder

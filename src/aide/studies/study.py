@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from aide._core.algorithm import InferenceAlgorithm
 from aide.checking.load import BadTarget, as_algorithm, load_module, run_users
-from aide.experiments.bad_input import BadInput
+from aide.experiments.data import BadInput
 from aide.reporting.result import Result
 
 

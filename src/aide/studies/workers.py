@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from aide.experiments.bad_input import BadInput
+from aide.experiments.data import BadInput
 from aide.running.devices import Devices
 
 

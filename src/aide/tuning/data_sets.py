@@ -1,8 +1,11 @@
-"""One algorithm on many data sets: which are hard for it?"""
+"""One algorithm on many data sets: which are hard for it?
+
+With features of the data sets, the log of the divergence is modelled as a linear function of them.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -19,9 +22,105 @@ from aide.reporting.result import Result
 from aide.running.call import one_call
 from aide.running.progress import Progress
 from aide.tuning.point import Point, point_of
-from aide.tuning.regression import Hardness, fit_hardness
 from aide.tuning.settings import particles_of
 from aide.tuning.sweep import MOST_LINES
+
+SPARE = 3
+"""Number by which data sets must exceed the coefficients of a model for it to be fitted."""
+
+
+class Hardness(NamedTuple):
+    r"""$\log D \approx a + \sum_j b_j z_j$, with features $z_j$ centred and scaled.
+
+    Attributes:
+        names: Names of the features.
+        means: Means of the features, which are subtracted.
+        stds: Standard deviations, by which the features are divided.
+        intercept: $a$.
+        coefficients: $b_j$: the change of $\log D$ per standard deviation of a feature.
+        std_errors: Standard errors of the coefficients.
+        error: Root mean square error of $\log D$ at a data set left out of the fit.
+        baseline: The same for the mean of $\log D$ alone.
+    """
+
+    names: tuple[str, ...]
+    means: np.ndarray
+    stds: np.ndarray
+    intercept: float
+    coefficients: np.ndarray
+    std_errors: np.ndarray
+    error: float
+    baseline: float
+
+    @property
+    def explained(self) -> float:
+        """Share of the variance of log D predicted at data left out; below 0: the mean wins."""
+        return 1.0 - (self.error / self.baseline) ** 2 if self.baseline > 0 else 0.0
+
+    def predict(self, features: Mapping[str, float]) -> float:
+        """The divergence predicted for other data."""
+        values = np.array([features[name] for name in self.names], float)
+        return float(
+            np.exp(self.intercept + self.coefficients @ ((values - self.means) / self.stds))
+        )
+
+    @property
+    def words(self) -> str:
+        """Which features matter, and how well data sets left out of the fit are predicted."""
+        if self.explained <= 0.05:
+            return (
+                "These features do not predict the divergence: a data set that is left out is "
+                f"predicted no better than by the mean (error of log D {self.error:.2g} against "
+                f"{self.baseline:.2g})."
+            )
+        order = np.argsort(-np.abs(self.coefficients))
+        parts = [
+            f"{self.names[j]} (× {np.exp(self.coefficients[j]):.2g} per standard deviation)"
+            for j in order
+            if abs(self.coefficients[j]) > 2 * self.std_errors[j]
+        ]
+        return (
+            f"The divergence changes with {', '.join(parts) or 'no single feature'}. For a data "
+            f"set that is left out it is predicted to within a factor of {np.exp(self.error):.2g}; "
+            f"by the mean alone, to within {np.exp(self.baseline):.2g}."
+        )
+
+
+def fit_hardness(
+    divergences: Sequence[float], features: Sequence[Mapping[str, Any]]
+) -> Hardness | None:
+    r"""Least squares; errors at data left out are $e_i/(1 - h_{ii})$ with leverages $h_{ii}$.
+
+    `None` where there are too few data sets. Divergences must be positive.
+    """
+    names = tuple(features[0]) if features else ()
+    num = len(divergences)
+    if not names or num < len(names) + 1 + SPARE:
+        return None
+    table = np.array([[float(one[name]) for name in names] for one in features])
+    means, stds = table.mean(axis=0), table.std(axis=0, ddof=1)
+    stds = np.where(stds > 0, stds, 1.0)
+    design = np.column_stack([np.ones(num), (table - means) / stds])
+    y = np.log(np.asarray(divergences, float))
+    inverse = np.linalg.pinv(design.T @ design)
+    coefficients = inverse @ design.T @ y
+    residuals = y - design @ coefficients
+    leverages = np.clip(np.einsum("ij,jk,ik->i", design, inverse, design), 0.0, 1 - 1e-9)
+    left_out = residuals / (1.0 - leverages)
+    variance = float(residuals @ residuals) / (num - design.shape[1])
+    errors = np.sqrt(variance * np.diag(inverse))
+    alone = (y - y.mean()) * num / (num - 1)
+    return Hardness(
+        names,
+        means,
+        stds,
+        float(coefficients[0]),
+        coefficients[1:],
+        errors[1:],
+        float(np.sqrt(np.mean(left_out**2))),
+        float(np.sqrt(np.mean(alone**2))),
+    )
+
 
 Features = Mapping[str, float]
 

@@ -17,7 +17,7 @@ from aide.running.identify import identity_of
 from aide.tuning.settings import Family, Setting, build, particles_of, words_of
 
 MOST_PILOTS = 16
-"""Of more settings only those are looked at that halve what is left."""
+"""Number of settings up to which all get a pilot; of more, only those of a search by halving."""
 
 
 class Planned(NamedTuple):

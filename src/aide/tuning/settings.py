@@ -12,9 +12,9 @@ Setting = dict[str, Any]
 Family = Callable[..., InferenceAlgorithm] | InferenceAlgorithm
 """A function from parameters to an algorithm, or an algorithm that can be had with others."""
 METAS = ("num_meta_gold", "num_meta_target")
-"""Parameters of the estimate that a grid may have beside those of the target."""
+"""Parameters of the estimate that a grid may name beside those of the target."""
 BUDGET = "budget"
-"""The parameter of an algorithm that is had at multiples of its budget."""
+"""Name of the parameter that multiplies the budget of an algorithm with `with_budget`."""
 
 
 def settings_of(
@@ -71,7 +71,7 @@ def words_of(setting: Setting) -> str:
 
 
 def particles_of(algorithm: InferenceAlgorithm) -> int | None:
-    """How many it says that it has."""
+    """The algorithm's own number of particles; `None` if it states none."""
     found = getattr(algorithm, "num_particles", None)
     return found if isinstance(found, int) else None
 

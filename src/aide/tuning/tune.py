@@ -31,12 +31,12 @@ from aide.tuning.pilots import Pilots, Planned
 from aide.tuning.settings import METAS, Family, Setting, settings_of
 from aide.tuning.tuned import Tried, Tuned
 
-HOPELESS = 3.0
-"""Pilot errors above the tolerance from which on a setting is not tried."""
-HALF = 0.5
-"""Of what is left of the budget, while others may follow: one close decision must not take all."""
+HOPELESS_ERRORS = 3.0
+"""Standard errors of the pilot above the tolerance from which on a setting is not tried."""
+BUDGET_SHARE = 0.5
+"""Share of the budget left that one setting may use while others may follow."""
 MOST_STARTS = 4
-"""After so many settings in a row that failed, dearer ones are not tried any more."""
+"""Number of settings in a row that may fail before dearer ones are no longer tried."""
 
 
 @one_call()
@@ -83,12 +83,12 @@ def tune(
     spent, shared = pilots.num_runs, None
     starts = _starts(ladder, tolerance)
     for number, (place, share) in enumerate(starts, 1):
-        part = HALF if number < len(starts) else 1.0
+        part = BUDGET_SHARE if number < len(starts) else 1.0
         if number > 1 and any(one.is_within for one in tried.values()):
             break
         while place >= 0:
             planned = ladder[place]
-            if planned.is_hopeless(tolerance, HOPELESS):
+            if planned.is_hopeless(tolerance, HOPELESS_ERRORS):
                 break
             seconds = part * (limit.seconds - (time.monotonic() - begun))
             left = Budget(int(part * (limit.runs - spent)), seconds)

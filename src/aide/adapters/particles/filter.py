@@ -11,8 +11,8 @@ import numpy as np
 from aide._core.types import Value
 from aide._core.validate import check_size
 from aide.adapters.particles.process import process_of
-from aide.algorithms.filter_versions import FilterVersions
-from aide.algorithms.python import PythonAlgorithm
+from aide.algorithms.existing_code import PythonAlgorithm
+from aide.algorithms.particle_filter import FilterVersions
 
 Conditional = Literal["theirs", "permuted"]
 

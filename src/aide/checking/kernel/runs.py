@@ -65,7 +65,7 @@ class StepRuns(NamedTuple):
 
 
 class TrialRuns:
-    """StepRuns of a trial, traced once; `rows` are about as many as are asked for at a time."""
+    """Runs of a trial, traced once; `rows` is about how many are asked for at a time."""
 
     def __init__(self, trial: KernelTrial, key: Key, rows: int):
         self._trial, self._key = trial, key

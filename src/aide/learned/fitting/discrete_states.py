@@ -14,7 +14,7 @@ import numpy as np
 from aide._core.types import Value
 from aide.learned.fitting.em import LEAST_COUNTS
 from aide.learned.models.table import JointTable, states_of, strides_of
-from aide.learned.records.pilots import PartRecords, Pilots
+from aide.learned.records.pilots import PartRecords, PilotRuns
 
 LARGEST = 200_000
 """Most entries (states times branches) of a table that thousands of pilots can teach."""
@@ -46,7 +46,7 @@ class DiscreteStates:
     def estimate_log_z(
         self,
         seed: int,
-        pilots: Pilots,
+        pilots: PilotRuns,
         num_branches: list[int],
         evaluate: Callable[[np.ndarray], np.ndarray],
     ) -> float:

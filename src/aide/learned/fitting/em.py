@@ -201,7 +201,7 @@ def _by_origin(
     spread: np.ndarray,
     mirror: np.ndarray,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """MixtureMoments of groups of pilots with the same origin; none if all origins are the same.
+    """Moments of groups of pilots with the same origin; none if all origins are the same.
 
     While there are more than `most` groups, the two whose union costs least likelihood are joined.
     """

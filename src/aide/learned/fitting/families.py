@@ -12,7 +12,7 @@ from aide.learned.fitting.discrete_states import DiscreteStates
 from aide.learned.fitting.real_states import RealStates
 from aide.learned.models.divided import DividedModel
 from aide.learned.models.joint import JointModel
-from aide.learned.records.pilots import PartRecords, Pilots
+from aide.learned.records.pilots import PartRecords, PilotRuns
 
 
 class StateFamily(Protocol):
@@ -42,7 +42,7 @@ class StateFamily(Protocol):
     def estimate_log_z(
         self,
         seed: int,
-        pilots: Pilots,
+        pilots: PilotRuns,
         num_branches: list[int],
         evaluate: Callable[[np.ndarray], np.ndarray],
     ) -> float:

@@ -24,7 +24,7 @@ from aide.learned.fitting.tilts import fit_tilts
 from aide.learned.models.divided import DividedModel
 from aide.learned.models.mean_weights import MeanWeights
 from aide.learned.models.mixture import JointMixture
-from aide.learned.records.pilots import Pilots, check_pilots, nearest, run_pilots, time_grid
+from aide.learned.records.pilots import PilotRuns, check_pilots, nearest, run_pilots, time_grid
 from aide.learned.records.recorders import Recorder
 from aide.learned.records.statistics import FOLDS, gather_statistics, shadow_steps, times_of
 from aide.learned.records.transitions import Transitions
@@ -114,7 +114,7 @@ def count_pilots(num_pilots: int | None, size: int, by_origin: bool = False) -> 
 
 def _log_constants(
     seed: int,
-    pilots: Pilots,
+    pilots: PilotRuns,
     family: StateFamily,
     transitions: Transitions,
     num_branches: list[int],
@@ -157,7 +157,7 @@ def learn_tilted(
     Args:
         key: A JAX key.
         recorder: The run that is to be retraced; `can_tilt` holds.
-        num_pilots: Pilots; by default 8 times the squared dimension, from 8,192 to 32,768.
+        num_pilots: PilotRuns; by default 8 times the squared dimension, from 8,192 to 32,768.
         progress: Show a progress bar; by default if it takes long and a person watches.
         with_power: Learn a power of the density too, for runs that lag far behind it; each pilot
             takes about twice as long.

@@ -17,7 +17,7 @@ from aide._core.types import LogDensity, Value
 from aide.learned.fitting.em import RecordsAtTime, fit_times, gaussian_slots, mean_log_joint
 from aide.learned.models.mixture import JointMixture
 from aide.learned.models.tilted import TiltedKernel
-from aide.learned.records.pilots import PartRecords, Pilots
+from aide.learned.records.pilots import PartRecords, PilotRuns
 
 TRIMMED = 0.02
 """Share of the pilots left out of log Z: those with the lowest log densities may be stuck."""
@@ -121,7 +121,7 @@ class RealStates:
     def estimate_log_z(
         self,
         seed: int,
-        pilots: Pilots,
+        pilots: PilotRuns,
         num_branches: list[int],
         evaluate: Callable[[np.ndarray], np.ndarray],
     ) -> float:

@@ -33,7 +33,7 @@ class PartRecords(NamedTuple):
     log_own: Stored
 
 
-class Pilots(NamedTuple):
+class PilotRuns(NamedTuple):
     """Pilot runs, stacked.
 
     Attributes:
@@ -73,7 +73,7 @@ def nearest(grid: np.ndarray, num_steps: int) -> np.ndarray:
 
 def run_pilots(
     key: Key, recorder: Recorder, num_pilots: int, report: Callable[[int], None]
-) -> Pilots:
+) -> PilotRuns:
     """Run all pilots; each contributes to a grid time one step from the window around it.
 
     `report` counts finished pilots.
@@ -90,7 +90,7 @@ def run_pilots(
     return map_runs(_pilot, recorder, stream, rows, what=what, report=report)
 
 
-def _pilot(recorder: Recorder, stream: Key, run: Any, times: Int[Array, " G"]) -> Pilots:
+def _pilot(recorder: Recorder, stream: Key, run: Any, times: Int[Array, " G"]) -> PilotRuns:
     """One pilot as an operation of the engine."""
     transitions = recorder.transitions
     layout, last, trace, *logs, _ = recorder.record(jax.random.fold_in(stream, run))
@@ -117,10 +117,10 @@ def _pilot(recorder: Recorder, stream: Key, run: Any, times: Int[Array, " G"]) -
     end = transitions.kernels(transitions.last_inputs(), layout)[-1].log_density(last)
     half = jnp.any(after != before, axis=1)[transitions.num_steps // 2 :]
     moves = jnp.mean(half.astype(float))
-    return Pilots(jax.vmap(records_at)(times), last, end, moves, *logs)
+    return PilotRuns(jax.vmap(records_at)(times), last, end, moves, *logs)
 
 
-def check_pilots(pilots: Pilots) -> None:
+def check_pilots(pilots: PilotRuns) -> None:
     """Raise an error if a state or density of a pilot is no number, or a step left no record."""
     num = len(pilots.last)
     for part in pilots.parts:

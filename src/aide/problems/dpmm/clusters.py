@@ -1,9 +1,10 @@
-r"""Clusters as slots: sufficient statistics, and partitions as canonical labels.
+"""Clusters as slots: sufficient statistics, partitions as canonical labels, many lanes at once.
 
 Everything in this folder but the model itself works on many *lanes* at once, the particles of all
 runs side by side: arrays are [slots, lanes] or [data, lanes]. A row holds one slot in all lanes and
-is what the processor's vector units work on. There are as many slots as data, so no partition is
-ever truncated, but loops end at the highest slot in use in any lane.
+is what the processor's vector units work on; `side_by_side` turns nested `vmap`s into one axis of
+lanes. There are as many slots as data, so no partition is ever truncated, but loops end at the
+highest slot in use in any lane.
 """
 
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
+
+from aide._core.jax_compat import custom_vmap
 
 Row = Float[Array, " lanes"]
 Slots = Int[Array, " lanes"]
@@ -106,3 +109,30 @@ def canonical_labels(labels: Labels, num_data: Array | int) -> Labels:
 
     start = (jnp.full_like(labels, -1), jnp.zeros_like(labels[0]))
     return jax.lax.fori_loop(0, num_data, number, start)[0]
+
+
+def side_by_side(function: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
+    """Make `function(keys, lanes, shared)` merge every `vmap` around it into its lane axis.
+
+    `keys` and all arrays of `lanes` and of the result have a leading lane axis; the result of one
+    lane must depend on that lane and on `shared` only. Ordinary `vmap` would put each run's loop
+    bounds and branches under a mask. Where `shared` differs between runs, runs take turns.
+    """
+    call = custom_vmap(function)
+
+    @call.def_vmap
+    def merge(size: int, batched: Any, keys: Any, lanes: Any, shared: Any) -> Any:
+        def fill(array: Any, is_batched: bool) -> Any:
+            return array if is_batched else jnp.broadcast_to(array, (size, *array.shape))
+
+        if any(jax.tree.leaves(batched[2])):
+            everything = jax.tree.map(fill, (keys, lanes, shared), tuple(batched))
+            result = jax.lax.map(lambda one: call(*one), everything)
+        else:
+            keys, lanes = jax.tree.map(fill, (keys, lanes), tuple(batched[:2]))
+            flat = lambda a: a.reshape((a.shape[0] * a.shape[1], *a.shape[2:]))
+            result = call(*jax.tree.map(flat, (keys, lanes)), shared)
+            result = jax.tree.map(lambda a: a.reshape((size, -1, *a.shape[1:])), result)
+        return result, jax.tree.map(lambda _: True, result)
+
+    return call

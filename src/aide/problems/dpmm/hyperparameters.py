@@ -14,16 +14,26 @@ from jaxtyping import Array, Float
 
 from aide._core.random import derive, normal_quantile, standard_uniform
 from aide._core.types import Key, Value
+from aide.problems.dpmm.assignment import State
 from aide.problems.dpmm.clusters import Row, row_of
-from aide.problems.dpmm.likelihood import Hyper, Parts, log_likelihood, sum_scale, sum_shape
-from aide.problems.dpmm.special import log, log_gamma
-from aide.problems.dpmm.state import State
+from aide.problems.dpmm.likelihood import (
+    Hyper,
+    Parts,
+    log,
+    log_gamma,
+    log_likelihood,
+    sum_scale,
+    sum_shape,
+)
 
 NAMES = ("alpha", "m", "r", "nu", "s")
+"""The five hyperparameters, in the order of `Hyper`."""
 NUM_BLOCKS = 5
-r"""Updates of the clusters' prior: 1 is $(m, r, \nu, s)$ jointly, 2 to 5 each alone."""
+r"""Number of updates of the clusters' prior: 1 is $(m, r, \nu, s)$ jointly, 2 to 5 each alone."""
 NU_ALONE = 4
+r"""Number of the update of $\nu$ alone, the only one that leaves three of the four sums alone."""
 NUM_UNIFORMS = 1 + (1 + NUM_BLOCKS) + 1 + 4 + 4
+"""Uniform random numbers of one step: Gibbs, decisions to accept, alpha, joint and single draws."""
 
 
 class Noise(NamedTuple):

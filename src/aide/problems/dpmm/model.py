@@ -1,4 +1,4 @@
-r"""The Dirichlet process mixture of normals, collapsed to partitions, and SMC over its data."""
+"""The Dirichlet process mixture of normals, collapsed to partitions, and SMC over its data."""
 
 import math
 from typing import Any
@@ -9,16 +9,52 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from aide._core.jax_compat import is_traced
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_size
 from aide.problems.dpmm.clusters import Clusters
-from aide.problems.dpmm.data import as_fixed, as_observations
-from aide.problems.dpmm.hyperparameters import from_value, log_prior, sample_prior, to_value
+from aide.problems.dpmm.hyperparameters import NAMES, from_value, log_prior, sample_prior, to_value
 from aide.problems.dpmm.likelihood import log_predictive
 from aide.problems.dpmm.move import NextDatum
 from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler, EveryStep
 from aide.smc.smc import Smc
+
+
+def as_observations(data: Any) -> Any:
+    """A vector of finite numbers in double precision, or an error that names the value."""
+    if is_traced(data):
+        return data
+    try:
+        array = np.asarray(data)
+    except ValueError:
+        raise ValueError(f"data must be a list of numbers, got {data!r}.") from None
+    if array.dtype.kind not in "iuf" or array.ndim != 1 or array.size == 0:
+        raise ValueError(f"data must be a list of at least one number, got {data!r}.")
+    array = array.astype(np.float64)
+    wrong = np.flatnonzero(~np.isfinite(array))
+    if wrong.size:
+        raise ValueError(f"data must be finite; datum {wrong[0]} is {array[wrong[0]]}.")
+    if np.max(np.abs(array)) > 1e100:
+        largest = array[np.argmax(np.abs(array))]
+        raise ValueError(f"data must be of order 1, got {largest:.6g}: standardise them first.")
+    return array
+
+
+def as_fixed(fixed: Any) -> dict[str, float] | None:
+    """All five hyperparameters as floats, or an error that names the wrong one."""
+    if fixed is None:
+        return None
+    if not isinstance(fixed, dict) or set(fixed) != set(NAMES):
+        raise ValueError(f"fixed must be a dict of the hyperparameters {NAMES}, got {fixed!r}.")
+    for name, number in fixed.items():
+        is_number = isinstance(number, int | float | np.number) and np.isfinite(number)
+        if not is_number or (name != "m" and number <= 0):
+            raise ValueError(
+                f"fixed[{name!r}] must be a positive number (m: any number), got {number!r}."
+            )
+    return {name: float(fixed[name]) for name in NAMES}
+
 
 PROPOSALS = ("prior", "optimal")
 
@@ -90,7 +126,7 @@ class DirichletMixture(eqx.Module):
             proposal: Draw a new datum's cluster from the Chinese restaurant process ("prior") or
                 given the datum ("optimal").
             num_sweeps: Sweeps of Gibbs and Metropolis–Hastings updates over the data so far,
-                before each new datum; see `rejuvenation`.
+                before each new datum; see `rejuvenate` in `aide.problems.dpmm.move`.
             resampler: When and how to resample; at every step, multinomially, by default.
             label: A name for tables.
         """

@@ -1,22 +1,35 @@
 r"""The weighted move of the mixture: rejuvenate, then let the next datum join a cluster.
 
-It leads from $\gamma_t$, the joint density of hyperparameters, partition and values of the first
-$t$ data, to $\gamma_{t+1}$. The sweeps leave $\gamma_t$ invariant and are reversed backward, so
-that only the arrival of datum $y$ is weighed: by $w = p(y \mid \text{its cluster})$ if the cluster
-was drawn from the Chinese restaurant process, by $w = p(y \mid \text{state})$ if given $y$.
+The move leads from $\gamma_t$, the joint density of hyperparameters, partition and values of the
+first $t$ data, to $\gamma_{t+1}$. The sweeps leave $\gamma_t$ invariant and are reversed backward,
+so that only the arrival of datum $y$ is weighed: by $w = p(y \mid \text{its cluster})$ if the
+cluster was drawn from the Chinese restaurant process, by $w = p(y \mid \text{state})$ if given $y$.
+
+One sweep (`rejuvenate`): for each datum in turn a Gibbs step for its cluster, then updates of
+$\alpha$, of $(m, r, \nu, s)$ jointly and of $m$, $r$, $\nu$, $s$ one at a time; after the last
+datum the joint and the single updates once more. Every part is reversible, so the reversal of a
+sweep is its parts in reverse order.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import ArrayLike
+from jaxtyping import Array, ArrayLike
 
 from aide._core.random import derive, standard_uniform
 from aide._core.types import Key, LogProb, Value
-from aide.problems.dpmm.assignment import draw_slots, weigh_slots
+from aide.problems.dpmm.assignment import (
+    Setting,
+    State,
+    draw_slots,
+    gibbs_step,
+    make_state,
+    weigh_slots,
+)
 from aide.problems.dpmm.clusters import (
     Labels,
     Row,
@@ -24,13 +37,57 @@ from aide.problems.dpmm.clusters import (
     canonical_labels,
     gather_clusters,
     row_of,
+    side_by_side,
     with_row,
 )
-from aide.problems.dpmm.hyperparameters import from_value, to_value
-from aide.problems.dpmm.lanes import side_by_side
+from aide.problems.dpmm.hyperparameters import (
+    Noise,
+    draw_noise,
+    from_value,
+    to_value,
+    update_alpha,
+    update_cluster_prior,
+)
 from aide.problems.dpmm.likelihood import Hyper
-from aide.problems.dpmm.rejuvenation import rejuvenate
-from aide.problems.dpmm.state import Setting, State, make_state
+
+
+def rejuvenate(keys: Key, state: State, setting: Setting, reverse: bool) -> State:
+    """Run all sweeps, or their reversal."""
+    seen = setting.num_seen
+
+    def body(step: Array, state: State) -> State:
+        # Positions 0 to t - 1 are data; position t stands for the updates after the pass.
+        position = step % (seen + 1)
+        i = seen - position if reverse else position
+        noise = draw_noise(keys, step, setting.data.dtype)
+        if reverse:
+            return _assign(i, noise, _update(noise, state, setting, True), setting, True)
+        return _update(noise, _assign(i, noise, state, setting, False), setting, False)
+
+    return jax.lax.fori_loop(0, setting.num_sweeps * (seen + 1), body, state)
+
+
+def _assign(i: Array | int, noise: Noise, state: State, setting: Setting, reverse: bool) -> State:
+    r"""Gibbs step for datum $i$, then update of $\alpha$; nothing if $i = t$."""
+
+    def gibbs(state: State) -> State:
+        return gibbs_step(noise.gibbs, state, i, setting.data[i])
+
+    def alpha(state: State) -> State:
+        hyper = update_alpha(noise, state.hyper, state.number, setting.num_seen, setting.frozen)
+        return state._replace(hyper=hyper)
+
+    def both(_: Any, state: State) -> State:
+        return gibbs(alpha(state)) if reverse else alpha(gibbs(state))
+
+    # A loop that runs once or not at all works in place where a branch would copy.
+    return jax.lax.fori_loop(0, (i < setting.num_seen).astype(jnp.int32), both, state)
+
+
+def _update(noise: Noise, state: State, setting: Setting, reverse: bool) -> State:
+    hyper = update_cluster_prior(noise, state, reverse, setting.frozen)
+    return state._replace(hyper=hyper)
+
 
 ARRIVAL = np.uint32(2**31)
 """Index of the random number for the arrival, beyond those of the sweeps."""

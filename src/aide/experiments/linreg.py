@@ -1,4 +1,7 @@
-"""Linear regression (Figure 2): SMC, MH and variational inference against the exact posterior."""
+"""Linear regression (Figure 2): SMC, MH and variational inference against the exact posterior.
+
+The true divergence of the MH chain is computed on a grid.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,10 +9,9 @@ from functools import cache, partial
 from typing import Any
 
 import jax
+import numpy as np
 
-from aide.experiments.figures import new_figure, plot_curve, select
-from aide.experiments.gold import GoldStandard, estimates_for
-from aide.experiments.linreg.algorithms import (
+from aide.experiments.linreg_algorithms import (
     fit_variational,
     line_posterior,
     line_prior,
@@ -17,10 +19,51 @@ from aide.experiments.linreg.algorithms import (
     regression_mh,
     regression_smc,
 )
-from aide.experiments.linreg.truth import true_mh_divergence
+from aide.experiments.results import (
+    Row,
+    SharedGold,
+    estimates_for,
+    new_figure,
+    plot_curve,
+    results_of,
+    select,
+)
 from aide.experiments.runner import Experiment, Job, Options
-from aide.experiments.table import Row, results_of
 from aide.problems.linear_regression import LinearRegression
+
+
+def true_mh_divergence(
+    model: LinearRegression, steps: list[int], num_nodes: int = 800, half_width: float = 6.0
+) -> np.ndarray:
+    r"""The true divergence of the MH chain from the posterior after each number of steps.
+
+    The chain starts from its own proposal, the prior, so its density stays $p(x) f_t(L(x))$ with
+    $f_{t+1}(x) = \int p(y) f_t(y) \min\{1, L(x)/L(y)\}\,dy + f_t(x) r(x)$ and $r(x)$ the chance of
+    a rejection. On a grid of nodes sorted by likelihood every integral is a cumulative sum.
+    """
+    axis = np.linspace(-half_width, half_width, num_nodes)
+    nodes = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2) * model.prior_std
+    prior = np.exp(-0.5 * np.sum((nodes / model.prior_std) ** 2, axis=1))
+    prior /= prior.sum()
+    errors = np.asarray(model.y) - (nodes[:, :1] + nodes[:, 1:] * np.asarray(model.x))
+    log_l = -0.5 * np.sum((errors / model.noise_std) ** 2, axis=1)
+    order = np.argsort(log_l)
+    prior, log_l = prior[order], log_l[order]
+    likelihood = np.exp(log_l - log_l[-1])
+    posterior_ratio = likelihood / np.sum(prior * likelihood)
+    # sum_y p(y) min(1, L(y)/L(x)): nodes below x contribute L(y)/L(x), the others 1.
+    below = np.cumsum(prior * likelihood)
+    accept = below / likelihood + (1.0 - np.cumsum(prior))
+    reject, f, wanted, result = 1.0 - accept, np.ones_like(prior), set(steps), {}
+    for t in range(max(steps) + 1):
+        if t in wanted:
+            log_ratio = np.log(f) - np.log(posterior_ratio)
+            result[t] = float(np.sum(prior * (f - posterior_ratio) * log_ratio))
+        flow = prior * f
+        above = np.cumsum((flow / likelihood)[::-1])[::-1]
+        f = np.cumsum(flow) + likelihood * (above - flow / likelihood) + f * reject
+    return np.array([result[t] for t in steps])
+
 
 SCALES: dict[str, dict[str, Any]] = {
     "smoke": {
@@ -52,7 +95,7 @@ def linreg(options: Options) -> Experiment:
     metas = tuple(sorted(options.meta or scale["metas"]))
     particles = options.particles or scale["particles"]
     model = LinearRegression()
-    gold = GoldStandard(line_posterior(model), options.seed, num)
+    gold = SharedGold(line_posterior(model), options.seed, num)
     base = Row("linreg", "prior", num_gold=num, num_target=num)
     fit_key = jax.random.fold_in(jax.random.key(options.seed), 1)
 
@@ -75,7 +118,7 @@ def linreg(options: Options) -> Experiment:
         make = partial(regression_mh, model, steps)
         jobs.append(job(per_meta(row), make, 1 + 1e-7 * num * metas[-1] * (1 + steps)))
     few = min(num, scale["learned_runs"])
-    learned_gold = GoldStandard(line_posterior(model), options.seed, few)
+    learned_gold = SharedGold(line_posterior(model), options.seed, few)
     refined = cache(partial(refined_mh, fit_key, model, max(scale["steps"]), NUM_REVERSE))
     for steps in scale["steps"]:
         row = replace(base, algorithm="mh", proposal="prior", num_steps=steps, meta="learned")
@@ -90,7 +133,7 @@ def linreg(options: Options) -> Experiment:
     return Experiment("linreg", jobs, partial(_figure, model), settings)
 
 
-def _measure(gold: GoldStandard, rows: Sequence[Row], make: Any) -> list[Row]:
+def _measure(gold: SharedGold, rows: Sequence[Row], make: Any) -> list[Row]:
     metas = [row.num_meta_target for row in rows]
     estimates = estimates_for(gold.measure(make(), max(metas)), metas)
     return [

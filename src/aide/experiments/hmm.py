@@ -1,8 +1,14 @@
-"""A hidden Markov model (Figure 4): exact and SMC gold standards, prior and optimal proposals."""
+"""A hidden Markov model (Figure 4): exact and SMC gold standards, prior and optimal proposals.
 
+The model is the built-in one, or a user's own as JSON.
+"""
+
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -10,12 +16,83 @@ import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm
 from aide.algorithms.particle_filter import ParticleFilter
-from aide.experiments.figures import new_figure, plot_curve, select
-from aide.experiments.gold import GoldStandard, estimates_for
-from aide.experiments.hmm.data import read_hmm
+from aide.experiments.data import BadInput, read_text, source_of
+from aide.experiments.results import (
+    Row,
+    SharedGold,
+    estimates_for,
+    new_figure,
+    plot_curve,
+    results_of,
+    select,
+)
 from aide.experiments.runner import Experiment, Job, Options
-from aide.experiments.table import Row, results_of
 from aide.problems.hidden_markov import HiddenMarkovModel
+
+FIELDS = ("initial", "transition", "emission", "observations")
+
+
+def read_hmm(
+    path: Path | None,
+) -> tuple[HiddenMarkovModel, np.ndarray | None, dict[str, str]]:
+    """The model, the true states where they are known, and where the data come from.
+
+    The built-in one has 20 states, 4 symbols and 50 steps; rows drawn from Dirichlet(0.1) and
+    Dirichlet(0.25) and mixed with a little of the uniform distribution; states and observations
+    simulated from it.
+    """
+    if path is None:
+        text = resources.files("aide").joinpath("data/hmm.json").read_text()
+    else:
+        text = read_text(path)
+    try:
+        content: Any = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise BadInput(f"{path} is not JSON: {error}.") from None
+    lacking = [name for name in FIELDS if not isinstance(content, dict) or name not in content]
+    if lacking:
+        raise BadInput(f"{path} lacks {lacking[0]!r}; it needs an object of {', '.join(FIELDS)}.")
+    try:
+        arrays = [np.asarray(content[name], float) for name in FIELDS]
+        states = None if content.get("states") is None else np.asarray(content["states"], float)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadInput(f"{path} holds something that is not a number: {error}.") from None
+    _check_shapes(path, *arrays)
+    try:
+        model = HiddenMarkovModel(*arrays)
+    except ValueError as error:
+        raise BadInput(f"{path}: {error}") from None
+    return model, _check_states(path, states, arrays), source_of(path, *arrays)
+
+
+def _check_shapes(
+    path: Any,
+    initial: np.ndarray,
+    transition: np.ndarray,
+    emission: np.ndarray,
+    observed: np.ndarray,
+) -> None:
+    num = initial.shape[0] if initial.ndim == 1 else 0
+    right = num > 0 and transition.shape == (num, num) and emission.ndim == 2
+    if not right or emission.shape[0] != num or observed.ndim != 1 or observed.size == 0:
+        raise BadInput(
+            f"{path}: shapes must be initial [K], transition [K][K], emission [K][S], observations "
+            f"[T], got {initial.shape}, {transition.shape}, {emission.shape}, {observed.shape}."
+        )
+    if (observed != np.round(observed)).any() or np.abs(observed).max() > 1e9:
+        raise BadInput(f"{path}: observations must be whole numbers (0-based symbols).")
+
+
+def _check_states(path: Any, states: np.ndarray | None, arrays: list[np.ndarray]) -> Any:
+    """The figure shows the true states, after all runs: what is wrong with them is said before."""
+    if states is None:
+        return None
+    num, steps = arrays[0].shape[0], arrays[3].shape[0]
+    whole = states.shape == (steps,) and np.isin(states, np.arange(num)).all()
+    if not whole:
+        raise BadInput(f"{path}: states must be {steps} whole numbers from 0 to {num - 1}.")
+    return states.astype(int)
+
 
 GOLD_PARTICLES = 1000
 SCALES: dict[str, dict[str, Any]] = {
@@ -34,10 +111,8 @@ def hmm(options: Options) -> Experiment:
     particles = options.particles or scale["particles"]
     model, states, source = read_hmm(options.data)
     golds = {
-        "exact": GoldStandard(model.posterior(), options.seed, num),
-        "approximate": GoldStandard(
-            make_filter(model, "optimal", GOLD_PARTICLES), options.seed, num
-        ),
+        "exact": SharedGold(model.posterior(), options.seed, num),
+        "approximate": SharedGold(make_filter(model, "optimal", GOLD_PARTICLES), options.seed, num),
     }
     jobs = []
     for kind, gold in golds.items():
@@ -59,7 +134,7 @@ def make_filter(model: HiddenMarkovModel, proposal: str, num_particles: int) -> 
     return ParticleFilter(model.state_space(), num_particles, chosen, label=label)
 
 
-def _measure(model: HiddenMarkovModel, gold: GoldStandard, rows: Sequence[Row]) -> list[Row]:
+def _measure(model: HiddenMarkovModel, gold: SharedGold, rows: Sequence[Row]) -> list[Row]:
     assert rows[0].num_particles is not None
     target = make_filter(model, rows[0].proposal, rows[0].num_particles)
     metas = [row.num_meta_target for row in rows]

@@ -6,7 +6,7 @@ import pytest
 from reference.hmm_excess import enumerate_truth
 
 import aide
-from aide.experiments.hmm.experiment import make_filter
+from aide.experiments.hmm import make_filter
 from aide.problems import HiddenMarkovModel
 
 MODEL = HiddenMarkovModel(

@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from aide.experiments.linreg.algorithms import all_data, fit_variational, line_posterior
-from aide.experiments.linreg.truth import true_mh_divergence
+from aide.experiments.linreg import true_mh_divergence
+from aide.experiments.linreg_algorithms import all_data, fit_variational, line_posterior
 from aide.problems import LinearRegression
 
 

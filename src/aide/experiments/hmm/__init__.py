@@ -1,1 +1,0 @@
-"""The hidden Markov model (Figure 4): its data and the experiment."""

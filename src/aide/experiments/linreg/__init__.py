@@ -1,1 +1,0 @@
-"""Linear regression (Figure 2): its algorithms, the truth about them, and the experiment."""
