@@ -133,7 +133,7 @@ def test_it_is_used_as_the_algorithm_it_holds():
 def test_what_it_says():
     gold = made()
     text = repr(gold)
-    assert "Tempered SMC, made by hand     made in 1 s" in text
+    assert "Tempered SMC, made by hand: PASSED     made in 1 s" in text
     assert "shown           looseness 0.020 ± 0.010 nats" in text
     assert "agrees with itself at half the budget" in text
     assert "cannot          see a mode that no start and no pilot visited" in text

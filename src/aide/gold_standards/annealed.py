@@ -42,7 +42,7 @@ def make_annealed(
     fewest: int,
 ) -> Annealed:
     """The recipe that pilots found, and by trial runs the number of particles."""
-    start, pilot, tuner, _ = explored
+    start, pilot, tuner = explored.start, explored.pilot, explored.tuner
     spent, most = float(pilot.num_evaluations), SIZING_SHARE * goal.budget.evaluations
     recipe, sizing = make_recipe(pilot, tuner, fewest=fewest), Sizing(1, 0.0)
     # The variance of the log evidence with one particle, as pilots see it, is about Λ²/T.
@@ -69,7 +69,7 @@ def make_rival(log_joint: LogDensity, one: Annealed, explored: Explored) -> Anne
 
     It has as many temperatures and particles, so that the programs are the same.
     """
-    start, pilot, tuner, _ = explored
+    start, pilot, tuner = explored.start, explored.pilot, explored.tuner
     recipe = make_recipe(pilot, tuner, one.recipe)
     algorithm = recipe.build(start, log_joint, tuner, label="from a wider start")
     return Annealed(start, recipe, pilot, algorithm, pilot.num_evaluations)

@@ -1,5 +1,6 @@
 """From a start to what covers the posterior: pilots, the modes they show, pilots about those."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,7 +20,8 @@ from aide.gold_standards.pilots.pilot import Pilot, run_pilot
 from aide.gold_standards.pilots.tuners import GivenKernel, HmcTuner, Tuner
 from aide.gold_standards.starts.climbing import Mode
 from aide.gold_standards.starts.covering import cover, cover_modes
-from aide.gold_standards.starts.searching import Search
+from aide.gold_standards.starts.regions import Region, missing_region
+from aide.gold_standards.starts.searching import Search, hidden_modes
 
 FEWEST_PILOTS, PILOTS_PER_DIMENSION, MOST_PILOTS = 1000, 60, 4000
 WIDER = 2.0
@@ -35,13 +37,17 @@ SEARCH_SHARE = 0.05
 class Explored(NamedTuple):
     """A start, what pilots that set out from it found, with kernels of a tuner.
 
-    `modes` are those between which they are divided, none where that cannot be said.
+    `modes` are those between which they are divided, none where that cannot be said; `doubts` are
+    reasons not to trust the pilots, in sentences; `before` are the places of pilots from the start
+    as it was given, where another one took its place.
     """
 
     start: Distribution
     pilot: Pilot
     tuner: Tuner
     modes: tuple[Mode, ...] = ()
+    doubts: tuple[str, ...] = ()
+    before: np.ndarray | None = None
 
     @property
     def can_be_covered(self) -> bool:
@@ -65,7 +71,8 @@ def explore(
     found = Explored(start, pilot, tuner)
     if not found.can_be_covered or budget.is_late(PILOT_TIME) or not isinstance(tuner, HmcTuner):
         return found
-    search = Search(jax.random.fold_in(key, SEARCHED), path, pilot)
+    late = lambda: budget.is_late(PILOT_TIME)
+    search = Search(jax.random.fold_in(key, SEARCHED), path, pilot, late)
     modes = search.find(SEARCH_SHARE * goal.budget.evaluations)
     spent = pilot.num_evaluations + search.num_evaluations
     return Explored(start, pilot._replace(num_evaluations=spent), tuner, modes)
@@ -79,12 +86,13 @@ def cover_explored(
     goal: Goal,
     report: Any,
 ) -> Explored:
-    """Pilots from a start that covers what was found; the shorter of the two paths is taken.
+    """Pilots from a start that covers what was found, taken if their path is shorter.
 
     The start is one about each of several modes, or, where there are none or its path is no
-    shorter, one about the pilots.
+    shorter, one about the pilots. It is not taken where its pilots miss a region that the first
+    ones held; it is taken in any case where the first ones hardly reached a mode.
     """
-    start, pilot, tuner, _ = found
+    start, pilot, tuner, doubts = found.start, found.pilot, found.tuner, found.doubts
     if not found.can_be_covered:
         return found
     # One pass, with one step size if that did in the end: what is slow here are particles in far
@@ -94,17 +102,61 @@ def cover_explored(
     if isinstance(tuner, HmcTuner) and len(pilot.stages[-1].settings) == 1:
         plain = HmcTuner(tuner.dense, tuner.structure, may_split=False)
     subkey = jax.random.fold_in(key, COVERED)
+    hidden = hidden_modes(modes, pilot.population.flat)
     for near in ([cover_modes(start, modes)] if len(modes) > 1 else []) + [cover(start, pilot)]:
         if goal.budget.is_late(PILOT_TIME):
             break
-        longest, hear = SHORTER * pilot.length, partial(report, 1)
+        longest = np.inf if hidden else SHORTER * pilot.length
+        hear = partial(report, 1)
         path = Path(near, log_joint, names=Aside(goal.names))
         again = run_pilot(subkey, path, plain, num, hear, longest=longest)
         spent, losses = spent + again.num_evaluations, losses.joined(again.losses)
-        if again.length < longest:
-            found = Explored(near, again, tuner)
+        if again.length >= longest:
+            continue
+        lost = missing_region(pilot.population.flat, again.population.flat)
+        if lost is None or hidden:
+            # Pilots that hardly reached a mode are no standard for others.
+            before = None if hidden else pilot.population.flat
+            found = Explored(near, again, tuner, before=before)
             break
-    return found._replace(pilot=found.pilot._replace(num_evaluations=spent, losses=losses))
+        doubts = (_loss_words(lost),)
+    doubts = (*doubts, *_hidden_words(modes, found.pilot.population.flat))
+    pilot = found.pilot._replace(num_evaluations=spent, losses=losses)
+    return found._replace(pilot=pilot, modes=modes, doubts=doubts)
+
+
+def compare_pilots(explored: Sequence[Explored]) -> tuple[str, ...]:
+    """The first doubt about the pilots: those there are, or that some miss a region.
+
+    Those along the paths that were taken, from either start, against those from the starts as they
+    were given; and the former among each other.
+    """
+    after = [one.pilot.population.flat for one in explored]
+    before = [one.before for one in explored if one.before is not None]
+    pairs = [(np.vstack(before), np.vstack(after))] if before else []
+    pairs += [(one, other) for one in after for other in after if one is not other]
+    lost = [missing_region(*pair) for pair in pairs]
+    doubts = [doubt for one in explored for doubt in one.doubts]
+    return (*doubts, *(_loss_words(one) for one in lost if one is not None))[:1]
+
+
+def _loss_words(lost: Region) -> str:
+    return (
+        f"pilots along two paths to the posterior ended differently ({lost.share:.1%} along one "
+        f"and {lost.other:.1%} along the other have {lost.words}): it may miss that region; pass a "
+        "start that is nearer to the posterior, or other coordinates"
+    )
+
+
+def _hidden_words(modes: tuple[Mode, ...], flat: np.ndarray) -> tuple[str, ...]:
+    hidden = hidden_modes(modes, flat)
+    if not hidden:
+        return ()
+    place = np.array2string(hidden[0].mean[:4], precision=3)
+    return (
+        f"pilots hardly reached a narrow mode that optimisers found (at {place}): they hold less "
+        "than half of its share of the mass; pass a start that knows it",
+    )
 
 
 def stretchable(key: Key, start: Distribution) -> Distribution:

@@ -17,14 +17,20 @@ from aide.algorithms.state_space import StateSpaceModel
 from aide.gold_standards.annealed import Annealed, make_annealed, make_rival
 from aide.gold_standards.budget import Budget, Goal
 from aide.gold_standards.choices import check_kind, choose_tuner, has_gradient
-from aide.gold_standards.exploring import cover_explored, explore, stretchable, wider
+from aide.gold_standards.exploring import (
+    compare_pilots,
+    cover_explored,
+    explore,
+    stretchable,
+    wider,
+)
 from aide.gold_standards.filtered import make_filtered
 from aide.gold_standards.pilots.losses import Losses
 from aide.gold_standards.pilots.schedule import make_recipe
 from aide.gold_standards.pilots.tuners import Tuner
 from aide.gold_standards.result import GoldStandard, Making
 from aide.gold_standards.starts.climbing import join_modes
-from aide.gold_standards.starts.modes import fit_start
+from aide.gold_standards.starts.modes import NUM_POINTS, fit_start
 from aide.gold_standards.testing import run_tests
 from aide.gold_standards.words import chosen_words, remarks_of, title_of
 from aide.kernels.kernel import AnyKernel
@@ -109,7 +115,7 @@ def gold_standard(
         return make_filtered(key, log_joint, tuple(proposals), goal, progress)
     log_joint = possible(log_joint)
     key_start, key_one, key_other, key_size, key_test = jax.random.split(key, 5)
-    begin = stretchable(key_start, _start(key_start, log_joint, start))
+    begin = stretchable(key_start, _start(key_start, log_joint, start, goal.budget, progress))
     tuner = choose_tuner(key_start, log_joint, begin, kernel, num_values)
     far, rival, failure = wider(begin), None, ""
     with Progress(("pilots", "pilots from a wider start"), (TICKS, TICKS), progress) as bars:
@@ -124,10 +130,11 @@ def gold_standard(
             except (ValueError, RuntimeError) as error:
                 rival, failure = None, f"Pilots from a wider start failed: {error}"
         first = cover_explored(key_one, log_joint, first, modes, goal, near)
+    objections = compare_pilots([first] if rival is None else [first, rival])
     fewest = 0 if rival is None else len(make_recipe(rival.pilot, tuner).temperatures)
     one = make_annealed(key_size, log_joint, first, goal, fewest)
     other = make_rival(log_joint, one, rival) if rival is not None else None
-    return _test(key_test, one, other, tuner, goal, failure, progress, begun)
+    return _test(key_test, one, other, tuner, goal, failure, objections, progress, begun)
 
 
 def _test(
@@ -137,6 +144,7 @@ def _test(
     tuner: Tuner,
     goal: Goal,
     failure: str,
+    objections: tuple[str, ...],
     progress: bool | None,
     begun: float,
 ) -> GoldStandard:
@@ -153,7 +161,7 @@ def _test(
     remarks = (*remarks_of(one, tested, goal), *([losses.words] if losses.words else []))
     chosen = chosen_words(one, tuner)
     record = tested.record(
-        title_of(one, tuner), chosen, remarks, goal.looseness, (spent, cost), begun
+        title_of(one, tuner), chosen, remarks, goal.looseness, (spent, cost), begun, objections
     )
     recipes = (one,) if other is None else (one, other)
     rival = None if other is None else other.algorithm
@@ -183,7 +191,9 @@ def _check_parts(
         raise TypeError("proposals= are for a StateSpaceModel; for a log density pass kernel=.")
 
 
-def _start(key: Key, log_joint: LogDensity, start: Any) -> Distribution:
+def _start(
+    key: Key, log_joint: LogDensity, start: Any, budget: Budget, progress: bool | None
+) -> Distribution:
     if start is None:
         raise ValueError(
             "aide.gold_standard needs start=: a distribution (the prior, say), or one state of the "
@@ -204,7 +214,8 @@ def _start(key: Key, log_joint: LogDensity, start: Any) -> Distribution:
             "optimisers need a gradient, and JAX cannot differentiate this log_joint: pass start=, "
             "a distribution that covers the posterior."
         )
-    return fit_start(key, log_joint, start)
+    with Progress(("climbs to modes",), (NUM_POINTS,), progress) as bars:
+        return fit_start(key, log_joint, start, budget, bars.reporter(0))
 
 
 def _reporter(bars: Progress, bar: int) -> Any:

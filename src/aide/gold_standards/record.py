@@ -11,6 +11,11 @@ from aide.reporting.data import as_data
 from aide.reporting.numbers import with_error
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED
 
+MOST_SCATTER = 0.5
+"""Nats by which the log evidence of a gold standard may scatter from run to run."""
+EXPLAINED, SLACK = 3.0, 0.05
+"""How many times the looseness the variance of the log evidence may be, and how much above that."""
+
 
 @dataclass(frozen=True)
 class Agreement:
@@ -23,6 +28,7 @@ class Agreement:
         upper: Upper limit at 95%.
         outcome: `passed` (they agree to within 0.5 nats), `failed` or `undecided`; undecided, with
             infinite numbers, where an error ended the comparison.
+        left_out: Share of the outputs of either that may be of a kind that no run has shown (95%).
     """
 
     name: str
@@ -30,6 +36,7 @@ class Agreement:
     std_error: float
     upper: float
     outcome: str
+    left_out: float = 0.0
 
     @property
     def words(self) -> str:
@@ -38,7 +45,9 @@ class Agreement:
             return f"could not be compared with {self.name}"
         verbs = {PASSED: "agrees", FAILED: "disagrees"}
         verb = verbs.get(self.outcome, "was not shown to agree")
-        return f"{verb} with {self.name} ({with_error(self.value, self.std_error)} nats)"
+        value = with_error(self.value, self.std_error)
+        left_out = f", up to {self.left_out:.1%} of the outputs left out" if self.left_out else ""
+        return f"{verb} with {self.name} ({value} nats{left_out})"
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,8 @@ class Record:
         steps: One line per step: temperature, acceptance, effective sample size, ancestors, jump.
         num_evaluations: Log densities (or gradients) evaluated to make it, and by one run.
         seconds: Time it took.
+        objections: Why it does not pass, beside what the figures say: what could not be tested,
+            and what pilots showed.
     """
 
     title: str
@@ -70,6 +81,7 @@ class Record:
     steps: tuple[StepDiagnosis, ...] = field(default=(), repr=False)
     num_evaluations: tuple[float, float] = (0.0, 0.0)
     seconds: float = 0.0
+    objections: tuple[str, ...] = ()
 
     @property
     def tested(self) -> bool:
@@ -83,21 +95,42 @@ class Record:
         return self.tested and value - 2 * error <= self.goal
 
     @property
+    def contradictions(self) -> tuple[str, ...]:
+        r"""Where the log evidence of runs scatters by too much, or by more than looseness explains.
+
+        Where an algorithm draws from the posterior, the variance of $\log\gamma(x) - \log\xi$ is
+        about the looseness: both are that of $\log\xi$ given $x$. What is above that are outputs
+        whose probability is off.
+        """
+        if not self.tested:
+            return ()
+        value, error = self.looseness
+        words = f"the log evidence scatters by {self.scatter:.2g} nats from run to run"
+        if not self.scatter <= MOST_SCATTER:
+            return (f"{words}, {MOST_SCATTER:g} at most would do",)
+        if self.scatter**2 > EXPLAINED * (value + 2 * error) + SLACK:
+            return (
+                f"{words}, which a looseness of {with_error(value, error)} nats does not explain "
+                f"(it stands for {value**0.5:.2g}): a few runs reach what the others miss",
+            )
+        return ()
+
+    @property
     def passed(self) -> bool:
-        """Whether it got there, and agrees with all its versions."""
-        return self.reached and all(one.outcome == PASSED for one in self.agreements)
+        """Whether it got there, agrees with all its versions, and nothing speaks against it."""
+        return not self.doubts
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """What speaks against taking it for the posterior; empty if it passed."""
-        if self.passed:
-            return ()
         found = [one.words for one in self.agreements if one.outcome != PASSED]
         if not self.reached:
             loose = with_error(*self.looseness)
             short = f"its looseness is {loose} nats, {self.goal:g} were asked for"
             found.insert(0, short if self.tested else "its tests ended in errors")
-        return tuple(found) or self.remarks[:1] or ("its tests did not pass",)
+        if not self.agreements:
+            found.append("there was no other version of it to compare it with")
+        return (*found, *self.contradictions, *self.objections)
 
     def to_json(self) -> str:
         """As text."""
@@ -106,7 +139,7 @@ class Record:
 
     @staticmethod
     def from_json(text: str) -> "Record":
-        """From text; infinite numbers are the texts `inf` and `-inf`."""
+        """From text; numbers that are not finite are the texts `inf`, `-inf` and `nan`."""
         data: dict[str, Any] = json.loads(text, object_hook=_numbers)
         data["steps"] = [StepDiagnosis(**one) for one in data["steps"]]
         data["agreements"] = [Agreement(**one) for one in data["agreements"]]
@@ -118,7 +151,7 @@ def _as_tuples(value: Any) -> Any:
 
 
 def _numbers(data: dict[str, Any]) -> dict[str, Any]:
-    as_number = lambda value: float(value) if value in ("inf", "-inf") else value
+    as_number = lambda value: float(value) if value in ("inf", "-inf", "nan") else value
     return {
         name: [as_number(v) for v in value] if isinstance(value, list) else as_number(value)
         for name, value in data.items()

@@ -149,9 +149,9 @@ class GoldStandard(AbstractAlgorithm, Result):
 
     @property
     def headline(self) -> str:
-        """What it is, and how long it took."""
+        """What it is, whether it passed, and how long it took."""
         record = self.record
-        return f"{record.title}     made in {record.seconds:.0f} s"
+        return f"{record.title}: {self.verdict.upper()}     made in {record.seconds:.0f} s"
 
     @property
     def verdict(self) -> Verdict:
@@ -181,6 +181,7 @@ class GoldStandard(AbstractAlgorithm, Result):
         return [
             *record.chosen,
             *(("shown", text) for text in shown),
+            *(("doubt", text) for text in (*record.contradictions, *record.objections)),
             ("cannot", "see a mode that no start and no pilot visited, nor a wrong log density"),
         ]
 

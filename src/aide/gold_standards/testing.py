@@ -60,6 +60,7 @@ class Tested(NamedTuple):
         goal: float,
         evaluations: tuple[float, float],
         begun: float,
+        objections: tuple[str, ...] = (),
     ) -> Record:
         """What was chosen, with what these runs showed.
 
@@ -70,6 +71,7 @@ class Tested(NamedTuple):
             goal: Looseness that was asked for.
             evaluations: Log densities evaluated before these runs, and by one run.
             begun: When making it began, by `time.monotonic`.
+            objections: Why it does not pass, whatever these runs show.
         """
         before, cost = evaluations
         return Record(
@@ -84,6 +86,7 @@ class Tested(NamedTuple):
             steps=self.diagnosis.steps if self.diagnosis else (),
             num_evaluations=(before + self.num_runs * cost, cost),
             seconds=time.monotonic() - begun,
+            objections=objections,
         )
 
 
@@ -189,6 +192,7 @@ def agreements_of(comparison: Comparison) -> tuple[Agreement, ...]:
             one.std_error,
             comparison.closeness[name].upper,
             comparison.outcomes[name],
+            max(one.unseen()),
         )
         for name, one in comparison.items()
     )

@@ -30,7 +30,7 @@ def chosen_words(one: Annealed, tuner: Tuner) -> tuple[tuple[str, str], ...]:
     about = ""
     if isinstance(start, Covering):
         num = len(np.asarray(start.weights))
-        about = "what pilots found from it" if num == 1 else f"{num} modes found from it"
+        about = "what pilots found from it" if num == 1 else f"{num} modes or scales found from it"
         start = start.start
     start = start.distribution if isinstance(start, Widened) else start
     if isinstance(start, StudentMixture):

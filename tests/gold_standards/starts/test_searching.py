@@ -112,8 +112,29 @@ def test_a_narrow_mode_counts_with_its_mass():
         return jax.nn.logsumexp(parts) - 2.5 * np.log(2 * np.pi)
 
     gold = aide.gold_standard(jax.random.key(0), narrow, start)
-    assert dict(gold.record.chosen)["start"].startswith("heavy tails about 2 modes")
+    assert dict(gold.record.chosen)["start"].startswith("heavy tails about 2 modes or scales")
     value, error = gold.record.log_evidence
     assert abs(value) < Z_MAX * error
     assert abs(value - np.log(0.5)) > Z_MAX * error  # what it is without the narrow one
     assert gold.verdict == "passed"
+
+
+def nested(x, width=0.03):
+    """Half of the mass in a peak in the middle of the other half."""
+    parts = [Normal(jnp.zeros(4), scale).log_prob(x) for scale in (1.0, width)]
+    return jnp.logaddexp(*parts) - np.log(2.0)
+
+
+def test_a_peak_that_no_pilot_reached_counts_with_its_mass():
+    """All climbs end there, and not one pilot is inside; the rest is another component."""
+    points = np.random.default_rng(4).normal(size=(500, 4))
+    pilot = Pilot((), Population(points, points, -0.5 * np.sum(points**2, axis=1)), 0)
+    peak, rest = Search(jax.random.key(0), Path(Normal(np.zeros(4), 3.0), nested), pilot).find(1e9)
+    assert not peak.is_rest
+    assert rest.is_rest
+    np.testing.assert_allclose(peak.mean, 0.0, atol=1e-4)
+    np.testing.assert_allclose(np.diag(peak.factor), 1.5 * 0.03, rtol=1e-2)
+    np.testing.assert_allclose([peak.log_mass, rest.log_mass], np.log(0.5), atol=0.2)
+    assert searching.hidden_modes((peak, rest), points) == (peak,)
+    half = np.vstack([points, 0.03 * points])
+    assert searching.hidden_modes((peak, rest), half) == ()

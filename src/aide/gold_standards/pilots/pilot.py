@@ -41,6 +41,8 @@ FORGOTTEN, MOST_ROUNDS = 0.3, 8
 """Pilots move on when this is the autocorrelation of $h$, or after so many rounds of steps."""
 NO_WEIGHT = 3.0
 """States this many nats below the median count no more than those."""
+NUM_PEAKS = 4
+"""Pilots that are remembered at every temperature, those where $h$ is largest."""
 MOST_STAGES = 2000
 """More temperatures than any path that leads somewhere."""
 
@@ -74,12 +76,17 @@ class Stage(NamedTuple):
 
 
 class Pilot(NamedTuple):
-    """A path as the pilots found it, where they ended, what it cost, and what they lost."""
+    """A path as the pilots found it, where they ended, what it cost, and what they lost.
+
+    `peaks` are places, flat, where $h$ was largest among the pilots at every temperature, the
+    highest first: a pilot that passes a narrow mode early on may be nowhere near it in the end.
+    """
 
     stages: tuple[Stage, ...]
     population: Population
     num_evaluations: int
     losses: Losses = Losses()
+    peaks: np.ndarray | None = None
 
     @property
     def length(self) -> float:
@@ -116,7 +123,7 @@ def run_pilot(
     population, temperature, spent = Population(*found), 0.0, float(num_pilots)
     _check(population, path)
     losses = check_start(lost, population.flat, path, population.states)
-    stages, settings, length = list[Stage](), None, 0.0
+    stages, settings, length, peaks = list[Stage](), None, 0.0, list[Population]()
     while temperature < 1.0 and length <= longest:
         if len(stages) == MOST_STAGES:
             raise RuntimeError(
@@ -134,12 +141,16 @@ def run_pilot(
         )
         spent, temperature, settings = spent + cost, after, stage.settings
         stages.append(stage)
+        highest = np.argsort(-population.log_ratios, kind="stable")[:NUM_PEAKS]
+        peaks.append(population.take(highest))
         length += stage.length
         losses = losses.joined(seen if temperature == 1.0 else seen.far())
         report(temperature)
     if temperature == 1.0:
         losses = _look_near(key, path.at(1.0), population, losses)
-    return Pilot(tuple(stages), population, int(spent), losses)
+    ratios = np.concatenate([one.log_ratios for one in peaks])
+    places = np.vstack([one.flat for one in peaks])[np.argsort(-ratios, kind="stable")]
+    return Pilot(tuple(stages), population, int(spent), losses, places)
 
 
 def _look_near(key: Key, path: Path, population: Population, losses: Losses) -> Losses:

@@ -1,7 +1,11 @@
-"""Optimisers: which modes a density has, and how wide they are."""
+r"""Optimisers: which modes a density has, and how wide they are.
+
+Nothing depends on the units of the coordinates: a climb has arrived when the gradient is small in
+units of the Laplace approximation there, $g^\top H^{-1} g \ll 1$, however long and thin that is.
+"""
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,12 +14,25 @@ from jaxtyping import Array
 
 STRETCH = 1.5
 """The scale of a mode relative to that of the Laplace approximation."""
-WIDEST, NARROWEST = 30.0, 1e-6
-"""Largest scale, where the density is flat; smallest, relative to the largest."""
+WIDEST, FLAT = 30.0, 1e-12
+"""Scale, in units of the conditional ones, of a direction without curvature; curvature, in the same
+units, that rounding cannot tell from none."""
+NARROWEST = 1e-12
+"""Smallest scale relative to the place of a mode: optimisers run up spikes without end."""
 NEAR = 0.1
 """Ends are the same mode if they are nearer, per coordinate, squared, in units of its width."""
+BARRIER, NUM_BETWEEN = 0.5, 15
+"""Ends are the same mode if the log density falls by less than so many nats below the lower of the
+two on the segment between them, at so many points."""
+ARRIVED, MOST_ROUNDS, MOST_NEWTON = 1e-3, 5, 50
+"""Length of the gradient, in units of the Laplace approximation, at which a climb has arrived;
+rounds of Newton steps, each in the units of the last one's end, and steps in a round."""
+GENTLE, STEEP = 0.1, 4.0
+"""Nats by which the log density falls at least, and at most, at one scale from a mode, where the
+scale is taken from a curvature that is hardly any."""
 
 Flat = np.ndarray
+End = tuple[Flat, float]
 
 
 class Mode(NamedTuple):
@@ -25,11 +42,13 @@ class Mode(NamedTuple):
         log_mass: Of the Laplace approximation, up to a constant that all modes share.
         mean: Where it is.
         factor: The Cholesky factor of the Laplace covariance, stretched.
+        is_rest: Whether it is no mode, but what is outside of all modes.
     """
 
     log_mass: float
     mean: Flat
     factor: np.ndarray
+    is_rest: bool = False
 
     def holds(self, end: Flat) -> bool:
         """Whether a climb ended here."""
@@ -38,37 +57,129 @@ class Mode(NamedTuple):
 
 
 class Optimiser:
-    """Climbs a log density of flat states, and looks at the curvature where climbs end."""
+    """Climbs a log density of flat states, and looks at the curvature where climbs end.
 
-    def __init__(self, log_density: Callable[[Array], Array]):
+    Args:
+        log_density: Of flat states.
+        is_late: Whether time is up: climbs then stop where they are.
+    """
+
+    def __init__(
+        self,
+        log_density: Callable[[Array], Array],
+        is_late: Callable[[], bool] = lambda: False,
+    ):
         self._value_and_slope = jax.jit(jax.value_and_grad(lambda flat: -log_density(flat)))
-        self._hessian = jax.jit(jax.hessian(log_density))
+        self._hessian = jax.jit(jax.hessian(lambda flat: -log_density(flat)))
+        self._heights = jax.jit(jax.vmap(log_density))
+        self._is_late = is_late
 
-    def climb(self, begins: Iterable[Flat], most_steps: int = 15_000) -> list[tuple[Flat, float]]:
-        """Where climbs end that set out from these points, with the log density there."""
-        from scipy.optimize import minimize
+    def climb(self, begins: Iterable[Flat], most_steps: int = 1000) -> list[End]:
+        """Where climbs end that set out from these points, with the log density there.
 
-        ends, options = [], {"maxiter": most_steps}
+        Each is one by L-BFGS, which goes far, then one by Newton steps, which arrives.
+        """
+        ends = list[End]()
         for begin in begins:
-            end = minimize(self._objective, begin, jac=True, method="L-BFGS-B", options=options)
-            if np.isfinite(end.fun) and end.fun < 1e99:
-                ends.append((end.x, -float(end.fun)))
+            if ends and self._is_late():
+                break
+            end = self._arrive(self._approach(np.asarray(begin, float), most_steps))
+            value, _ = self._objective(end)
+            if value < 1e99:
+                ends.append((end, -value))
         return ends
 
-    def modes_of(self, ends: list[tuple[Flat, float]], most: int) -> list[Mode]:
+    def modes_of(self, ends: list[End], most: int) -> list[Mode]:
         """Different modes among the ends of climbs, highest first, so many at most.
 
         Ends where second derivatives are not finite are none.
         """
-        found = list[Mode]()
+        found, heights = list[Mode](), list[float]()
         for end, height in sorted(ends, key=lambda pair: -pair[1]):
             if len(found) == most or any(mode.holds(end) for mode in found):
                 continue
-            precision = -np.asarray(self._hessian(end))
+            known = zip(found, heights, strict=True)
+            if any(not self._has_barrier((mode.mean, top), (end, height)) for mode, top in known):
+                continue
+            precision = np.asarray(self._hessian(end))
             if np.all(np.isfinite(precision)):
-                factor = _factor(precision)
-                found.append(Mode(height + float(np.sum(np.log(np.diag(factor)))), end, factor))
+                factor = self._factor(end, height, precision)
+                mass = height + float(np.sum(np.log(np.diag(factor))))
+                found.append(Mode(mass, end, factor))
+                heights.append(height)
         return found
+
+    def _approach(self, begin: Flat, most_steps: int) -> Flat:
+        from scipy.optimize import minimize
+
+        options = {"maxiter": most_steps}
+        with _Watch(self._objective, self._is_late) as watch:
+            minimize(watch, begin, jac=True, method="L-BFGS-B", options=options)
+        return watch.best(begin)
+
+    def _arrive(self, end: Flat) -> Flat:
+        """Newton steps in a trust region, in units in which the curvature is about one."""
+        from scipy.optimize import minimize
+
+        for _ in range(MOST_ROUNDS):
+            value, slope = self._objective(end)
+            hessian = np.asarray(self._hessian(end))
+            if value > 1e99 or not np.all(np.isfinite(hessian)) or self._is_late():
+                break
+            axes, scales = _axes(hessian)
+            factor = axes * scales
+            if np.linalg.norm(slope @ factor) < ARRIVED:
+                break
+            at = lambda z, end=end, factor=factor: end + factor @ z
+
+            def objective(z: Flat, at: Any = at, factor: np.ndarray = factor) -> tuple[float, Flat]:
+                value, slope = self._objective(at(z))
+                return value, slope @ factor
+
+            def curvature(z: Flat, at: Any = at, factor: np.ndarray = factor) -> np.ndarray:
+                found = factor.T @ np.asarray(self._hessian(at(z))) @ factor
+                return np.where(np.isfinite(found), found, 0.0)
+
+            options = {"gtol": ARRIVED / 2, "maxiter": MOST_NEWTON, "max_trust_radius": 1e9}
+            with _Watch(objective, self._is_late) as watch:
+                minimize(
+                    watch,
+                    np.zeros_like(end),
+                    jac=True,
+                    hess=curvature,
+                    method="trust-exact",
+                    options=options,
+                )
+            end = at(watch.best(np.zeros_like(end)))
+        return end
+
+    def _has_barrier(self, one: End, other: End) -> bool:
+        """Whether the log density falls on the way from one end to the other."""
+        shares = np.linspace(0.0, 1.0, NUM_BETWEEN + 2)[1:-1, None]
+        heights = np.asarray(self._heights((1 - shares) * one[0] + shares * other[0]))
+        lowest = np.min(np.where(np.isnan(heights), -np.inf, heights))
+        return bool(lowest < min(one[1], other[1]) - BARRIER)
+
+    def _factor(self, end: Flat, height: float, hessian: np.ndarray) -> np.ndarray:
+        """Cholesky factor of the stretched Laplace covariance.
+
+        Where there is hardly any curvature the log density itself is asked how wide it is.
+        """
+        axes, scales = _axes(hessian, positive=True)
+        for place in np.flatnonzero(scales > WIDEST):
+            scales[place] = self._width(end, height, axes[:, place], scales[place])
+        sizes = np.linalg.norm(axes * scales, axis=0)
+        scales = scales * np.maximum(1, NARROWEST * (1 + np.linalg.norm(end)) / sizes)
+        upper = np.linalg.qr((axes * (STRETCH * scales)).T, mode="r")
+        return upper.T * np.sign(np.diag(upper))
+
+    def _width(self, end: Flat, height: float, axis: Flat, scale: float) -> float:
+        while scale > WIDEST:
+            falls = height - np.asarray(self._heights(end + np.array([[-scale], [scale]]) * axis))
+            if np.all(falls < STEEP):
+                return float(scale) if np.min(falls) > GENTLE else WIDEST
+            scale = scale / 2
+        return WIDEST
 
     def _objective(self, flat: Flat) -> tuple[float, Flat]:
         found = self._value_and_slope(jnp.asarray(flat))
@@ -77,18 +188,57 @@ class Optimiser:
         return (1e100, np.zeros_like(flat)) if bad else (float(value), slope)
 
 
+class _TooLate(Exception):
+    """Time is up."""
+
+
+class _Watch:
+    """A function that is minimised: it remembers the best point, and stops when time is up.
+
+    SciPy's own failures (a matrix that is no longer finite) end a climb too.
+    """
+
+    def __init__(
+        self, objective: Callable[[Flat], tuple[float, Flat]], is_late: Callable[[], bool]
+    ):
+        self._objective, self._is_late = objective, is_late
+        self._least, self._place = np.inf, None
+
+    def __call__(self, flat: Flat) -> tuple[float, Flat]:
+        if self._is_late():
+            raise _TooLate
+        value, slope = self._objective(flat)
+        if value < self._least:
+            self._least, self._place = value, np.array(flat)
+        return value, slope
+
+    def best(self, begin: Flat) -> Flat:
+        """The best point, or the one from which the climb set out."""
+        return begin if self._place is None else self._place
+
+    def __enter__(self) -> "_Watch":
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> bool:
+        return kind is not None and issubclass(kind, (_TooLate, np.linalg.LinAlgError, ValueError))
+
+
 def join_modes(known: Iterable[Mode], others: Iterable[Mode]) -> tuple[Mode, ...]:
     """All of the first, and those of the others that are not among them."""
     known = tuple(known)
-    return known + tuple(o for o in others if not any(mode.holds(o.mean) for mode in known))
+    same = lambda one, other: one.is_rest == other.is_rest and one.holds(other.mean)
+    return known + tuple(o for o in others if not any(same(mode, o) for mode in known))
 
 
-def _factor(precision: np.ndarray) -> np.ndarray:
-    """Cholesky factor of the stretched inverse; directions without curvature get `WIDEST`.
+def _axes(hessian: np.ndarray, positive: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    r"""Directions, by columns, and scales: $\sum_k (s_k a_k)(s_k a_k)^\top = |H|^{-1}$.
 
-    Where optimisers ran up a spike without end, its width is cut off at what rounding can tell.
+    Eigenvectors in units of the conditional scales $|H_{jj}|^{-1/2}$, so that units do not matter.
+    With `positive`, directions in which the density does not fall count as flat.
     """
-    values, vectors = np.linalg.eigh((precision + precision.T) / 2)
-    scales = 1 / np.sqrt(np.maximum(values, WIDEST**-2))
-    scales = np.maximum(scales, NARROWEST * scales.max())
-    return np.linalg.cholesky((vectors * (STRETCH * scales) ** 2) @ vectors.T)
+    diagonal = np.abs(np.diag(hessian))
+    units = np.where(diagonal > 0, 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 1.0)
+    values, vectors = np.linalg.eigh(units * (hessian + hessian.T) / 2 * units[:, None])
+    sizes = values if positive else np.abs(values)
+    scales = np.where(sizes > FLAT, 1 / np.sqrt(np.maximum(sizes, FLAT)), WIDEST)
+    return units[:, None] * vectors, scales

@@ -1,6 +1,6 @@
 r"""A start where none is given: heavy tails about the modes that optimisers find."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax
@@ -11,13 +11,16 @@ from jaxtyping import Array
 from aide._core.flat_states import flat_reals
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
+from aide.gold_standards.budget import Budget
 from aide.gold_standards.pilots.path import unraveller
-from aide.gold_standards.starts.climbing import Mode, Optimiser
+from aide.gold_standards.starts.climbing import End, Mode, Optimiser
 from aide.gold_standards.starts.student import draw_student, log_student_mixture
 from aide.running.map_runs import in_double
 
 NUM_POINTS, SCATTER = 32, (0.1, 1.0, 3.0, 10.0)
 """Points from which optimisers set out, and how far from the given one they lie."""
+CLIMB_TIME = 0.1
+"""Of the seconds of a budget, for all climbs."""
 MOST_MODES, LOWEST = 12, 20.0
 """Modes that are kept: so many, and those with a Laplace mass within so many nats of the best."""
 
@@ -50,24 +53,44 @@ class StudentMixture(eqx.Module):
         return log_student_mixture(flat_reals(x), self.weights, self.means, self.factors)
 
 
-def fit_start(key: Key, log_joint: LogDensity, point: Value) -> StudentMixture:
+def fit_start(
+    key: Key,
+    log_joint: LogDensity,
+    point: Value,
+    budget: Budget | None = None,
+    report: Callable[[int], None] = lambda _: None,
+) -> StudentMixture:
     """Optimise from scattered points, keep different modes, put heavy tails about each.
 
     Args:
         key: A JAX key.
         log_joint: The log density, with a gradient.
         point: A state of the right structure, about which the points are scattered.
+        budget: Its seconds are kept: climbs stop when a tenth is spent, after one at least.
+        report: Hears of every climb that has ended.
     """
-    return in_double(_fit, key, log_joint, point)
+    return in_double(_fit, key, log_joint, point, budget or Budget(), report)
 
 
-def _fit(key: Key, log_joint: LogDensity, point: Value) -> StudentMixture:
+def _fit(
+    key: Key,
+    log_joint: LogDensity,
+    point: Value,
+    budget: Budget,
+    report: Callable[[int], None],
+) -> StudentMixture:
     centre, unravel = np.asarray(flat_reals(point)), unraveller(point)
     log_density = lambda flat: jnp.asarray(log_joint(unravel(flat)), float)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     scales = [0.0, *(SCATTER[number % len(SCATTER)] for number in range(1, NUM_POINTS))]
-    optimiser = Optimiser(log_density)
-    ends = optimiser.climb(centre + scale * rng.normal(size=centre.size) for scale in scales)
+    optimiser = Optimiser(log_density, lambda: budget.is_late(CLIMB_TIME))
+    ends = list[End]()
+    for number, scale in enumerate(scales):
+        if ends and budget.is_late(CLIMB_TIME):
+            report(len(scales) - number)
+            break
+        ends += optimiser.climb([centre + scale * rng.normal(size=centre.size)])
+        report(1)
     if not ends:
         raise ValueError(
             f"no optimiser that set out from {NUM_POINTS} points about the given one found a point "

@@ -24,13 +24,18 @@ from aide.gold_standards.starts.climbing import STRETCH, Mode, Optimiser, join_m
 from aide.gold_standards.starts.student import draw_student, log_student_mixture
 from aide.running.map_runs import in_double, map_runs
 
+MOST_PEAKS = 64
+"""Climbs from places on the pilots' way to the posterior."""
 PILOT_CLIMBS, MOST_FRUITLESS, MOST_STEPS = 64, 16, 200
-"""Climbs from pilots; ends that are followed up, each a mode of its own, before modes count as too
-many; steps by which ends are followed up."""
+"""Climbs from pilots at the posterior; ends that are followed up, each a mode of its own, before
+modes count as too many; steps by which ends are followed up."""
 MOST_MODES = 30
 INSIDE, HELD = 4.0, 0.8
 """A point is inside a mode up to this squared distance per coordinate, in units of its width; share
-of the pilots that modes must hold to be believed."""
+of the pilots that modes hold if there is nothing but modes."""
+HIDDEN, LEAST_HIDDEN = 0.5, 0.02
+"""Pilots miss a mode if they hold less than so much of its share of the mass, and that is not small
+itself."""
 NUM_DRAWS, SMALLEST = 1000, 1e-3
 """Draws about a mode that tell its mass; modes with a smaller share of it are none."""
 FEWEST_CLIMBS, BATCH, MOST_BATCHES, FEWEST_HITS = 200, 50_000, 8, 3
@@ -47,41 +52,80 @@ class Search:
         key: A JAX key.
         path: The path.
         pilot: What pilots found.
+        is_late: Whether time is up: climbs then stop where they are.
     """
 
-    def __init__(self, key: Key, path: Path, pilot: Pilot):
+    def __init__(
+        self, key: Key, path: Path, pilot: Pilot, is_late: Callable[[], bool] = lambda: False
+    ):
         self.num_evaluations = 0
         self._key, flat = key, pilot.population.flat
         like = jax.tree.map(lambda leaf: np.asarray(leaf)[0], pilot.population.states)
         moments = moments_of(flat, np.full(len(flat), 1 / len(flat)))
         self._ascent = Ascent(path, moments.mean, moments.factor(dense=True), like)
-        self._optimiser = Optimiser(self._ascent.log_density)
-        self._flat, self._pilot_evaluations = flat, pilot.num_evaluations
+        self._optimiser = Optimiser(self._ascent.log_density, is_late)
+        self._flat, self._ratios = flat, pilot.population.log_ratios
+        self._peaks = flat[:0] if pilot.peaks is None else pilot.peaks[:MOST_PEAKS]
+        self._pilot_evaluations = pilot.num_evaluations
 
     def find(self, most_evaluations: float) -> tuple[Mode, ...]:
-        """The modes between which pilots are divided; none if that cannot be said.
+        """What a start should lie about, if that is more than pilots' mean and spread; or none.
 
-        Optimisers set out from pilots and from draws of the start; where they find several modes,
-        from many more.
+        Optimisers set out from pilots, those where the density has grown most among them, and from
+        draws of the start; where they find several modes that hold the pilots, from many more. A
+        narrow mode counts however few pilots are in it: where modes do not hold the pilots, what is
+        outside of them is another component, and masses decide which ones are kept.
         """
-        rng = np.random.default_rng(np.asarray(jax.random.key_data(self._key)))
-        places = rng.choice(len(self._flat), min(PILOT_CLIMBS, len(self._flat)), replace=False)
-        modes = self._follow_up((), self._climb(climb_from, self._flat[places]))
-        if not modes or np.mean(_which(modes, self._flat) >= 0) < HELD:
+        modes = self._follow_up((), self._climb(climb_from, self._begins()))
+        if not modes:
             return ()
         num = int(np.clip(SHARE * self._pilot_evaluations / NUM_STEPS, FEWEST_CLIMBS, BATCH))
+        are_held = self._share_held(modes) >= HELD
+        num = num if are_held else FEWEST_CLIMBS
         ends = self._climb(climb_from_start, np.arange(num, dtype=np.uint32))
         modes = self._follow_up(modes, ends)
+        if are_held and len(modes) > 1:
+            modes = self._look_further(modes, ends, num, most_evaluations)
+        rest = () if self._share_held(modes) >= HELD else self._rest(modes)
+        found = in_double(_weigh, self._key, self._ascent.log_density, (*modes, *rest))
+        return () if len(found) == 1 and found[0].is_rest else found
+
+    def _begins(self) -> np.ndarray:
+        """Pilots from which climbs set out: where $h$ is largest, in the end or on the way; others.
+
+        As many however long the path is, so that the same program climbs from them.
+        """
+        rng = np.random.default_rng(np.asarray(jax.random.key_data(self._key)))
+        order = np.argsort(-self._ratios, kind="stable")
+        highest, others = order[: PILOT_CLIMBS // 2], rng.permutation(order[PILOT_CLIMBS // 2 :])
+        chosen = self._flat[np.concatenate([highest, others])]
+        return np.concatenate([self._peaks, chosen])[: MOST_PEAKS + PILOT_CLIMBS]
+
+    def _share_held(self, modes: tuple[Mode, ...]) -> float:
+        return float(np.mean(which_holds(modes, self._flat) >= 0))
+
+    def _rest(self, modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
+        """Pilots outside of all modes as a component of its own, by mean and spread."""
+        flat = self._flat[which_holds(modes, self._flat) < 0]
+        moments = moments_of(flat, np.full(len(flat), 1 / len(flat)))
+        if len(flat) <= len(moments.mean):
+            return ()
+        return (Mode(0.0, moments.mean, moments.factor(dense=True), is_rest=True),)
+
+    def _look_further(
+        self, modes: tuple[Mode, ...], ends: np.ndarray, num: int, most_evaluations: float
+    ) -> tuple[Mode, ...]:
+        """Batches of climbs from the start after the first `num`, until one shows nothing new."""
         affordable = int((most_evaluations - self.num_evaluations) / (NUM_STEPS * BATCH))
-        for number in range(min(MOST_BATCHES, affordable) if len(modes) > 1 else 0):
+        for number in range(min(MOST_BATCHES, affordable)):
             runs = np.arange(BATCH, dtype=np.uint32) + num + number * BATCH
             more, known = self._climb(climb_from_start, runs), len(modes)
             modes, ends = self._follow_up(modes, more), np.concatenate([ends, more])
-            hits = np.bincount(1 + _which(modes, ends))[1:]
+            hits = np.bincount(1 + which_holds(modes, ends))[1:]
             rare = np.any((hits > 0) & (hits < FEWEST_HITS))
             if len(modes) == known and not rare:
                 break
-        return in_double(_weigh, self._key, self._ascent.log_density, modes)
+        return modes
 
     def _climb(self, operation: Callable[..., Any], begins: np.ndarray) -> np.ndarray:
         """Ends of climbs, the highest first."""
@@ -94,10 +138,10 @@ class Search:
     def _follow_up(self, modes: tuple[Mode, ...], ends: np.ndarray) -> tuple[Mode, ...]:
         """Modes with those to which ends lead that lie inside of none; none if each has its own."""
         given, fruitless = len(modes), 0
-        ends = ends[_which(modes, ends) < 0]
+        ends = ends[which_holds(modes, ends) < 0]
         while len(ends) and fruitless < MOST_FRUITLESS and len(modes) < MOST_MODES:
             modes = join_modes(modes, in_double(self._follow, ends[0]))
-            rest = ends[1:][_which(modes, ends[1:]) < 0]
+            rest = ends[1:][which_holds(modes, ends[1:]) < 0]
             fruitless = fruitless + 1 if len(rest) == len(ends) - 1 else 0
             ends = rest
         return () if not given and fruitless == MOST_FRUITLESS else modes
@@ -106,7 +150,7 @@ class Search:
         return self._optimiser.modes_of(self._optimiser.climb([end], MOST_STEPS), 1)
 
 
-def _which(modes: tuple[Mode, ...], flat: np.ndarray) -> np.ndarray:
+def which_holds(modes: tuple[Mode, ...], flat: np.ndarray) -> np.ndarray:
     """The first mode whose Laplace approximation would have a point there; -1 for none."""
     which = np.full(len(flat), -1)
     for number, mode in enumerate(modes):
@@ -114,6 +158,22 @@ def _which(modes: tuple[Mode, ...], flat: np.ndarray) -> np.ndarray:
         inside = np.sum(white**2, axis=0) <= INSIDE * len(mode.mean)
         which[inside & (which < 0)] = number
     return which
+
+
+def hidden_modes(modes: tuple[Mode, ...], flat: np.ndarray) -> tuple[Mode, ...]:
+    """Modes with much more mass than pilots inside of them: tempering hardly reached those."""
+    if not modes:
+        return ()
+    log_masses = np.array([mode.log_mass for mode in modes])
+    masses = np.exp(log_masses - log_masses.max())
+    masses /= masses.sum()
+    shares = [np.mean(which_holds((mode,), flat) >= 0) for mode in modes]
+    found = zip(modes, masses, shares, strict=True)
+    return tuple(
+        mode
+        for mode, mass, share in found
+        if not mode.is_rest and mass > LEAST_HIDDEN and share < HIDDEN * mass
+    )
 
 
 def _weigh(
