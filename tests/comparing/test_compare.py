@@ -58,8 +58,10 @@ def test_the_table(found):
     lines = repr(found).splitlines()
     assert lines[0] == "3 targets against NoisyGaussian: 1 of 3 within 2.25 nats"
     assert lines[1].startswith("Gold standard: not tested")
-    titles = ("target", "divergence ≤ (nats)", "above best", "misses", "invents", "looseness")
-    assert found.grid().titles == (*titles, "probability error ≤", "verdict")
+    errors = ("means off by at most", "worst sd", "90% intervals hold")
+    errors = (*errors, "any probability off by at most")
+    titles = ("target", "divergence ≤ (nats)", *errors, "above best", "misses", "invents")
+    assert found.grid().titles == (*titles, "looseness", "verdict")
     near, far, wide = (next(a for a in lines if a.startswith(f"  {name} ")) for name in found)
     assert near.endswith("passed")
     assert "failed: ≥ 2.4" in far

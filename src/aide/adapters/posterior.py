@@ -4,6 +4,7 @@ Algorithms work on one vector $x \in R^d$: the unconstrained values of all varia
 knows which entry is whose, and what the density is on either scale.
 """
 
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,6 +30,10 @@ from aide.running.map_runs import in_double
 
 Values = Mapping[str, ArrayLike]
 """Values of the variables by name, on the scale of the model."""
+
+
+_constrain_rows: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+"""Of every posterior, `constrain` for rows: compiled once for all rows of one shape."""
 
 
 class AbstractPosterior(ABC):
@@ -130,7 +135,10 @@ class AbstractPosterior(ABC):
         """Outputs of algorithms, vectors in rows, as values by name on the scale of the model."""
 
         def constrain_all() -> dict[str, np.ndarray]:
-            return jax.tree.map(np.asarray, jax.jit(jax.vmap(self.constrain))(jnp.asarray(rows)))
+            if self not in _constrain_rows:
+                constrain = weakref.WeakMethod(self.constrain)
+                _constrain_rows[self] = jax.jit(jax.vmap(lambda x: constrain()(x)))
+            return jax.tree.map(np.asarray, _constrain_rows[self](jnp.asarray(rows)))
 
         return in_double(constrain_all)
 

@@ -7,11 +7,14 @@ import numpy as np
 
 from aide._core.chains import Chains
 from aide.estimation.closeness import Closeness
+from aide.estimation.errors.errors import Errors
+from aide.estimation.errors.find import MEAN, SD
+from aide.estimation.errors.words import interval_range, more_or_less
 from aide.estimation.means import Mean
 from aide.estimation.summary import Estimate
 from aide.estimation.tails import importance_shape
 from aide.estimation.terms import are_tractable, rests_on_one_density
-from aide.reporting.numbers import short, with_error
+from aide.reporting.numbers import rounded_up, short, with_error
 from aide.reporting.verdict import FAILED
 
 LEAST_FOR_TAIL = 25
@@ -61,6 +64,12 @@ def is_measured(estimate: Estimate) -> bool:
     return not rests_on_one_density(estimate.draws)
 
 
+def errors_of(entry: TargetRow) -> Errors | None:
+    """Errors of what people report; `None` without outputs, or where nothing was measured."""
+    kept = all(side.values is not None for side in entry.estimate.draws.sides)
+    return entry.estimate.errors() if kept and is_measured(entry.estimate) else None
+
+
 def slack_of(estimate: Estimate) -> float | None:
     """Looseness of both algorithms, each at its own outputs; `None` if it was not drawn."""
     gaps = [gap.value for gap in estimate.looseness if gap is not None]
@@ -108,7 +117,45 @@ def _bound(entry: TargetRow) -> str:
 
 
 def _probability_error(entry: TargetRow) -> str:
-    return f"{entry.estimate.total_variation():.2f}" if is_measured(entry.estimate) else "–"
+    return rounded_up(entry.estimate.total_variation()) if is_measured(entry.estimate) else "–"
+
+
+def _means_off(entry: TargetRow) -> str:
+    errors = errors_of(entry)
+    most = None if errors is None else errors.most(MEAN)
+    return "–" if most is None else f"{rounded_up(most)} sd"
+
+
+def _worst_sd(entry: TargetRow) -> str:
+    errors = errors_of(entry)
+    worst = None if errors is None else errors.worst(SD)
+    if worst is None:
+        return "–"
+    name, error = worst
+    return f"{more_or_less(error.error)} ({name})"
+
+
+def _contents(entry: TargetRow) -> str:
+    errors = errors_of(entry)
+    held = None if errors is None else interval_range(errors.table.variables)
+    if held is None:
+        return "–"
+    low, high = (f"{100 * share:.0f}" for share in held)
+    return f"{low}%" if low == high else f"{low}–{high}%"
+
+
+def _errors(entry: TargetRow) -> dict[str, Any]:
+    errors = errors_of(entry)
+    worst = None if errors is None else errors.worst(SD)
+    held = None if errors is None else interval_range(errors.table.variables)
+    low, high = (None, None) if held is None else held
+    return {
+        "means_off": None if errors is None else errors.most(MEAN),
+        "worst_sd_ratio": None if worst is None else worst[1].error,
+        "worst_sd": None if worst is None else worst[0],
+        "interval_low": low,
+        "interval_high": high,
+    }
 
 
 def _separable(entry: TargetRow) -> bool:
@@ -151,6 +198,14 @@ COLUMNS = (
         _bound,
         _divergence,
     ),
+    Column("means off by at most", _means_off, _errors, lambda e: errors_of(e) is not None),
+    Column("worst sd", _worst_sd, lambda e: {}, lambda e: errors_of(e) is not None, is_text=True),
+    Column("90% intervals hold", _contents, lambda e: {}, lambda e: errors_of(e) is not None),
+    Column(
+        "any probability off by at most",
+        _probability_error,
+        lambda e: {"total_variation": e.estimate.total_variation()},
+    ),
     Column(
         "above best",
         lambda e: _cell(None if e.behind is None else e.behind.value),
@@ -192,11 +247,6 @@ COLUMNS = (
         lambda e: _cell(_finite(chains_of(e).effective), 3),
         lambda e: {"ess": _finite(chains_of(e).effective)},
         lambda e: chains_of(e).size > 0,
-    ),
-    Column(
-        "probability error ≤",
-        _probability_error,
-        lambda e: {"total_variation": e.estimate.total_variation()},
     ),
     Column(
         "M",

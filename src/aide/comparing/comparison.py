@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from aide.comparing.columns import COLUMNS, LEAVE_FIRST, TargetRow, is_measured
+from aide.comparing.columns import COLUMNS, LEAVE_FIRST, TargetRow, errors_of, is_measured
 from aide.comparing.differences import bound_at, common_metas, difference_of
 from aide.estimation.closeness import LEVEL, Closeness, remedy
+from aide.estimation.errors.words import sentence
 from aide.estimation.means import Mean
 from aide.estimation.summary import Estimate
 from aide.estimation.terms import Metas
@@ -157,11 +158,16 @@ class Comparison(Result, Mapping[str, Estimate]):
                 "and KL(target‖gold), large where it invents mass."
             )
             found.append(("misses, invents", text))
+        found += [
+            (name, sentence(errors.table.variables, errors.missed) + ".")
+            for name in self.ranking
+            if (errors := errors_of(TargetRow(name, self[name], None))) is not None
+        ]
         text = (
-            "Any probability computed from the target differs from the gold standard's by at most "
-            "this (95%)."
+            "Means and sds are those of the worst variable, and any probability computed from the "
+            "target differs from the gold standard's by at most the number shown (95%)."
         )
-        found.append(("probability", text))
+        found.append(("errors", text))
         found += self._meaning(unseen)
         found += [
             ("to decide", f"{entry.name}: {remedy(entry.estimate, entry.closeness)}.")

@@ -7,7 +7,7 @@ import numpy as np
 
 from aide.convergence.plot import plot_convergence
 from aide.convergence.text import curve_headline, curve_rows, grid_of, notes_of
-from aide.estimation.interval import check_level, total_variation_bound
+from aide.estimation.interval import check_level
 from aide.estimation.means import mean_of
 from aide.estimation.sandwich.balance import calm_limits, calm_terms
 from aide.estimation.summary import Estimate
@@ -97,7 +97,7 @@ class Convergence(Result):
                 "upper": upper,
                 "lower": self.lower[index],
                 "looseness": None if loose is None else loose.value,
-                "total_variation": min(total_variation_bound(upper) + self.left_out(), 1.0),
+                "total_variation": estimate.total_variation(),
                 "rhat": self.rhat[index],
                 "ess": self.ess[index],
             }

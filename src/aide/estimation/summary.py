@@ -172,12 +172,22 @@ class Estimate(Result):
                 `aide.stan` posterior); found by itself where an algorithm was made for it.
         """
         check_level(level)
-        return find_errors(
+        is_plain = functions is None and posterior is None
+        if is_plain and level in self._errors:
+            return self._errors[level]
+        found = find_errors(
             self.draws,
             level=self.look.level(level),
             posterior=self.posterior if posterior is None else posterior,
             functions=functions,
         )
+        if is_plain:
+            self._errors[level] = found
+        return found
+
+    @cached_property
+    def _errors(self) -> dict[float, Errors]:
+        return {}
 
     @cached_property
     def looseness(self) -> Looseness:

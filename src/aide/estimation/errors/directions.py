@@ -33,6 +33,8 @@ ENOUGH = 0.8
 LEAST_NATS = 0.05
 LEAST_SHARE = 0.1
 """Combinations that add less, in nats and of all nats of means and covariances, are not named."""
+MISSED = 0.3
+"""A correlation that is off by more is named whatever its share of the nats."""
 TINY = 1e-9
 """Relative to the largest eigenvalue of correlations: smaller ones are rounding."""
 
@@ -160,12 +162,13 @@ def _directions(
     left, single = list(kept), 1 - (1 - level) / MOST_DIRECTIONS
     while len(left) >= 2 and len(found) < MOST_DIRECTIONS:
         chosen = _best_set(half, left)
-        added = _added(_gaussians(overlap, columns), chosen)
-        if not added > max(LEAST_NATS, LEAST_SHARE * nats):
+        whole = _gaussians(overlap, columns)
+        added = _added(whole, chosen)
+        pair = _correlations(whole, chosen) if len(chosen) == 2 else None
+        is_missed = pair is not None and abs(pair[0] - pair[1]) > MISSED
+        if not added > max(LEAST_NATS, 0.0 if is_missed else LEAST_SHARE * nats):
             break
         one = _measured(half, *measure, chosen, single)
-        whole = _gaussians(overlap, columns)
-        pair = _correlations(whole, chosen) if len(chosen) == 2 else None
         found.append(one._replace(nats=added, correlations=pair))
         left = [i for i in left if i not in chosen]
     return found

@@ -82,6 +82,20 @@ class Errors(Result):
         known = ", ".join(one.name for one in self.table.variables[:20])
         raise KeyError(f"there is no variable {name!r}; there are {known}.")
 
+    def most(self, quantity: str) -> float | None:
+        """The largest error of that quantity in any variable, at most; see `ErrorOf.most`."""
+        found = [e.most for one in self.table.variables if (e := one.of(quantity)) is not None]
+        return max(found, default=None)
+
+    def worst(self, quantity: str) -> tuple[str, ErrorOf] | None:
+        """The variable with the largest estimated error of that quantity, and the error."""
+        found = [
+            (one.name, error)
+            for one in self.table.variables
+            if (error := one.of(quantity)) is not None
+        ]
+        return max(found, key=lambda pair: pair[1].size, default=None)
+
     @property
     def subject(self) -> str:
         """Who is measured against whom."""
@@ -240,6 +254,8 @@ def _cell(error: ErrorOf | None) -> str:
     """The error and its limits, with the digits that the limits justify."""
     if error is None:
         return "–"
+    if error.high > 100:
+        return f"{error.error:.3g} ({error.low:.2g}, {error.high:.3g})"
     factor = 1.0 if error.quantity in (MEAN, PROBABILITY, SD) else 100.0
     value, low, high = (factor * one for one in (error.error, error.low, error.high))
     width = high - low

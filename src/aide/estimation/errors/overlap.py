@@ -28,6 +28,8 @@ from aide.estimation.terms import log_z_shift, rests_on_one_density, terms_of
 
 MOST_APART = 700.0
 """Log ratios beyond this are infinite for every purpose: `exp` of them is."""
+LEAST_FREEDOM = 8.0
+"""Degrees of freedom, at least: single outliers would make limits of whole tables infinite."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ class Overlap:
                 part, freedom = found.variance, found.freedom
             kurtosis = max(float(np.mean(deviation**4) / square**2), 1.5)
             total, spread = total + part, spread + part**2 * (kurtosis - 1) / freedom
-        return float(total), float(2 * total**2 / spread) if spread > 0 else np.inf
+        freedom = 2 * total**2 / spread if spread > 0 else np.inf
+        return float(total), float(max(freedom, LEAST_FREEDOM))
 
     def _per_run(self, at_gold: float, at_target: float) -> np.ndarray:
         gold, target = self.num_runs

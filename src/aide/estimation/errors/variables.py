@@ -12,7 +12,7 @@ from aide._core.validate import is_refusal
 from aide.algorithms.draw_arrays import column_names, columns_of
 from aide.draws.draws import Draws
 
-MOST_VARIABLES = 2000
+MOST_VARIABLES = 500
 """Columns of outputs in a table; of more, so many are taken, evenly spread."""
 KEEP = (
     "the outputs were not kept, and errors of expectations need them: estimate again without "
