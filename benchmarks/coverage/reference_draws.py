@@ -2,13 +2,16 @@
 
     python benchmarks/run.py coverage/reference_draws            # some minutes on one core
     python benchmarks/run.py coverage/reference_draws --only estimates --replications 1000
+    python benchmarks/run.py coverage/reference_draws --only orders --replications 1000 --jobs 16
 
 The gold standard's draws are AR(1) chains of standard normals in 2-D, the target is another normal
 with 500 independent runs. `terms` computes the terms directly; `estimates` goes through
-`aide.ReferenceDraws` and `aide.estimate`. `naive` takes the draws as independent.
+`aide.ReferenceDraws` and `aide.estimate`. `orders`: the same for lists in which chains take turns,
+and for rows resampled with replacement. `naive` takes the draws as independent.
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 
 import jax
 import numpy as np
@@ -71,6 +74,66 @@ def estimates(replications: int = 1000) -> Iterator[Row]:
             yield _row(kind, num_chains, num_draws, rho, 100 * inside / replications)
 
 
+def turns(rng: np.random.Generator) -> np.ndarray:
+    """8 chains of 250 at rho = 0.9, all chains of a step, then those of the next."""
+    return ar1(rng, 8, 250, 0.9, 2).swapaxes(0, 1).reshape(-1, 2)
+
+
+def many_turns(rng: np.random.Generator) -> np.ndarray:
+    """100 chains of 30, in the same order."""
+    return ar1(rng, 100, 30, 0.9, 2).swapaxes(0, 1).reshape(-1, 2)
+
+
+def resampled(rng: np.random.Generator) -> np.ndarray:
+    """1,000 rows drawn with replacement from 100."""
+    return rng.normal(size=(100, 2))[rng.integers(100, size=1000)]
+
+
+def resampled_all(rng: np.random.Generator) -> np.ndarray:
+    """2,000 rows drawn with replacement from 2,000."""
+    return rng.normal(size=(2000, 2))[rng.integers(2000, size=2000)]
+
+
+ORDERS = {
+    "8 x 250 taking turns": turns,
+    "100 x 30 taking turns": many_turns,
+    "1,000 of 100 resampled": resampled,
+    "2,000 of 2,000 resampled": resampled_all,
+}
+
+
+def orders(replications: int = 1000, jobs: int = 1) -> Iterator[Row]:
+    """Coverage with draws that lost the order of their chains, or are copies."""
+    for kind in TARGETS:
+        for name in ORDERS:
+            calls = [(kind, name, seed) for seed in range(replications)]
+            with ProcessPoolExecutor(jobs) as pool:
+                found = list(pool.map(holds, calls, chunksize=8) if jobs > 1 else map(holds, calls))
+            inside = 100 * np.mean(found, axis=0)
+            yield {
+                "target": kind,
+                "draws": name,
+                "ours": f"{inside[0]:.1f}%",
+                "naive": f"{inside[1]:.1f}%",
+            }
+
+
+def holds(call: tuple[str, str, int]) -> tuple[bool, bool]:
+    """Whether our interval holds the divergence, and whether the naive one does."""
+    kind, name, seed = call
+    target, rng = Normal(*TARGETS[kind], 2), np.random.default_rng((5, seed))
+    x, y = ORDERS[name](rng), target.mean + target.scale * rng.normal(size=(500, 2))
+    gold = aide.ReferenceDraws(x, lambda v: -0.5 * float(np.sum(v**2)), has_chains=False)
+    rows = gold.chains.sequences(np.arange(gold.chains.size))
+    draws = gold.take(np.arange(gold.chains.size))
+    ratio = lambda v: (0.5 * ((v - target.mean) / target.scale) ** 2 - 0.5 * v**2).sum(axis=1)
+    found = []
+    for sequences in ((rows, None), None):
+        low, high = (confidence_limit((ratio(draws), -ratio(y)), q, sequences) for q in LEVELS)
+        found.append(bool(low <= target.divergence <= high))
+    return found[0], found[1]
+
+
 def _row(kind: str, num_chains: int, num_draws: int, rho: float, inside: np.ndarray) -> Row:
     return {
         "target": kind,
@@ -81,4 +144,4 @@ def _row(kind: str, num_chains: int, num_draws: int, rho: float, inside: np.ndar
     }
 
 
-TABLES = {"terms": terms, "estimates": estimates}
+TABLES = {"terms": terms, "estimates": estimates, "orders": orders}

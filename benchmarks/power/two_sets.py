@@ -2,15 +2,18 @@
 
     python benchmarks/run.py power/two_sets                      # half an hour on one core
     python benchmarks/run.py power/two_sets --only level --replications 400
+    python benchmarks/run.py power/two_sets --only hard --replications 400 --jobs 16
     python benchmarks/run.py power/two_sets --only power --replications 20
 
 `level`: both sets have the same distribution; AR(1) chains have rho = 0.9. A claim is a lower limit
-above 0, or a function that differs (95%). `power`: 500 + 500 independent draws, tests at 5%. Beside
+above 0, or a function that differs (95%). `hard`: the same where counts are few, or the order of
+the draws is not that of a chain. `power`: 500 + 500 independent draws, tests at 5%. Beside
 it a two-sample classifier test with a network and with nearest neighbours, and the MMD with
 permutations, none of which knows about chains.
 """
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 from scipy import integrate, stats
@@ -48,6 +51,44 @@ EQUAL: dict[str, Sampler] = {
     "AR(1), 20-D, 4 x 1,000": chains(4, 1000, 20),
     "AR(1), 2-D, 1 x 2,000": chains(1, 2000, 2),
     "Student (2), 5-D": heavy(5),
+}
+
+
+def rare(num: int, size: int) -> Sampler:
+    """Coordinates that are 1 with probability 0.004, and 0 otherwise."""
+    return lambda rng: (rng.random((num, size)) < 0.004).astype(float)
+
+
+def spike_and_slab(share: float) -> Sampler:
+    """Zeros, and a share of standard normals."""
+    return lambda rng: rng.normal(size=(NUM, 2)) * (rng.random((NUM, 2)) < share)
+
+
+def resampled(rng: np.random.Generator) -> np.ndarray:
+    """1,000 rows drawn with replacement from 100."""
+    return rng.normal(size=(100, 2))[rng.integers(100, size=1000)]
+
+
+def walkers_first(rng: np.random.Generator) -> np.ndarray:
+    """20 chains of 100 draws in emcee's order: all walkers of a step, then those of the next."""
+    return ar1(rng, 20, 100, 0.9, 2).swapaxes(0, 1).reshape(-1, 2)
+
+
+def sticky_rare(rng: np.random.Generator) -> np.ndarray:
+    """A chain that is 1 in 2% of its steps, 10 steps at a time."""
+    return np.repeat(rng.random((200, 2)) < 0.02, 10, axis=0).astype(float)
+
+
+HARD: dict[str, tuple[Sampler, Sampler]] = {
+    "3 rare events, 500 and 5,000": (rare(500, 3), rare(5000, 3)),
+    "20 rare events, 300 and 3,000": (rare(300, 20), rare(3000, 20)),
+    "rare events that last, 2 x 2,000": (sticky_rare, sticky_rare),
+    "spike and slab, 5%": (spike_and_slab(0.05), spike_and_slab(0.05)),
+    "spike and slab, 50%": (spike_and_slab(0.5), spike_and_slab(0.5)),
+    "100 rows resampled, and 500 draws": (resampled, normals(2)),
+    "100 rows resampled, twice": (resampled, resampled),
+    "walkers first, 20 x 100": (walkers_first, walkers_first),
+    "Student (2), 5-D": (heavy(5), heavy(5)),
 }
 
 
@@ -104,6 +145,30 @@ def level_row(index: int, name: str, replications: int) -> Row:
     return {"both sets": name, **shares}
 
 
+def hard(replications: int = 400, jobs: int = 1) -> Iterator[Row]:
+    """Differences claimed between equal distributions that are hard to judge."""
+    for name in HARD:
+        with ProcessPoolExecutor(jobs) as pool:
+            calls = [(name, seed) for seed in range(replications)]
+            found = list(pool.map(claim, calls, chunksize=4)) if jobs > 1 else map(claim, calls)
+            claims, limits = np.array(list(found)).T
+        yield {
+            "both sets": name,
+            "ours": f"{100 * claims.mean():.1f}%",
+            "ours, limit above 0": f"{100 * np.mean(limits > 0):.1f}%",
+            "largest limit": float(limits.max()),
+        }
+
+
+def claim(call: tuple[str, int]) -> tuple[bool, float]:
+    """Whether a difference is claimed, and the lower limit."""
+    name, seed = call
+    rng = np.random.default_rng((list(HARD).index(name), seed))
+    first, second = HARD[name]
+    found = aide.compare_draws(first(rng), second(rng))
+    return found.is_different, found.lower
+
+
 def power(replications: int = 100) -> Iterator[Row]:
     """Differences found, and the nats that were shown."""
     for size in (2, 20):
@@ -127,4 +192,4 @@ def power(replications: int = 100) -> Iterator[Row]:
             }
 
 
-TABLES = {"level": level, "power": power}
+TABLES = {"level": level, "hard": hard, "power": power}

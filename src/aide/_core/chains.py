@@ -20,12 +20,14 @@ class Chains(NamedTuple):
         num_draws: Draws per chain.
         effective: Smallest effective sample size of all coordinates; NaN where none is defined.
         rhat: Largest split R-hat of all coordinates; NaN where none is defined.
+        words: In which order they were found, if that had to be recognised.
     """
 
     num_chains: int
     num_draws: int
     effective: float = np.nan
     rhat: float = np.nan
+    words: str = ""
 
     @property
     def size(self) -> int:

@@ -14,6 +14,7 @@ from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_count, check_scalar, is_refusal
 from aide._core.versions import AbstractAlgorithm, NoSuchVersion
 from aide.algorithms.draw_arrays import as_chains, columns_of, flat_draws
+from aide.algorithms.draw_order import check_axes, in_order
 from aide.algorithms.score_check import ScoreCheck, check_score
 from aide.algorithms.tractable import Tractable
 
@@ -27,8 +28,10 @@ class ReferenceDraws(AbstractAlgorithm):
     $\log\xi = \log p(x, y)$, the same in both operations; $\log Z = \log p(y)$ is unknown and
     cancels in AIDE. Run $i$ of an estimate takes a fixed draw, no draw is taken twice, and any
     number of runs is spread evenly over all chains. Autocorrelation along the chains enters the
-    standard error and the interval. That the draws are exact is an assumption: what a sampler
-    missed, an estimate that rests on its draws cannot see.
+    standard error and the interval; chains that take turns in one list, and copies (rows resampled
+    with replacement), are recognised and put in order (`chains.words` says so). That the draws
+    are exact is an assumption: what a sampler missed, an estimate that rests on its draws cannot
+    see.
 
     Args:
         draws: One array or a pytree of arrays whose leading axes are (chain, draw) or (draw,).
@@ -40,7 +43,8 @@ class ReferenceDraws(AbstractAlgorithm):
 
     Raises:
         ValueError: If an array has no such axes, axes that differ from the others', or an entry
-            that is not finite; or if `log_joint` does not return one number.
+            that is not finite; if the axes are (draw, chain), as far as the draws show it; or
+            if `log_joint` does not return one number.
     """
 
     determines_log_xi: ClassVar[bool] = True
@@ -54,10 +58,13 @@ class ReferenceDraws(AbstractAlgorithm):
     def __init__(
         self, draws: Value, log_joint: LogDensity, *, has_chains: bool, name: str | None = None
     ):
-        self.draws, shape = as_chains(draws, has_chains)
+        arranged, _ = as_chains(draws, has_chains)
+        if has_chains:
+            check_axes(arranged)
+        self.draws, words = in_order(arranged)
         self.log_joint = log_joint
         self.is_traceable = _is_traceable(log_joint, jax.tree.map(lambda a: a[0, 0], self.draws))
-        self.chains = _chains_of(self.draws, shape)
+        self.chains = _chains_of(self.draws, words)
         self.label = Label(name or f"{self.chains.size} reference draws")
 
     @property
@@ -171,7 +178,7 @@ class _Always(eqx.Module):
         return self.value
 
 
-def _chains_of(draws: Value, shape: tuple[int, int]) -> Chains:
+def _chains_of(draws: Value, words: str) -> Chains:
     columns = columns_of(draws)
     if columns.shape[2] > MOST_COLUMNS:
         chosen = np.linspace(0, columns.shape[2] - 1, MOST_COLUMNS).round().astype(int)
@@ -182,7 +189,8 @@ def _chains_of(draws: Value, shape: tuple[int, int]) -> Chains:
             sizes.append(mean_variance(column).effective)
             rhats.append(split_rhat(column))
     known = [rhat for rhat in rhats if not np.isnan(rhat)]
-    return Chains(*shape, min(sizes, default=np.nan), max(known, default=np.nan))
+    effective, rhat = min(sizes, default=np.nan), max(known, default=np.nan)
+    return Chains(*columns.shape[:2], effective, rhat, words)
 
 
 def _is_traceable(log_joint: LogDensity, x: Value) -> bool:

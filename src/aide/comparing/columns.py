@@ -113,7 +113,7 @@ def _divergence(entry: TargetRow) -> dict[str, Any]:
 
 def _bound(entry: TargetRow) -> str:
     estimate = entry.estimate
-    return with_error(estimate.value, estimate.std_error) if is_measured(estimate) else "–"
+    return with_error(estimate.value, estimate.shown_error) if is_measured(estimate) else "–"
 
 
 def _probability_error(entry: TargetRow) -> str:

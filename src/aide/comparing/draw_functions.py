@@ -2,21 +2,20 @@ r"""Which functions of a draw have different means in two sets?
 
 Every coordinate is replaced by normal scores of its ranks in both sets together, which makes tails
 harmless and changes nothing if the two are equal. Of the scores $z$, location $z_i$, spread
-$z_i^2$ and dependence $z_i z_j$ are compared, with standard errors that account for
-autocorrelation. P-values are multiplied by the number of functions (Bonferroni).
+$z_i^2$ and dependence $z_i z_j$ are compared (`mean_tests`), with what draws that depend on each
+other are worth. P-values are multiplied by the number of functions (Bonferroni).
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from aide._core.chains import mean_variance
 from aide._core.lazy import special
 from aide.comparing.draw_sets import DrawSet
+from aide.comparing.mean_tests import mean_test
 
 MOST_PAIRS = 500
 """Of more pairs of coordinates, only neighbours are compared."""
-DIGITS = 1e-12
 
 
 class FunctionTest(NamedTuple):
@@ -73,17 +72,7 @@ def _pairs(size: int) -> list[tuple[int, int]]:
 
 
 def _p_value(a: DrawSet, b: DrawSet, in_a: np.ndarray, in_b: np.ndarray) -> float:
-    """Two-sided, by Welch's degrees of freedom."""
-    found = [
-        mean_variance([terms[rows] for rows in one.sequences])
-        for one, terms in ((a, in_a), (b, in_b))
-    ]
-    difference = abs(float(in_a.mean() - in_b.mean()))
-    variance = found[0].variance + found[1].variance
-    if variance == 0.0:
-        return 0.0 if difference > DIGITS else 1.0
-    spread = sum(one.variance**2 / one.freedom for one in found)
-    return float(2 * special.stdtr(variance**2 / spread, -difference / np.sqrt(variance)))
+    return mean_test(in_a, in_b, (a.sequences, b.sequences), (a.effective, b.effective))
 
 
 def _normal_scores(columns: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 from aide._core.chains import mean_variance, split_rhat
 from aide._core.types import Value
 from aide.algorithms.draw_arrays import as_chains, column_names, columns_of, flat_draws
+from aide.algorithms.draw_order import check_axes, in_order
 from aide.algorithms.reference import ReferenceDraws
 from aide.estimation.means import Sequences
 from aide.estimation.sandwich.sandwich import MIN_RUNS
@@ -29,6 +30,7 @@ class DrawSet:
         num_draws: As many were given.
         effective: Independent ones that would be worth as much.
         rhat: Largest split R-hat of all coordinates.
+        order: In which order they were found, if that had to be recognised; see `draw_order`.
     """
 
     name: str
@@ -39,6 +41,7 @@ class DrawSet:
     num_draws: int
     effective: float
     rhat: float
+    order: str = ""
 
     @property
     def words(self) -> str:
@@ -55,7 +58,11 @@ def make_draw_set(name: str, draws: Value | ReferenceDraws, has_chains: bool | N
     if has_chains is None:
         has_chains = len(jax.tree.leaves(draws)) == 1 and np.ndim(jax.tree.leaves(draws)[0]) == 3
     try:
-        arranged, shape = as_chains(draws, has_chains)
+        arranged, _ = as_chains(draws, has_chains)
+        if has_chains:
+            check_axes(arranged)
+        arranged, order = in_order(arranged)
+        shape = jax.tree.leaves(arranged)[0].shape[:2]
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     size = shape[0] * shape[1]
@@ -79,6 +86,7 @@ def make_draw_set(name: str, draws: Value | ReferenceDraws, has_chains: bool | N
         size,
         effective,
         max(known, default=np.nan),
+        order,
     )
 
 

@@ -102,6 +102,7 @@ class DrawsDifference(Result):
             for one in (self.a, self.b)
             if one.rhat > MOST_RHAT
         ]
+        found += [f"In {one.name}, {one.order}." for one in (self.a, self.b) if one.order]
         if self.saturated:
             found.append(
                 "The number of draws limits the nats that can be shown: there may be more."

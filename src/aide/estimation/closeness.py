@@ -1,10 +1,12 @@
 """Is a divergence below a tolerance? Decided from both sides, or not at all."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from aide._core.roles import Role
+from aide.draws.sides import Side
 from aide.estimation.advice import MOST_META, predict_falls
 from aide.estimation.looseness import cross_fall
 from aide.estimation.sandwich.balance import calm_limits, calm_terms
@@ -166,8 +168,9 @@ def _more_runs(estimate: "Estimate", bound: float, closeness: Closeness) -> str:
     Above, only a side that has a fifth of the variance or more is raised; a classifier, below,
     needs both.
     """
+    sides = estimate.draws.sides
     if not np.isfinite(bound):
-        return "raise num_gold and num_target"
+        return _raised([(side, 10 * side.num_runs) for side in sides], in_numbers=False)
     factor = _factor(bound, closeness)
     if bound > closeness.tolerance:  # how a classifier learns from more runs is not foreseen well
         factor = max(factor, FEWEST_TIMES)
@@ -179,11 +182,25 @@ def _more_runs(estimate: "Estimate", bound: float, closeness: Closeness) -> str:
     variances = np.array([part.var() / part.size for part in calm_terms(estimate.draws)])
     shares = variances / max(variances.sum(), 1e-300)
     wanted = [
-        f"num_{side.role.word} to about {rounded(side.num_runs * max(factor, 1.1)):,}"
-        for side, share in zip(estimate.draws.sides, shares, strict=True)
+        (side, rounded(side.num_runs * max(factor, 1.1)))
+        for side, share in zip(sides, shares, strict=True)
         if share > 0.2 or bound > closeness.tolerance
     ]
-    return f"raise {' and '.join(wanted)}"
+    return _raised(wanted)
+
+
+def _raised(wanted: Sequence[tuple[Side, int]], in_numbers: bool = True) -> str:
+    """`raise num_gold to about 900`; of stored draws at most as many as there are."""
+    runs, lists = [], []
+    for side, num in wanted:
+        most = num if side.chains is None else min(num, side.chains.size)
+        if most > side.num_runs:
+            runs.append(f"num_{side.role.word}" + (f" to about {most:,}" if in_numbers else ""))
+        if most < num:
+            about = f" (about {num:,})" if in_numbers else ""
+            lists.append(f"more draws of {side.name} than the {most:,} that it holds{about}")
+    parts = [f"raise {' and '.join(runs)}"] if runs else []
+    return " and ".join([*parts, *(f"give {text}" for text in lists)])
 
 
 def rounded(number: float) -> int:

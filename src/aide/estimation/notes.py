@@ -24,6 +24,8 @@ MOST_RHAT = 1.05
 """R-hat above which chains are said to disagree."""
 FEW_EFFECTIVE = 20
 """Below this many effective draws, the autocorrelation itself is hardly known."""
+LEAST_EFFECTIVE = 10
+"""Below this many, a standard error is not shown: `1.08 ± ?`."""
 WASTE = 4.0
 """Draws per effective draw from which on thinning would save a lot."""
 

@@ -24,7 +24,7 @@ Rows = list[tuple[str, str]]
 def estimate_headline(estimate: "Estimate") -> str:
     """The bound, its interval, and how many runs it rests on."""
     gold, target = estimate.draws.sides
-    value = with_error(estimate.value, estimate.std_error)
+    value = with_error(estimate.value, estimate.shown_error)
     limits = interval(*estimate.interval())
     both_stored = gold.chains is not None and target.chains is not None
     if both_stored and rests_on_one_density(estimate.draws):

@@ -30,7 +30,7 @@ from aide.estimation.look import Look
 from aide.estimation.looseness import Looseness, looseness_of
 from aide.estimation.means import Worth, worth_of
 from aide.estimation.meta_curve import MetaCurve, meta_curve_of
-from aide.estimation.notes import find_notes
+from aide.estimation.notes import LEAST_EFFECTIVE, find_notes
 from aide.estimation.plot import pictures_of
 from aide.estimation.reach import Reach, find_reach
 from aide.estimation.report import estimate_headline, estimate_rows
@@ -81,6 +81,13 @@ class Estimate(Result):
     def std_error(self) -> float:
         """Standard error of `value`: the two samples are independent."""
         return float(np.hypot(self.gold_to_target.std_error, self.target_to_gold.std_error))
+
+    @property
+    def shown_error(self) -> float:
+        """`std_error`, or NaN where stored draws are worth too few to know it."""
+        stored = [role for role in Role if self.draws.side(role).chains is not None]
+        few = any(self.num_effective(role) < LEAST_EFFECTIVE for role in stored)
+        return np.nan if few and self.std_error > 0 else self.std_error
 
     @cached_property
     def gold_to_target(self) -> Direction:

@@ -9,7 +9,7 @@ from aide._core.algorithm import InferenceAlgorithm
 from aide._core.roles import GOLD
 from aide.draws.request import facts_of
 from aide.draws.sides import Side
-from aide.estimation.notes import MOST_RHAT
+from aide.estimation.notes import LEAST_EFFECTIVE, MOST_RHAT
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
 
 
@@ -87,15 +87,20 @@ def stored_words(side: Side, effective: float | None = None) -> str:
     rhat = "R-hat unknown" if np.isnan(chains.rhat) else f"R-hat {chains.rhat:.3f}"
     return (
         f"{some}{chains.size:,} reference draws in {many}, worth {worth:.0f} independent ones; "
-        f"taken as exact, not audited; {rhat}"
+        f"taken as exact, not audited; {rhat}{f'; {chains.words}' if chains.words else ''}"
     )
 
 
 def _chain_doubts(gold: Side) -> tuple[str, ...]:
-    chains = gold.chains
-    if chains is None or not chains.rhat > MOST_RHAT:
-        return ()
-    return (
-        f"its {chains.num_chains} chains of stored draws do not agree with each other, drift, or "
-        f"are too short to tell (R-hat {chains.rhat:.2f} > {MOST_RHAT})",
-    )
+    chains, found = gold.chains, []
+    if chains is not None and chains.rhat > MOST_RHAT:
+        found.append(
+            f"its {chains.num_chains} chains of stored draws do not agree with each other, drift, "
+            f"or are too short to tell (R-hat {chains.rhat:.2f} > {MOST_RHAT})"
+        )
+    if chains is not None and chains.effective < LEAST_EFFECTIVE:
+        found.append(
+            f"its {chains.size:,} stored draws are worth only {chains.effective:.0f} independent "
+            "ones"
+        )
+    return tuple(found)

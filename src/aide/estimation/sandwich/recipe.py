@@ -20,6 +20,9 @@ from aide.estimation.means import Sequences
 from aide.estimation.sandwich.balance import LogRatio, fold_of, log_ratio_of
 from aide.estimation.terms import Metas, is_tractable
 
+FEWEST_TO_CUT = 20
+"""Draws of a chain, at least, that is cut into folds and parts of folds: two for each part."""
+
 Phases = tuple[np.ndarray | None, np.ndarray | None]
 
 
@@ -87,15 +90,23 @@ def find_recipes(draws: Draws) -> list[Recipe]:
 
 
 def phases_of(gold: Sequences | None, target: Sequences | None) -> Phases:
-    """Where in its chain each draw lies: 0 at the beginning, below 1 at the end."""
-    found = []
-    for rows in (gold, target):
-        phase = None if rows is None else np.empty(sum(part.size for part in rows))
-        if rows is not None and phase is not None:
-            for part in rows:
-                phase[part] = np.arange(part.size) / part.size
-        found.append(phase)
+    """Where in its chain each draw lies: 0 at the beginning, below 1 at the end.
+
+    Chains too short to be cut (`FEWEST_TO_CUT`) are laid end to end: whole chains share a fold.
+    """
+    found = [None if rows is None else _phase(rows) for rows in (gold, target)]
     return found[0], found[1]
+
+
+def _phase(rows: Sequences) -> np.ndarray:
+    lengths = [part.size for part in rows]
+    num, phase = sum(lengths), np.empty(sum(lengths))
+    if min(lengths) < FEWEST_TO_CUT:
+        phase[np.concatenate(rows)] = np.arange(num) / num
+        return phase
+    for part in rows:
+        phase[part] = np.arange(part.size) / part.size
+    return phase
 
 
 def _guess(
