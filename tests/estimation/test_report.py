@@ -49,9 +49,10 @@ def test_summary(result):
     text = repr(result)
     draws = result.draws
     assert text.startswith("Symmetrised KL divergence ≤ ")
+    metas = (f"{side.num_meta:,}" for side in draws.sides)
+    assert f"Meta-inference runs per output: M = {' and '.join(metas)}." in text
     for side in draws.sides:
         assert f"{side.num_runs:,} of the {side.role.word}" in text
-        assert f"(M = {side.num_meta} meta-inference run" in text
     differs = "may differ" if rests_on_one_density(draws) else "differs"
     assert f"Any probability computed from the target {differs} from the gold standard's" in text
     assert "may be missing; they could add any number of nats" in text

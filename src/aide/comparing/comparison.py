@@ -1,5 +1,6 @@
 """What several targets have in common: a gold standard, and a table."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ from aide.reporting.grid import Grid
 from aide.reporting.result import Result
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict, all_of
 
+NUMBERS = re.compile(r"[-+]?[0-9][0-9.,]*(?:e[-+]?[0-9]+)?%?")
 MOST_NOTES = 8
 """Notes of the estimates that are printed; the most important come first."""
 
@@ -240,20 +242,28 @@ class Comparison(Result, Mapping[str, Estimate]):
         return (*raised, *self._notes_on_targets())
 
     def _notes_on_targets(self) -> list[str]:
-        """Notes of the estimates, in their order of importance; what all share is said once."""
+        """Notes of the estimates, in their order of importance.
+
+        What is said of several targets is said once: in full of the one with the largest bound.
+        """
         ranked = sorted(
-            (rank, place, note)
+            (rank, -place, name, note)
             for place, name in enumerate(self.ranking)
             for rank, note in enumerate(self[name].notes)
         )
-        texts = list(dict.fromkeys(note for _, _, note in ranked))
+        kinds: dict[str, list[tuple[str, str]]] = {}
+        for _, _, name, note in ranked:
+            kinds.setdefault(NUMBERS.sub("#", note), []).append((name, note))
         found = []
-        for text in texts[:MOST_NOTES]:
-            names = [name for name in self.ranking if text in self[name].notes]
-            everyone = len(names) == len(self) > 1
-            found.append(f"{'All targets' if everyone else ', '.join(names)}: {text}")
-        if len(texts) > MOST_NOTES:
-            found.append(f"{len(texts) - MOST_NOTES} more notes are in comparison[name].notes.")
+        for said in list(kinds.values())[:MOST_NOTES]:
+            names, (first, text) = [name for name, _ in said], said[0]
+            if len({note for _, note in said}) > 1:
+                found.append(f"{first}: {text} The same, in other numbers: {'; '.join(names[1:])}.")
+            else:
+                everyone = len(names) == len(self) > 1
+                found.append(f"{'All targets' if everyone else '; '.join(names)}: {text}")
+        if len(kinds) > MOST_NOTES:
+            found.append(f"{len(kinds) - MOST_NOTES} more notes are in comparison[name].notes.")
         return found
 
     def numbers(self) -> dict[str, Any]:

@@ -195,14 +195,14 @@ def _unseen(estimate: "Estimate") -> Rows:
 
 def _runs(estimate: "Estimate") -> Rows:
     """How many runs and meta-inference runs all of it rests on."""
-    found = []
-    for side in estimate.draws.sides:
-        of = f"{side.role.word}, {side.name}" if side.name else side.role.word
-        metas = "run" if side.num_meta == 1 else "runs"
-        found.append(
-            f"{side.num_runs:,} of the {of} (M = {side.num_meta:,} meta-inference {metas})"
-        )
-    return [("runs", f"{' and '.join(found)}.")]
+    of = [
+        f"{side.role.word}, {side.name}" if side.name else side.role.word
+        for side in estimate.draws.sides
+    ]
+    gold, target = estimate.draws.sides
+    runs = f"{gold.num_runs:,} of the {of[0]}, and {target.num_runs:,} of the {of[1]}."
+    metas = f"M = {gold.num_meta:,} and {target.num_meta:,}"
+    return [("runs", f"{runs} Meta-inference runs per output: {metas}.")]
 
 
 def _look(estimate: "Estimate") -> Rows:

@@ -20,7 +20,7 @@ LEAST_WORDS = 24
 LONGEST_WORD = 30
 """Characters beyond which a word without blanks (the name of a file) may be broken."""
 GLUE = "\u00a0"
-TOGETHER = re.compile(r" (?=±)|(?<=±) |(?<=[≤≥=<>≈]) (?=[-+\d])")
+TOGETHER = re.compile(r" (?=[±=≤≥<>≈] [-+\d])|(?<=[±≤≥=<>≈]) (?=[-+\d])")
 """Blanks at which no line ends: those within a number."""
 
 
