@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from aide._core.identity import Identity
 from aide.auditing.result import Audit
 from aide.auditing.simulated.result import Simulated
 from aide.auditing.simulated.runs import Pieces
