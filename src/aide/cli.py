@@ -33,6 +33,14 @@ AS_JSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.
 WORKERS = Annotated[int | None, typer.Option(help="Run on a local Dask cluster of N processes.")]
 DASK = Annotated[str | None, typer.Option(help="Run on a Dask cluster: tcp://HOST:PORT.")]
 DEVICES = Annotated[bool, typer.Option("--devices", help="Run on all GPUs of this machine.")]
+UNCHANGED = Annotated[
+    bool,
+    typer.Option(
+        "--unchanged",
+        help="Say that plain Python code, which JAX cannot trace, is what it was when the runs in "
+        "the folder were made.",
+    ),
+]
 app = typer.Typer(
     no_args_is_help=True,
     help="How accurate is your probabilistic inference?",
@@ -195,6 +203,7 @@ def measure(
     workers: WORKERS = None,
     dask: DASK = None,
     devices: DEVICES = False,
+    unchanged: UNCHANGED = False,
 ) -> None:
     """Measure how far a target's outputs are from a gold standard's, in nats.
 
@@ -202,7 +211,7 @@ def measure(
     passed (the divergence is below the tolerance), or no tolerance given. 1: failed (it is above).
     2: bad input. 3: undecided.
     """
-    given = (seed, until, budget, tolerance, num_runs, meta, out)
+    given = (seed, until, budget, tolerance, num_runs, meta, out, unchanged)
     _study("measure", study, given, as_json, (workers, dask, devices))
 
 
@@ -218,13 +227,14 @@ def compare(
     workers: WORKERS = None,
     dask: DASK = None,
     devices: DEVICES = False,
+    unchanged: UNCHANGED = False,
 ) -> None:
     """Compare several targets with one gold standard: a ranked table, and a verdict each.
 
     Exit code 0: all targets passed (their divergences are below the tolerance), or no tolerance
     given. 1: one failed. 2: bad input. 3: none failed, but one is undecided.
     """
-    given = (seed, None, None, tolerance, num_runs, meta, out)
+    given = (seed, None, None, tolerance, num_runs, meta, out, unchanged)
     _study("compare", study, given, as_json, (workers, dask, devices))
 
 
@@ -245,12 +255,13 @@ def tune(
     workers: WORKERS = None,
     dask: DASK = None,
     devices: DEVICES = False,
+    unchanged: UNCHANGED = False,
 ) -> None:
     """Find the cheapest setting of a target that is within a tolerance.
 
     Exit code 0: found. 2: bad input. 3: none was shown to be.
     """
-    given = (seed, None, budget, tolerance, None, None, out)
+    given = (seed, None, budget, tolerance, None, None, out, unchanged)
     _study("tune", study, given, as_json, (workers, dask, devices))
 
 

@@ -25,6 +25,7 @@ class StudyOptions:
         num_runs: Runs each way.
         meta: Meta-inference runs per output.
         out: The folder.
+        unchanged: Whether plain Python code is said to be what it was when stored runs were made.
     """
 
     seed: int = 0
@@ -34,6 +35,7 @@ class StudyOptions:
     num_runs: int | None = None
     meta: int | None = None
     out: Path = Path("aide-study")
+    unchanged: bool = False
 
     def described(self) -> dict[str, object]:
         """What results depend on, as JSON."""
@@ -57,6 +59,7 @@ def options_of(
     num_runs: int | None,
     meta: int | None,
     out: Path | None,
+    unchanged: bool = False,
 ) -> StudyOptions:
     """Check what the command line says; folders are named for the file unless one is given."""
     for name, number, least in (("--num-runs", num_runs, 2), ("--meta", meta, 1)):
@@ -72,6 +75,7 @@ def options_of(
         num_runs,
         meta,
         Path("aide-studies") / study.stem if out is None else out,
+        unchanged,
     )
 
 

@@ -54,6 +54,7 @@ def compare_targets(
             checkpoint={name: folder.checkpoint(name) for name in names},
             executor=executor,
             keep_values=True,
+            unchanged=options.unchanged,
             **_sizes(options, 500, 1),
         )
         return _finished(folder, study, options, result)
@@ -75,6 +76,7 @@ def tune_target(study: Study, options: StudyOptions, executor: Executor | None =
             budget=options.budget,
             folder=folder.runs,
             executor=executor,
+            unchanged=options.unchanged,
         )
         return _finished(folder, study, options, result)
 
@@ -101,6 +103,7 @@ def _estimate(
         checkpoint=checkpoint,
         executor=executor,
         keep_values=True,
+        unchanged=options.unchanged,
         **settings,
     )
 
