@@ -155,23 +155,23 @@ def test_help_and_completion():
 
 
 CHANGING = """
-import aide
+import jax
 DATA = [0.1, 0.2]
 class Mine:
     log_z = 0.0
     def __init__(self, location):
         self.location = location
-    def simulate(self, rng):
-        x = rng.normal(self.location)
-        return x, self.regenerate(rng, x)
-    def regenerate(self, rng, x):
-        return -0.5 * (x - self.location) ** 2 + 0.0 * sum(DATA)
-gold, target = aide.PythonAlgorithm(Mine(0.0)), aide.PythonAlgorithm(Mine(0.3))
+    def simulate(self, key):
+        x = self.location + jax.random.normal(key)
+        return x, self.regenerate(key, x)
+    def regenerate(self, key, x):
+        return -0.5 * (x - self.location) ** 2 + 0.001 * sum(DATA)
+gold, target = Mine(0.0), Mine(0.3)
 """
 CHANGES = {
-    "data": ("[0.1, 0.2]", "[0.1, 0.3]", "DATA"),
-    "location of a fit": ("Mine(0.3)", "Mine(0.4)", "location"),
-    "code of a class": ("0.5 * (x", "0.50001 * (x", "Mine"),
+    "data": ("[0.1, 0.2]", "[0.1, 0.3]", "numbers in regenerate"),
+    "location of a fit": ("Mine(0.3)", "Mine(0.4)", "numbers in"),
+    "code of a class": ("0.5 * (x", "0.50001 * (x", "numbers in simulate"),
 }
 
 

@@ -21,6 +21,11 @@ class PlainNoisy:
     def __init__(self, mean: float = 0.0, slope: float = 0.0, std: float = 1.0):
         self.mean, self.slope, self.std = mean, slope, std
 
+    @property
+    def aide_identity(self) -> str:
+        """Its class and its numbers."""
+        return f"{type(self).__name__} {self.mean} {self.slope} {self.std}"
+
     def simulate(self, rng: np.random.Generator) -> tuple[float, float]:
         u, z = rng.standard_normal(2)
         x = self.mean + self.slope * u + self.std * z

@@ -146,8 +146,8 @@ def _check_identity(
         raise ValueError(
             f"{argument} cannot be used with this {role.word} algorithm: JAX does not trace "
             f"{parts}, so that nobody can tell whether it changed since. {FRESH} Or say "
-            "unchanged=True (on the command line --unchanged) if nothing did, or give the object an attribute aide_identity, a text "
-            "that changes whenever its results do."
+            "unchanged=True (on the command line --unchanged) if nothing did, or give the object "
+            "an attribute aide_identity, a text that changes whenever its results do."
         )
     changed = before.differences(now)
     if changed:
