@@ -10,6 +10,10 @@ from aide.draws.draws import Draws
 from aide.draws.sides import Side
 from aide.estimation.means import Mean, mean_of
 
+FEWEST_RUNS, LONE, LONE_NATS = 20, 0.5, 0.05
+"""A single run rules a looseness, of so many runs at least, if it makes up half of all gaps, and
+changes the mean by so many nats."""
+
 
 class Looseness(NamedTuple):
     r"""How loose meta-inference is, per algorithm, at the algorithm's own outputs.
@@ -40,6 +44,39 @@ def looseness_of(draws: Draws) -> Looseness:
         return None if fresh is None else mean_of(side.kept() - fresh, rows)
 
     return Looseness(gap(draws.gold), gap(draws.target))
+
+
+class LoneRun(NamedTuple):
+    """One run that makes up most of a looseness.
+
+    Attributes:
+        gap: Its own, in nats.
+        rest: The mean over all other runs.
+        num_runs: How many there are in all.
+    """
+
+    gap: float
+    rest: float
+    num_runs: int
+
+
+def lone_run_of(draws: Draws, role: Role) -> LoneRun | None:
+    """The run that rules the looseness of an algorithm, if one does.
+
+    A mean of unbounded gaps with a standard error as large as itself says nothing about the others.
+    """
+    side = draws.side(role)
+    fresh = side.fresh()
+    if fresh is None:
+        return None
+    gaps = side.kept() - fresh
+    sizes = np.abs(gaps)
+    if gaps.size < FEWEST_RUNS or not np.all(np.isfinite(gaps)) or not np.any(sizes > 0):
+        return None
+    place = int(np.argmax(sizes))
+    if sizes[place] < LONE * sizes.sum() or sizes[place] < LONE_NATS * gaps.size:
+        return None
+    return LoneRun(float(gaps[place]), float(np.delete(gaps, place).mean()), gaps.size)
 
 
 def cross_fall(draws: Draws, role: Role) -> Mean | None:

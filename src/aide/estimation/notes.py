@@ -11,6 +11,7 @@ from aide._core.roles import GOLD, TARGET, Role
 from aide.diagnosing.steps import MOST_SCATTER
 from aide.draws.sides import Side
 from aide.estimation.interval import FALSE_ALARM, FEW_RUNS, MOST_SKEWED, skewness
+from aide.estimation.looseness import lone_run_of
 from aide.estimation.reach import FAR, Reach, reach_of
 from aide.estimation.tails import HEAVY_TAIL, MIN_RUNS, pareto_shape
 from aide.estimation.terms import rests_on_one_density
@@ -206,6 +207,14 @@ def _loose(estimate: "Estimate") -> list[str]:
     for role in Role:
         gap = estimate.looseness.of(role)
         if gap is None or not np.isfinite(estimate.value):
+            continue
+        lone = lone_run_of(estimate.draws, role)
+        if lone is not None:
+            found.append(
+                f"One run of {lone.num_runs:,} rules the looseness of the {NAMES[role]}, "
+                f"{gap.value:.2g} nats: its gap is {lone.gap:.2g} nats, the mean over all others "
+                f"is {lone.rest:.2g}. Meta-inference failed there once; more runs tell how often."
+            )
             continue
         # What to do about it is said once, by the advice if there is one.
         remedy = "." if role in advised else f": raise num_meta_{role.word}."
