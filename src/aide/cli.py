@@ -15,7 +15,11 @@ STUDY_FILE = Annotated[
 ]
 SEED = Annotated[int, typer.Option(help="Seed of all runs.")]
 TOLERANCE = Annotated[
-    float | None, typer.Option(help="Largest divergence in nats that is good enough.")
+    str | None,
+    typer.Option(
+        help="What is good enough: a divergence in nats, such as 0.5, or errors, such as "
+        "'means 0.1 sd, sds 10%, probabilities 0.05'."
+    ),
 ]
 UNTIL = Annotated[
     str | None,

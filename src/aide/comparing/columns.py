@@ -9,13 +9,13 @@ from aide._core.chains import Chains
 from aide.estimation.closeness import Closeness
 from aide.estimation.errors.errors import Errors
 from aide.estimation.errors.find import MEAN, SD
+from aide.estimation.errors.tolerance import ErrorCloseness
 from aide.estimation.errors.words import interval_range, more_or_less
 from aide.estimation.means import Mean
 from aide.estimation.summary import Estimate
 from aide.estimation.tails import importance_shape
 from aide.estimation.terms import are_tractable, rests_on_one_density
 from aide.reporting.numbers import rounded_up, short, with_error
-from aide.reporting.verdict import FAILED
 
 LEAST_FOR_TAIL = 25
 """Fewer weights have no tail to fit."""
@@ -36,7 +36,7 @@ class TargetRow(NamedTuple):
 
     name: str
     estimate: Estimate
-    closeness: Closeness | None
+    closeness: Closeness | ErrorCloseness | None
     rank: int | None = 1
     behind: Mean | None = None
 
@@ -95,12 +95,7 @@ def chains_of(entry: TargetRow) -> Chains:
 
 def verdict_of(entry: TargetRow) -> str:
     """The verdict; how to decide what is undecided is said below the table."""
-    closeness = entry.closeness
-    if closeness is None:
-        return ""
-    if closeness.outcome == FAILED:
-        return f"{FAILED}: ≥ {short(closeness.lower, 2)}"
-    return closeness.outcome
+    return "" if entry.closeness is None else entry.closeness.cell
 
 
 def _divergence(entry: TargetRow) -> dict[str, Any]:
@@ -173,8 +168,7 @@ def _finite(number: float) -> float | None:
 def _judged(entry: TargetRow) -> dict[str, Any]:
     if entry.closeness is None:
         return {"lower": None, "upper": None, "verdict": None}
-    lower, upper, *_ = entry.closeness
-    return {"lower": lower, "upper": upper, "verdict": entry.closeness.outcome}
+    return entry.closeness.numbers()
 
 
 def _behind(entry: TargetRow) -> dict[str, Any]:

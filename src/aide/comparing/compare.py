@@ -12,7 +12,8 @@ from aide.comparing.comparison import Comparison
 from aide.draws.draw import draw
 from aide.draws.draw_many import draw_many
 from aide.draws.draws import Draws
-from aide.estimation.closeness import check_tolerance, judge, metas_to_raise
+from aide.estimation.closeness import judge, metas_to_raise
+from aide.estimation.errors.tolerance import ErrorTolerance, as_tolerance
 from aide.estimation.errors.variables import posterior_of
 from aide.estimation.look import Look
 from aide.estimation.summary import Estimate
@@ -31,7 +32,7 @@ def compare(
     gold: InferenceAlgorithm,
     targets: Mapping[str, InferenceAlgorithm],
     *,
-    tolerance: float | None = None,
+    tolerance: Any = None,
     num_gold: int | None = None,
     num_target: int | None = None,
     num_meta_gold: int = 1,
@@ -47,7 +48,8 @@ def compare(
         key: A JAX key.
         gold: The gold standard.
         targets: The algorithms being measured, by name.
-        tolerance: Nats that would do. With it, every target gets a verdict at 95%: `passed`
+        tolerance: Nats that would do, or errors: `means 0.1 sd, sds 10%, probabilities 0.05`.
+            With it, every target gets a verdict at 95%: `passed`
             (its divergence is below), `failed` (it is above) or `undecided`; outputs are then kept
             unless `keep_values=False`, because `failed` takes a lower limit (`Estimate.sandwich`).
         num_gold: Runs of the gold standard: 500 unless stated, or all draws of
@@ -63,7 +65,8 @@ def compare(
             to files.
     """
     if tolerance is not None:
-        check_tolerance(tolerance)
+        tolerance = as_tolerance(tolerance)
+        _check_kept(tolerance, options)
     if most_meta is not None:
         check_count("most_meta", most_meta)
     sizes = {
@@ -84,7 +87,7 @@ def compare(
     }
     found = {}
     for name, draws in drawn.items():
-        can_rise = any(
+        can_rise = not isinstance(tolerance, ErrorTolerance) and any(
             not side.tractable and side.num_meta < most[side.role] for side in draws.sides
         )
         look = Look(TWO_LOOKS) if can_rise else Look()
@@ -94,6 +97,15 @@ def compare(
             estimate = _with_more_meta(call, estimate, tolerance, most, sizes, name, options)
         found[name] = estimate
     return compare_estimates(found, tolerance)
+
+
+def _check_kept(tolerance: Any, options: Mapping[str, Any]) -> None:
+    """Before anything runs: errors need the outputs."""
+    if isinstance(tolerance, ErrorTolerance) and options.get("keep_values") is False:
+        raise ValueError(
+            f"tolerance '{tolerance}' is about errors, which need the outputs: leave out "
+            "keep_values=False, or give a tolerance in nats."
+        )
 
 
 def _with_more_meta(
@@ -131,9 +143,8 @@ def _continued(
     return {"extend": draws} if checkpoint is None else {"checkpoint": checkpoint[name]}
 
 
-def compare_estimates(
-    estimates: Mapping[str, Estimate], tolerance: float | None = None
-) -> Comparison:
+def compare_estimates(estimates: Mapping[str, Estimate], tolerance: Any = None) -> Comparison:
     """The table of estimates that are there already, by name, of the same gold standard."""
+    tolerance = None if tolerance is None else as_tolerance(tolerance)
     judged = {} if tolerance is None else {n: judge(e, tolerance) for n, e in estimates.items()}
     return Comparison(dict(estimates), tolerance, judged)

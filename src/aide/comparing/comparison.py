@@ -11,6 +11,12 @@ import numpy as np
 from aide.comparing.columns import COLUMNS, LEAVE_FIRST, TargetRow, errors_of, is_measured
 from aide.comparing.differences import bound_at, common_metas, difference_of
 from aide.estimation.closeness import LEVEL, Closeness, remedy
+from aide.estimation.errors.tolerance import (
+    ErrorCloseness,
+    ErrorTolerance,
+    Tolerance,
+    tolerance_words,
+)
 from aide.estimation.errors.words import sentence
 from aide.estimation.means import Mean
 from aide.estimation.summary import Estimate
@@ -37,8 +43,8 @@ class Comparison(Result, Mapping[str, Estimate]):
     """
 
     estimates: Mapping[str, Estimate]
-    tolerance: float | None
-    closeness: Mapping[str, Closeness]
+    tolerance: Tolerance | None
+    closeness: Mapping[str, Closeness | ErrorCloseness]
 
     def __getitem__(self, name: str) -> Estimate:
         return self.estimates[name]
@@ -115,7 +121,7 @@ class Comparison(Result, Mapping[str, Estimate]):
             return text
         within = sum(outcome == PASSED for outcome in self.outcomes.values())
         of = " of a gold standard that failed" if self.trust.doubts else ""
-        return f"{text}: {within} of {len(self)} within {self.tolerance:g} nats{of}"
+        return f"{text}: {within} of {len(self)} within {tolerance_words(self.tolerance)}{of}"
 
     @property
     def trust(self) -> Trust:
@@ -185,6 +191,8 @@ class Comparison(Result, Mapping[str, Estimate]):
         """What the verdicts that occur mean."""
         if self.tolerance is None:
             return []
+        if isinstance(self.tolerance, ErrorTolerance):
+            return _error_meaning(self.tolerance, set(self.outcomes.values()))
         nats, fewest = f"{self.tolerance:g} nats", min(map(_fewest_runs, self.values()))
         apart = f"not counting regions of less than {unseen:.1%} probability"
         words: dict[Verdict, str] = {
@@ -270,7 +278,9 @@ class Comparison(Result, Mapping[str, Estimate]):
         """The tolerance, and the gold standard."""
         gold = next(iter(self.values())).draws.gold
         return {
-            "tolerance": self.tolerance,
+            "tolerance": str(self.tolerance)
+            if isinstance(self.tolerance, ErrorTolerance)
+            else self.tolerance,
             "gold": gold.name,
             "num_gold": gold.num_runs,
             "gold_trust": self.trust.outcome,
@@ -282,13 +292,24 @@ class Comparison(Result, Mapping[str, Estimate]):
         return PanelGrid(size=(6.4, 1.2 + 0.35 * len(self)))
 
     def draw(self, panels: np.ndarray) -> None:
-        """The interval of every target in their ranking, and the tolerance."""
+        """The interval of every target in their ranking, and a tolerance in nats."""
+        nats = None if isinstance(self.tolerance, ErrorTolerance) else self.tolerance
         entries = [entry for entry in self.entries if is_measured(entry.estimate)]
         limits = [entry.estimate.interval(LEVEL) for entry in entries]
         values = [entry.estimate.value for entry in entries]
-        plot_limits(panels[0], [entry.name for entry in entries], limits, values, self.tolerance)
+        plot_limits(panels[0], [entry.name for entry in entries], limits, values, nats)
         panels[0].set_xlabel("bound on the divergence (nats), 95% interval")
 
 
 def _fewest_runs(estimate: Estimate) -> int:
     return min(side.num_runs for side in estimate.draws.sides)
+
+
+def _error_meaning(tolerance: ErrorTolerance, seen: set[Verdict]) -> list[tuple[str, str]]:
+    """What verdicts on errors mean."""
+    words: dict[Verdict, str] = {
+        PASSED: f"With 95% confidence all errors are within {tolerance}.",
+        FAILED: f"With 95% confidence one error is beyond {tolerance}.",
+        UNDECIDED: f"Neither was shown: errors may be within {tolerance} or beyond.",
+    }
+    return [(str(verdict), text) for verdict, text in words.items() if verdict in seen]

@@ -1,13 +1,20 @@
 """Is a divergence below a tolerance? Decided from both sides, or not at all."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from aide._core.roles import Role
 from aide.draws.sides import Side
 from aide.estimation.advice import MOST_META, predict_falls
+from aide.estimation.errors.tolerance import (
+    ErrorCloseness,
+    ErrorTolerance,
+    as_tolerance,
+    judge_errors,
+    tolerance_words,
+)
 from aide.estimation.looseness import cross_fall
 from aide.estimation.sandwich.balance import calm_limits, calm_terms
 from aide.estimation.sandwich.sandwich import what_is_missing
@@ -57,6 +64,15 @@ class Closeness(NamedTuple):
         return FAILED if self.lower > self.tolerance else UNDECIDED
 
     @property
+    def cell(self) -> str:
+        """The verdict for a table."""
+        return f"{FAILED}: ≥ {short(self.lower, 2)}" if self.outcome == FAILED else self.outcome
+
+    def numbers(self) -> dict[str, Any]:
+        """Both limits and the verdict, for records."""
+        return {"lower": self.lower, "upper": self.upper, "verdict": self.outcome}
+
+    @property
     def limits(self) -> str:
         """Both limits in words."""
         return f"{short(self.lower)} ≤ divergence ≤ {short(self.upper)} (95%)"
@@ -69,14 +85,21 @@ class NotWithin(AssertionError):
         closeness: The limits, and whether the verdict is `failed` or `undecided`.
     """
 
-    def __init__(self, words: str, closeness: Closeness):
+    def __init__(self, words: str, closeness: "Closeness | ErrorCloseness"):
         super().__init__(words)
         self.closeness = closeness
 
 
-def judge(estimate: "Estimate", tolerance: float) -> Closeness:
-    """Compare with a tolerance; a classifier is trained only where the bound is above it."""
-    check_tolerance(tolerance)
+def judge(estimate: "Estimate", tolerance: Any) -> "Closeness | ErrorCloseness":
+    """Compare with a tolerance, in nats or of errors (see `as_tolerance`)."""
+    wanted = as_tolerance(tolerance)
+    if isinstance(wanted, ErrorTolerance):
+        return judge_errors(estimate, wanted)
+    return judge_nats(estimate, wanted)
+
+
+def judge_nats(estimate: "Estimate", tolerance: float) -> Closeness:
+    """Compare the divergence; a classifier is trained only where the bound is above."""
     draws = estimate.draws
     if rests_on_one_density(draws):
         return Closeness(0.0, np.inf, tolerance, "")
@@ -90,20 +113,23 @@ def judge(estimate: "Estimate", tolerance: float) -> Closeness:
     return Closeness(lower, upper, tolerance, lacks)
 
 
-def require(estimate: "Estimate", tolerance: float) -> None:
+def require(estimate: "Estimate", tolerance: Any) -> None:
     """Raise `NotWithin`, with both limits and what would help, unless it is shown to be within."""
     found = judge(estimate, tolerance)
     if found.outcome == PASSED:
         return
     target, gold = estimate.draws.target.name, estimate.draws.gold.name
-    words = f"{target} is not shown to be within {tolerance:g} nats of {gold}: {found.limits}"
+    wanted = tolerance_words(found.tolerance)
+    words = f"{target} is not shown to be within {wanted} of {gold}: {found.limits}"
     if found.outcome == FAILED:
         raise NotWithin(f"{words}. It is too far away.", found)
     raise NotWithin(f"{words}. Undecided: {remedy(estimate, found)}.", found)
 
 
-def remedy(estimate: "Estimate", closeness: Closeness) -> str:
+def remedy(estimate: "Estimate", closeness: "Closeness | ErrorCloseness") -> str:
     """What would decide, in a few words, with numbers where they can be foreseen."""
+    if isinstance(closeness, ErrorCloseness):
+        return closeness.remedy
     if rests_on_one_density(estimate.draws):
         return "test the samplers with aide.check"
     bound = bound_of(estimate)

@@ -41,6 +41,7 @@ from aide.reporting.result import Result
 
 if TYPE_CHECKING:
     from aide.estimation.closeness import Closeness
+    from aide.estimation.errors.tolerance import ErrorCloseness
     from aide.estimation.sandwich.sandwich import Sandwich
 
 
@@ -247,18 +248,23 @@ class Estimate(Result):
     def _sandwiches(self) -> "dict[float, Sandwich]":
         return {}
 
-    def judge(self, tolerance: float) -> "Closeness":
-        """Whether the divergence is below a tolerance: passed, failed or undecided, at 95%."""
+    def judge(self, tolerance: Any) -> "Closeness | ErrorCloseness":
+        """Whether the target is within a tolerance: passed, failed or undecided, at 95%.
+
+        Args:
+            tolerance: Nats of divergence, or errors that would do: `means 0.1 sd, sds 10%,
+                probabilities 0.05` (or some of these), or an `aide.estimation.ErrorTolerance`.
+        """
         from aide.estimation.closeness import judge
 
         return judge(self, tolerance)
 
-    def require(self, tolerance: float) -> "Estimate":
-        """Itself, if the divergence is shown to be within `tolerance` nats (95%).
+    def require(self, tolerance: Any) -> "Estimate":
+        """Itself, if the target is shown to be within a tolerance (95%); see `judge`.
 
         Raises:
-            NotWithin: The verdict is `failed` or `undecided`; the message has both limits of the
-                sandwich, and what would decide.
+            NotWithin: It is too far, or undecided; the message has all limits, and what would
+                decide.
         """
         from aide.estimation.closeness import require
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, as_tolerance
 from aide.estimation.until.goals import Budget, Decided, Goal, StandardError
 from aide.experiments.command import check_seed
 from aide.experiments.data import BadInput, quote
@@ -21,7 +22,7 @@ class StudyOptions:
         seed: Seed of all runs.
         until: When runs suffice.
         budget: What they may cost.
-        tolerance: Nats that would do.
+        tolerance: Nats that would do, or errors.
         num_runs: Runs each way.
         meta: Meta-inference runs per output.
         out: The folder.
@@ -31,7 +32,7 @@ class StudyOptions:
     seed: int = 0
     until: Goal | None = None
     budget: Budget | None = None
-    tolerance: float | None = None
+    tolerance: Tolerance | None = None
     num_runs: int | None = None
     meta: int | None = None
     out: Path = Path("aide-study")
@@ -44,7 +45,9 @@ class StudyOptions:
         return {
             "until": until,
             "budget": budget,
-            "tolerance": self.tolerance,
+            "tolerance": str(self.tolerance)
+            if isinstance(self.tolerance, ErrorTolerance)
+            else self.tolerance,
             "num_runs": self.num_runs,
             "meta": self.meta,
         }
@@ -55,7 +58,7 @@ def options_of(
     seed: int,
     until: str | None,
     budget: str | None,
-    tolerance: float | None,
+    tolerance: str | float | None,
     num_runs: int | None,
     meta: int | None,
     out: Path | None,
@@ -65,13 +68,14 @@ def options_of(
     for name, number, least in (("--num-runs", num_runs, 2), ("--meta", meta, 1)):
         if number is not None and number < least:
             raise BadInput(f"{name} must be at least {least}, got {number}.")
-    if budget is not None and until is None and tolerance is None:
+    wanted = parse_tolerance(tolerance)
+    if budget is not None and until is None and wanted is None:
         raise BadInput("--budget limits what --until may cost: give --until.")
     return StudyOptions(
         check_seed(seed),
-        parse_until(until, parse_tolerance(tolerance)),
+        parse_until(until, wanted),
         parse_budget(budget),
-        tolerance,
+        wanted,
         num_runs,
         meta,
         Path("aide-studies") / study.stem if out is None else out,
@@ -79,7 +83,7 @@ def options_of(
     )
 
 
-def parse_until(text: str | None, tolerance: float | None) -> Goal | None:
+def parse_until(text: str | None, tolerance: Tolerance | None) -> Goal | None:
     """`0.05`, a standard error, or `verdict`, which takes a tolerance."""
     if text is None:
         return None
@@ -115,11 +119,17 @@ def parse_budget(text: str | None) -> Budget | None:
     return Budget(runs, seconds)
 
 
-def parse_tolerance(tolerance: float | None) -> float | None:
-    """A positive number of nats."""
-    if tolerance is not None and not 0 < tolerance < np.inf:
-        raise BadInput(f"--tolerance takes a positive number of nats, got {tolerance}.")
-    return tolerance
+def parse_tolerance(given: str | float | None) -> Tolerance | None:
+    """Nats, `0.5`, or errors, `means 0.1 sd, sds 10%, probabilities 0.05`."""
+    if given is None:
+        return None
+    try:
+        wanted = as_tolerance(given)
+        if not isinstance(wanted, ErrorTolerance) and not np.isfinite(wanted):
+            raise ValueError(f"tolerance must be finite, got {given!r}.")
+    except ValueError as error:
+        raise BadInput(f"--tolerance: {error}") from error
+    return wanted
 
 
 def _number(text: str) -> float | None:

@@ -15,6 +15,7 @@ from aide._core.roles import GOLD, TARGET, Role
 from aide.draws.draws import Draws
 from aide.draws.pilot import Pilot
 from aide.estimation.advice import Forecast, predict_falls
+from aide.estimation.errors.tolerance import ErrorTolerance
 from aide.estimation.sandwich.balance import calm_terms
 from aide.estimation.terms import is_tractable, terms_of
 from aide.estimation.until.goals import Goal, StandardError
@@ -81,7 +82,9 @@ def allocate(pilot: Pilot, goal: Goal, metas: tuple[int | None, int | None]) -> 
     if isinstance(goal, StandardError):
         best, error = _for_error(choices, goal.nats, goal.nats)
     else:
-        best, error = _for_verdict(choices, goal.tolerance, pilot)
+        tolerance = goal.tolerance
+        nats = tolerance.nats if isinstance(tolerance, ErrorTolerance) else tolerance
+        best, error = _for_verdict(choices, nats, pilot)
     runs = [int(np.ceil(max(MARGIN * num, FEWEST_RUNS))) for num in best.runs_for(error)]
     sizes = [side.num_runs for side in pilot.draws.sides]
     own = float(np.sqrt(sum(v / n for v, n in zip(best.variances, sizes, strict=True))))

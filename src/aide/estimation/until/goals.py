@@ -1,10 +1,11 @@
 """When runs suffice, and what they may cost."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from aide.estimation.closeness import LEVEL, check_tolerance, judge, remedy
+from aide.estimation.errors.tolerance import ErrorTolerance, as_tolerance, tolerance_words
 from aide.estimation.sandwich.balance import calm_limits
 from aide.estimation.summary import Estimate
 from aide.reporting.numbers import short
@@ -47,23 +48,30 @@ class StandardError(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """Until the divergence is shown to be below `tolerance` nats, or to be above."""
+    """Until the target is shown to be within `tolerance`, or to be beyond.
 
-    tolerance: float
+    Attributes:
+        tolerance: Nats, or errors such as `means 0.1 sd, sds 10%`.
+    """
+
+    tolerance: Any
 
     growth = 2.0
     keep_values = True
 
     def reason(self, estimate: Estimate) -> str:
         """Why it is reached, in words; empty if it is not."""
-        outcome = judge(estimate, self.tolerance).outcome
+        outcome, wanted = judge(estimate, self.tolerance).outcome, as_tolerance(self.tolerance)
+        if isinstance(wanted, ErrorTolerance):
+            where = {PASSED: "within", FAILED: "beyond"}.get(outcome)
+            return f"errors were shown to be {where} {wanted}" if where else ""
         where = {PASSED: "below", FAILED: "above"}.get(outcome)
         return f"the divergence was shown to be {where} {self.tolerance:g} nats" if where else ""
 
     def lacking(self, estimate: Estimate) -> str:
         """What it would take."""
         words = remedy(estimate, judge(estimate, self.tolerance))
-        return f"{UNDECIDED} at {self.tolerance:g} nats: {words}"
+        return f"{UNDECIDED} at {tolerance_words(as_tolerance(self.tolerance))}: {words}"
 
 
 class Shown(NamedTuple):
@@ -96,7 +104,9 @@ Goal = StandardError | Decided | Shown
 
 def as_goal(until: float | Goal) -> Goal:
     """A number is a standard error."""
-    if isinstance(until, Decided | Shown):
+    if isinstance(until, Decided):
+        return Decided(as_tolerance(until.tolerance))
+    if isinstance(until, Shown):
         check_tolerance(until.tolerance)
         return until
     goal = until if isinstance(until, StandardError) else StandardError(until)

@@ -1,12 +1,12 @@
 """Figures of a report, as SVG texts."""
 
-from collections.abc import Mapping
 from io import StringIO
 from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
 
+from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance
 from aide.estimation.plot import (
     pictures_of,
     plot_directions,
@@ -24,21 +24,22 @@ TITLES = {
 }
 
 
-def figures_of(
-    result: Result, estimates: Mapping[str, Estimate], tolerance: float | None
-) -> list[dict[str, str]]:
-    """Titles and SVG of all curves: the result's own first, then those of every estimate."""
-    found = []
-    if not isinstance(result, Estimate):
-        found.append({"title": _title(result), "svg": svg_of(result.plot())})
-    for name, estimate in estimates.items():
-        for draw in pictures_of(estimate):
-            title = f"{name}: {TITLES[draw]}"
-            found.append({"title": title, "svg": _panel(draw, estimate)})
-        if tolerance is not None:
-            figure = Figure(figsize=(5.2, 1.5), layout="constrained")
-            plot_sandwich(figure.subplots(), estimate, tolerance)
-            found.append({"title": f"{name}: sandwich and tolerance", "svg": svg_of(figure)})
+def own_figures(result: Result) -> list[dict[str, str]]:
+    """Title and SVG of what a result shows beside its estimates."""
+    if isinstance(result, Estimate):
+        return []
+    return [{"title": _title(result), "svg": svg_of(result.plot())}]
+
+
+def figures_of(estimate: Estimate, tolerance: Tolerance | None) -> list[dict[str, str]]:
+    """Titles and SVG of all curves of one estimate."""
+    found = [
+        {"title": TITLES[draw], "svg": _panel(draw, estimate)} for draw in pictures_of(estimate)
+    ]
+    if tolerance is not None and not isinstance(tolerance, ErrorTolerance):
+        figure = Figure(figsize=(5.2, 1.5), layout="constrained")
+        plot_sandwich(figure.subplots(), estimate, tolerance)
+        found.append({"title": "sandwich and tolerance", "svg": svg_of(figure)})
     return found
 
 

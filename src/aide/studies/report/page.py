@@ -29,6 +29,7 @@ def page_of(story: Mapping[str, Any]) -> str:
     parts = [
         _verdict(story),
         _table(story.get("grid")),
+        *_errors(story.get("parts", {})),
         _rows(story.get("rows", ()), story.get("notes", ())),
         _figures(story.get("figures", ())),
         *(_part(name, part) for name, part in story.get("parts", {}).items()),
@@ -64,21 +65,36 @@ def _rows(rows: Iterable[Iterable[str]], notes: Iterable[str]) -> str:
     return f"<section><dl>{listed}</dl>{notes_part}</section>"
 
 
-def _figures(figures: Iterable[Mapping[str, str]]) -> str:
+def _figures(figures: Iterable[Mapping[str, str]], title: str = "Curves") -> str:
     shown = "".join(
         f'<figure><img alt="{_text(one["title"])}" src="data:image/svg+xml;base64,'
         f'{base64.b64encode(one["svg"].encode()).decode()}">'
         f"<figcaption>{_text(one['title'])}</figcaption></figure>"
         for one in figures
     )
-    return f'<section><h2>Curves</h2><div class="figures">{shown}</div></section>' if shown else ""
+    heading = f"<h2>{title}</h2>" if title else ""
+    return f'<section>{heading}<div class="figures">{shown}</div></section>' if shown else ""
 
 
 def _part(name: str, part: Mapping[str, Any]) -> str:
     return (
         f"<details><summary>{_text(name)}</summary><p>{_text(part['headline'])}</p>"
-        f"{_rows(part['rows'], part['notes'])}</details>"
+        f"{_rows(part['rows'], part['notes'])}{_figures(part.get('figures', ()))}</details>"
     )
+
+
+def _errors(parts: Mapping[str, Any]) -> Iterable[str]:
+    """Errors of what is reported, target by target: a sentence, a table, a figure."""
+    for name, part in parts.items():
+        errors = part.get("errors")
+        if errors is None:
+            continue
+        yield (
+            f"<section><h2>Errors of {_text(name)}</h2><p>{_text(errors['headline'])}</p>"
+            f"{_table(errors['grid'])}{_figures(errors['figures'], '')}"
+            f"<details><summary>How to read the errors</summary>"
+            f"{_rows(errors['rows'], errors['notes'])}</details></section>"
+        )
 
 
 def _gold(gold: Mapping[str, Any]) -> str:
@@ -89,7 +105,7 @@ def _gold(gold: Mapping[str, Any]) -> str:
         if audit
         else "<p>It was not audited: aide.audit compares it with itself at other budgets.</p>"
     )
-    facts = {"name": gold["name"], "class": gold["class"], "identity": gold["identity"]}
+    facts = {"name": gold["name"], "identity": gold["identity"]}
     return (
         f"<section><h2>The gold standard</h2><p>{_text(about)}</p>{_list(facts)}"
         f"<h3>Audit</h3>{shown}</section>"

@@ -3,13 +3,14 @@
 from typing import Any
 
 from aide._core.algorithm import describe
+from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, tolerance_words
 from aide.estimation.summary import Estimate
 from aide.reporting.result import Result
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
 from aide.running.identify import identity_of
 from aide.studies.folder import now, versions
 from aide.studies.options import StudyOptions
-from aide.studies.report.figures import figures_of
+from aide.studies.report.figures import figures_of, own_figures, svg_of
 from aide.studies.study import Study
 
 CITATION = (
@@ -29,10 +30,16 @@ def story_of(study: Study, options: StudyOptions, result: Result) -> dict[str, A
         "judged": judged_of(result, options.tolerance),
         "grid": None if grid is None else grid.to_dict(),
         "parts": {
-            name: {"rows": one.rows(), "notes": one.notes, "headline": one.headline}
+            name: {
+                "rows": one.rows(),
+                "notes": one.notes,
+                "headline": one.headline,
+                "errors": _errors(one),
+                "figures": figures_of(one, options.tolerance),
+            }
             for name, one in estimates.items()
         },
-        "figures": figures_of(result, estimates, options.tolerance),
+        "figures": own_figures(result),
         "gold": {
             "name": describe(study.gold),
             "class": type(study.gold).__name__,
@@ -51,32 +58,48 @@ def story_of(study: Study, options: StudyOptions, result: Result) -> dict[str, A
     }
 
 
-def sentence_of(result: Result, tolerance: float | None) -> str:
+def _errors(estimate: Estimate) -> dict[str, Any] | None:
+    """Errors of what is reported: a sentence, a table, a figure; `None` without outputs."""
+    if any(side.values is None for side in estimate.draws.sides):
+        return None
+    errors = estimate.errors()
+    grid = errors.grid()
+    return {
+        "headline": f"{errors.headline}.",
+        "grid": grid.to_dict(),
+        "rows": errors.rows(),
+        "notes": errors.notes,
+        "figures": [{"title": "errors, with limits for all", "svg": svg_of(errors.plot())}],
+    }
+
+
+def sentence_of(result: Result, tolerance: Tolerance | None) -> str:
     """The verdict in a sentence."""
     if not isinstance(result, Estimate):
         return _sentence_of_all(result, tolerance)
     target, gold = result.draws.target.name, result.draws.gold.name
-    low, high = result.interval()
     if tolerance is None:
+        low, high = result.interval()
         limits = f"({low:.3g} to {high:.3g}, 95%)"
         return f"{target} is at most {result.value:.3g} nats from {gold} {limits}."
     found = result.judge(tolerance)
     words = {
-        PASSED: f"is within {tolerance:g} nats of {gold}",
-        FAILED: f"is more than {tolerance:g} nats from {gold}",
+        PASSED: f"is within {tolerance_words(tolerance)} of {gold}",
+        FAILED: f"is {_beyond(tolerance, 'from')} {gold}",
     }
-    said = words.get(found.outcome, f"may or may not be within {tolerance:g} nats of {gold}")
+    unknown = f"may or may not be within {tolerance_words(tolerance)} of {gold}"
+    said = words.get(found.outcome, unknown)
     return f"{target} {said}: {found.limits}."
 
 
-def _sentence_of_all(result: Result, tolerance: float | None) -> str:
+def _sentence_of_all(result: Result, tolerance: Tolerance | None) -> str:
     """What is said of each target, shortest first; or the headline."""
     outcomes: dict[str, Verdict] = getattr(result, "outcomes", {})
     if tolerance is None or not outcomes:
         return result.headline
     words = {
-        PASSED: f"within {tolerance:g} nats",
-        FAILED: f"more than {tolerance:g} nats away",
+        PASSED: f"within {tolerance_words(tolerance)}",
+        FAILED: _beyond(tolerance, "away"),
         UNDECIDED: UNDECIDED,
     }
     parts = []
@@ -87,7 +110,13 @@ def _sentence_of_all(result: Result, tolerance: float | None) -> str:
     return f"{'; '.join(parts)} (95% each)."
 
 
-def judged_of(result: Result, tolerance: float | None) -> str:
+def _beyond(tolerance: Tolerance, direction: str) -> str:
+    if isinstance(tolerance, ErrorTolerance):
+        return f"not within {tolerance}" + (" of" if direction == "from" else "")
+    return f"more than {tolerance_words(tolerance)} {direction}"
+
+
+def judged_of(result: Result, tolerance: Tolerance | None) -> str:
     """The verdict on all targets together; empty without a tolerance."""
     if tolerance is None:
         return ""

@@ -1,0 +1,247 @@
+"""Tolerances for errors of what people report, and verdicts on them."""
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from aide.estimation.errors.find import BELOW, INTERVAL, MEAN, PROBABILITY, SD, ErrorOf
+from aide.estimation.errors.words import percent
+from aide.reporting.numbers import rounded_up, short
+from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict, all_of
+
+if TYPE_CHECKING:
+    from aide.estimation.errors.errors import Errors
+    from aide.estimation.summary import Estimate
+
+LEVEL = 0.95
+MOST_FACTOR = 1e4
+"""More runs than this many times the present ones are no advice."""
+EXAMPLE = "'means 0.1 sd, sds 10%, probabilities 0.05'"
+
+
+class ErrorTolerance(NamedTuple):
+    """Errors that would do; `None` for what does not matter.
+
+    Attributes:
+        means: Of the mean of any variable, in sds of the gold standard.
+        sds: Of the sd of any variable, as a share: 0.1 is 10% too large or too small.
+        probabilities: Of any probability.
+    """
+
+    means: float | None = None
+    sds: float | None = None
+    probabilities: float | None = None
+
+    def __str__(self) -> str:
+        found = [
+            None if self.means is None else f"means {self.means:g} sd",
+            None if self.sds is None else f"sds {100 * self.sds:g}%",
+            None if self.probabilities is None else f"probabilities {self.probabilities:g}",
+        ]
+        return ", ".join(part for part in found if part)
+
+    @property
+    def nats(self) -> float:
+        """A divergence at which such errors occur, by which runs are planned; decides nothing."""
+        parts = [
+            np.inf if self.means is None else self.means**2,
+            np.inf if self.sds is None else 2 * np.log1p(self.sds) ** 2,
+            np.inf if self.probabilities is None else 4 * self.probabilities**2,
+        ]
+        return float(min(parts))
+
+
+Tolerance = float | ErrorTolerance
+
+
+class Part(NamedTuple):
+    """One kind of error beside its tolerance.
+
+    Attributes:
+        words: What it is.
+        least: The largest error that is shown, at least.
+        most: The largest error, at most.
+        verdict: Whether all are within.
+        factor: How many times the present runs would decide, about; NaN if unknown.
+    """
+
+    words: str
+    least: float
+    most: float
+    verdict: Verdict
+    factor: float
+
+
+class ErrorCloseness(NamedTuple):
+    """Errors beside their tolerance.
+
+    Attributes:
+        parts: One for every kind of error with a tolerance.
+        tolerance: What would do.
+        lacks: Nothing: kept outputs are all it takes.
+    """
+
+    parts: tuple[Part, ...]
+    tolerance: ErrorTolerance
+    lacks: str = ""
+
+    @property
+    def outcome(self) -> Verdict:
+        """`passed` (all within), `failed` (one shown to be beyond) or `undecided`.
+
+        Law: all limits hold together with 95% probability, so either of the first two is false
+        with 5% at most.
+        """
+        return all_of(part.verdict for part in self.parts)
+
+    @property
+    def limits(self) -> str:
+        """All limits in words."""
+        return f"{'; '.join(part.words for part in self.parts)} (95%)"
+
+    @property
+    def cell(self) -> str:
+        """The verdict for a table."""
+        return self.outcome
+
+    def numbers(self) -> dict[str, Any]:
+        """Limits in nats, which this verdict does not use, and the verdict."""
+        return {"lower": None, "upper": None, "verdict": self.outcome}
+
+    @property
+    def remedy(self) -> str:
+        """What would decide."""
+        open_parts = [part.factor for part in self.parts if part.verdict == UNDECIDED]
+        factor = max(open_parts, default=np.nan)
+        if not np.isfinite(factor) or factor > MOST_FACTOR:
+            return (
+                "an error is so near its tolerance that no affordable number of runs decides: "
+                "choose another tolerance"
+            )
+        return f"raise num_gold and num_target to about {max(factor, 1.1):.2g} times what they are"
+
+
+def as_tolerance(given: Any) -> Tolerance:
+    """A number of nats, or errors that would do, from what a user gives.
+
+    Args:
+        given: A positive number of nats; an `ErrorTolerance`; a mapping with its entries; or a
+            text such as `means 0.1 sd, sds 10%, probabilities 0.05`, or `0.5 nats`.
+    """
+    if isinstance(given, ErrorTolerance):
+        return _checked(given)
+    if isinstance(given, Mapping):
+        unknown = sorted(set(given) - set(ErrorTolerance._fields))
+        if unknown:
+            raise ValueError(
+                f"tolerance knows means, sds and probabilities, got {', '.join(map(str, unknown))}."
+            )
+        return _checked(ErrorTolerance(**given))
+    if isinstance(given, str):
+        return _parsed(given)
+    if not isinstance(given, int | float | np.number) or not given > 0:
+        raise ValueError(
+            f"tolerance must be a positive number of nats, got {given!r}; or a text about errors, "
+            f"such as {EXAMPLE}."
+        )
+    return float(given)
+
+
+def tolerance_words(tolerance: Tolerance) -> str:
+    """`0.5 nats`, or `means 0.1 sd, sds 10%`."""
+    return str(tolerance) if isinstance(tolerance, ErrorTolerance) else f"{tolerance:g} nats"
+
+
+def judge_errors(estimate: "Estimate", tolerance: ErrorTolerance) -> ErrorCloseness:
+    """Compare errors with a tolerance; limits of the table and of probabilities share the 5%."""
+    both = tolerance.probabilities is not None and (tolerance.means or tolerance.sds) is not None
+    errors = estimate.errors(1 - (1 - LEVEL) / (2 if both else 1))
+    parts = []
+    if tolerance.means is not None:
+        parts.append(_table_part(errors, MEAN, tolerance.means))
+    if tolerance.sds is not None:
+        parts.append(_table_part(errors, SD, tolerance.sds))
+    if tolerance.probabilities is not None:
+        parts.append(_probability_part(errors, tolerance.probabilities))
+    return ErrorCloseness(tuple(parts), tolerance)
+
+
+def _table_part(errors: "Errors", quantity: str, limit: float) -> Part:
+    found = [e for one in errors.table.variables if (e := one.of(quantity)) is not None]
+    verdicts = [_verdict(error, limit) for error in found]
+    least = max((error.least for error in found), default=0.0)
+    most = max((error.most for error in found), default=0.0)
+    open_errors = [e for e, v in zip(found, verdicts, strict=True) if v == UNDECIDED]
+    factor = max((_factor(error, limit) for error in open_errors), default=1.0)
+    if quantity == MEAN:
+        words = f"the largest error of a mean is {short(least, 2)} to {rounded_up(most)} sd"
+    else:
+        low, high = (percent(float(np.expm1(min(one, 50.0)))) for one in (least, most))
+        words = f"the largest error of an sd is {low} to {high}"
+    return Part(words, least, most, all_of(verdicts), factor)
+
+
+def _verdict(error: ErrorOf, limit: float) -> Verdict:
+    inner, outer = (1 - limit, 1 + limit) if error.quantity == SD else (-limit, limit)
+    if inner <= error.low and error.high <= outer:
+        return PASSED
+    return FAILED if error.high < inner or error.low > outer else UNDECIDED
+
+
+def _factor(error: ErrorOf, limit: float) -> float:
+    """Limits approach the estimate like one over the square root of the runs."""
+    wanted = np.log1p(limit) if error.quantity == SD else limit
+    return ((error.most - error.size) / max(abs(wanted - error.size), 1e-12)) ** 2
+
+
+def _probability_part(errors: "Errors", limit: float) -> Part:
+    """Any probability: above by total variation, below by those that are in the table."""
+    quantities = (PROBABILITY, INTERVAL, *BELOW)
+    found = [e for one in errors.table.variables for e in one.errors if e.quantity in quantities]
+    least = max((error.least for error in found), default=0.0)
+    tv = errors.total_variation
+    value, most = (1.0, 1.0) if tv is None else (tv.value, tv.upper)
+    verdict = PASSED if most <= limit else FAILED if least > limit else UNDECIDED
+    factor = ((most - value) / max(limit - value, 1e-12)) ** 2 if value < limit else np.nan
+    words = f"the largest error of a probability is {short(least, 2)} to {rounded_up(most)}"
+    return Part(words, least, most, verdict, factor)
+
+
+def _parsed(text: str) -> Tolerance:
+    nats = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(nats?)?\s*", text)
+    if nats is not None:
+        return as_tolerance(_number(nats[1], text))
+    parts: dict[str, float] = {}
+    for part in text.split(","):
+        found = re.fullmatch(
+            r"\s*(means?|sds?|probabilit(?:y|ies))\s+([0-9.eE+-]+)\s*(%|sds?)?\s*", part
+        )
+        if found is None:
+            raise ValueError(f"tolerance must be like {EXAMPLE}, or '0.5 nats'; got {text!r}.")
+        kind = {"m": "means", "s": "sds", "p": "probabilities"}[found[1][0]]
+        unit = found[3] or ""
+        if (kind == "means" and unit == "%") or (kind != "means" and unit.startswith("sd")):
+            raise ValueError(
+                f"tolerance: means are in sds, sds and probabilities are shares or %; got {part!r}."
+            )
+        parts[kind] = _number(found[2], text) / (100 if unit == "%" else 1)
+    return _checked(ErrorTolerance(**parts))
+
+
+def _number(digits: str, text: str) -> float:
+    try:
+        return float(digits)
+    except ValueError:
+        raise ValueError(f"tolerance: {digits!r} in {text!r} is no number.") from None
+
+
+def _checked(tolerance: ErrorTolerance) -> ErrorTolerance:
+    for name, limit in tolerance._asdict().items():
+        most = np.inf if name == "means" else 1.0
+        if limit is not None and not 0 < limit < most:
+            raise ValueError(f"tolerance: {name} must be above 0 and below {most:g}, got {limit}.")
+    if all(limit is None for limit in tolerance):
+        raise ValueError(f"tolerance must limit something: {EXAMPLE}.")
+    return tolerance
