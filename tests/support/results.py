@@ -22,6 +22,7 @@ from aide.comparing.draw_sets import make_draw_set
 from aide.comparing.draws_difference import DrawsDifference
 from aide.convergence.curve import Convergence
 from aide.diagnosing import Diagnosis, StepDiagnosis
+from aide.draws.sides import Runs
 from aide.estimation import Contrast, Sandwich
 from aide.estimation.closeness import judge
 from aide.estimation.means import Mean
@@ -44,6 +45,16 @@ BLANK = (np.nan, np.nan)
 
 def _estimate(shift=0.2):
     return estimate_with(shift + NOISE, shift + NOISE, names=("the truth", NAME))
+
+
+def _errors():
+    draws = _estimate().draws
+    values = [{"a": NOISE, NAME: np.stack([NOISE**2, NOISE**3], axis=1)}, {"a": NOISE + 0.3}]
+    values[1][NAME] = 0.2 + np.stack([NOISE**2, 2 * NOISE**3], axis=1)
+    for side, value in zip(draws.sides, values, strict=True):
+        runs = Runs(side.own, side.cross, value)
+        draws = draws.with_side(side.with_runs(runs))
+    return aide.summarise(draws).errors(functions={"P": lambda value: value["a"] > 0})
 
 
 def _simulated():
@@ -155,6 +166,7 @@ RESULTS = {
     "infinite": lambda: estimate_with(np.r_[np.inf, NOISE], NOISE, names=("gold", NAME)),
     "comparison": lambda: compare_estimates({NAME: _estimate(), "far": _estimate(5.0)}, 1.0),
     "no tolerance": lambda: compare_estimates({NAME: _estimate()}),
+    "errors": _errors,
     "sandwich": lambda: Sandwich(0.1, math.inf, 0.9, False, True),
     "contrast": lambda: Contrast(NAME, Mean(1.0, 0.1), Mean(1.5, math.inf)),
     "convergence": _convergence,

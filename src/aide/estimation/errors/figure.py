@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aide._core.text import plain
 from aide.estimation.errors.find import INTERVAL, MEAN, PROBABILITY, SD
 from aide.reporting.figures import PanelGrid
 
@@ -63,7 +64,7 @@ def _draw_quantity(errors: "Errors", quantity: str, panel: Any, has_names: bool)
             continue
         panel.hlines(place, error.low, error.high, color=TARGET_COLOUR, lw=2)
         panel.plot(error.error, place, "o", color=TARGET_COLOUR, ms=4)
-    names = [one.name for one in shown] if has_names else [""] * len(shown)
+    names = [plain(one.name) for one in shown] if has_names else [""] * len(shown)
     panel.set_yticks(places, names)
     panel.set_ylim(-0.7, len(shown) - 0.3)
     panel.set_xlabel(label)
@@ -87,5 +88,5 @@ def _draw_marginal(errors: "Errors", name: str, panel: Any) -> None:
     sides = (("gold standard", overlap.as_gold), ("target", overlap.as_target))
     for (label, weights), colour in zip(sides, (GOLD_COLOUR, TARGET_COLOUR), strict=True):
         panel.hist(x, bins, weights=weights, density=True, color=colour, alpha=0.5, label=label)
-    panel.set(xlabel=name, yticks=[])
+    panel.set(xlabel=plain(name), yticks=[])
     panel.legend(frameon=False, fontsize="small")
