@@ -121,9 +121,9 @@ def test_other_numbers_compile_nothing():
     target = aide.Tractable.of(START)
     with programs.compile_quickly():
         aide.draw(jax.random.key(0), first, target, num_gold=4, num_target=4)
-        before = dict(programs._kept)
+        before = programs.num_executables()
         aide.draw(jax.random.key(0), second, target, num_gold=4, num_target=4)
-    assert programs._kept == before
+    assert programs.num_executables() == before
 
 
 def test_versions_keep_the_kernels():

@@ -10,6 +10,7 @@ from support.pairs import NumpyGaussian, gaussian
 
 import aide
 from aide._core.random import run_key
+from aide.running.call import one_call, users_code_ran
 from aide.running.choose import runner_of
 from aide.running.chunks import Chunk
 from aide.running.map_runs import NotTraceable, PreparedRuns, map_runs
@@ -37,8 +38,8 @@ def test_every_row_is_one_run_in_double_precision(x64):
     assert sum(counts) == 7
 
 
-def test_prepared_runs_trace_an_opaque_object_once():
-    """Nobody can look into a lock, so that its programs are not kept between calls."""
+def test_prepared_runs_trace_once_and_others_trace_again():
+    """Only within one call do equal operations on one object share a trace."""
     like = tuple(jax.ShapeDtypeStruct((), a.dtype) for a in ROWS)
     subject = {"scale": 0.5, "handle": Lock()}
     TRACES.clear()
@@ -47,7 +48,11 @@ def test_prepared_runs_trace_an_opaque_object_once():
     np.testing.assert_allclose(first, second, rtol=1e-12)
     assert len(TRACES) == 1
     PreparedRuns(shifted, subject, KEY, like, what="it")
-    assert len(TRACES) == 2  # control: it is opaque
+    assert len(TRACES) == 2  # another call
+    with one_call():
+        PreparedRuns(shifted, subject, KEY, like, what="it")
+        PreparedRuns(shifted, subject, KEY, like, what="it")
+    assert len(TRACES) == 3
 
 
 def branching(subject, key, run):
@@ -66,3 +71,23 @@ def test_code_that_cannot_be_traced_is_named():
 def test_every_kind_of_algorithm_has_its_runner():
     assert isinstance(runner_of(gaussian(0.0, 1.0)), TracedRunner)
     assert isinstance(runner_of(aide.PythonAlgorithm(NumpyGaussian())), PythonRunner)
+
+
+def test_what_changes_while_a_call_runs_is_an_error():
+    """A function that reads a global which the builder of the next algorithm changes."""
+    like = tuple(jax.ShapeDtypeStruct((), a.dtype) for a in ROWS)
+    box = [1.0]
+
+    def scaled(subject, key, *row):
+        return shifted(subject, key, *row) * box[0]
+
+    def use(times):
+        for _ in range(times):
+            PreparedRuns(scaled, {"scale": 0.5}, KEY, like, what="it")
+            users_code_ran()
+
+    with one_call():
+        use(5)  # control: nothing changes
+        box[0] = 2.0
+        with pytest.raises(RuntimeError, match="changed while this call ran"):
+            use(4)
