@@ -231,7 +231,7 @@ def test_a_mode_that_no_start_reaches_cannot_be_seen():
     narrow = Normal(np.array([-9.0, 0.0]), 1.0)
     gold = aide.gold_standard(KEY, two_modes, narrow, **SMALL)
     assert_log_z(gold, 0.0)
-    assert "see a mode that no start and no pilot visited" in repr(gold)
+    assert "A mode that no start and no pilot visited." in repr(gold)
     assert gold.record.passed
     whole = aide.gold_standard(KEY, two_modes, Normal(np.zeros(2), 8.0), **SMALL)
     assert_log_z(whole, np.log(2.0))

@@ -135,13 +135,13 @@ def test_it_is_used_as_the_algorithm_it_holds():
 def test_what_it_says():
     gold = made()
     text = repr(gold)
-    assert "Tempered SMC, made by hand: PASSED     made in 1 s" in text
-    assert "shown           looseness 0.020 ± 0.010 nats" in text
+    assert "Tempered SMC, made by hand: passed (made in 1 s)" in text
+    assert "shown           Fresh runs have a looseness of 0.020 ± 0.010 nats" in text
     assert "agrees with itself at half the budget" in text
-    assert "cannot          see a mode that no start and no pilot visited" in text
+    assert "not shown       A mode that no start and no pilot visited." in text
     assert gold.verdict == "passed"
     loose = made(dataclasses.replace(RECORD, looseness=(0.5, 0.1), remarks=("Raise it.",)))
-    assert "(asked for: 0.05)" in repr(loose)
+    assert "where 0.05 were asked for" in repr(loose)
     assert "Raise it." in repr(loose)
     assert loose.verdict == "undecided"
     apart = dataclasses.replace(RECORD.agreements[0], outcome="failed")

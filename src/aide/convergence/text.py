@@ -22,7 +22,7 @@ COLUMNS = {
     "upper": ("at most", ".3f"),
     "lower": ("at least", ".3f"),
     "looseness": ("looseness", "z.3f"),
-    "total_variation": ("probability error ≤", ".3f"),
+    "total_variation": ("any probability off by at most", ".3f"),
     "rhat": ("R-hat", ".3f"),
     "ess": ("ESS", ".0f"),
 }

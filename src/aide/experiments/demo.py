@@ -20,11 +20,11 @@ NUM_META = 10
 GOOD_ENOUGH = 0.5
 
 INTRODUCTION = (
-    "[bold]100 years of the Nile's flow[/], a river level seen through noise. Two kinds of particle "
-    "filters estimate the whole path of the level, with 10, 100 and 300 particles; 'optimal, 100' "
-    "is the filter with the optimal proposal and 100 particles. The exact posterior is known, by a "
-    "Kalman smoother: it is the gold standard. AIDE bounds how far the output of each filter is "
-    "from that posterior, in nats: 0 is perfect, and with less than "
+    "[bold]100 years of the Nile's flow[/], a river level seen through noise. Two kinds of "
+    "particle filters estimate the whole path of the level, with 10, 100 and 300 particles; "
+    "'optimal, 100' is the filter with the optimal proposal and 100 particles. The exact "
+    "posterior is known, by a Kalman smoother: it is the gold standard. AIDE bounds how far the "
+    "output of each filter is from that posterior, in nats: 0 is perfect, and with less than "
     f"{GOOD_ENOUGH} a filter passes here.\n"
 )
 

@@ -151,7 +151,7 @@ class GoldStandard(AbstractAlgorithm, Result):
     def headline(self) -> str:
         """What it is, whether it passed, and how long it took."""
         record = self.record
-        return f"{record.title}: {self.verdict.upper()}     made in {record.seconds:.0f} s"
+        return f"{record.title}: {self.verdict} (made in {record.seconds:.0f} s)"
 
     @property
     def verdict(self) -> Verdict:
@@ -169,20 +169,23 @@ class GoldStandard(AbstractAlgorithm, Result):
         """What was chosen, what was shown, what cannot be."""
         record = self.record
         loose, (z, error) = with_error(*record.looseness), record.log_evidence
-        goal = "" if record.reached else f" (asked for: {record.goal:g})"
+        goal = "" if record.reached else f", where {record.goal:g} were asked for"
         measured = [
-            f"looseness {loose} nats{goal}",
-            f"log evidence {with_error(z, error)}, {record.scatter:.2g} from run to run",
+            f"Fresh runs have a looseness of {loose} nats{goal}.",
+            f"The log evidence is {with_error(z, error)}; it varies by {record.scatter:.2g} nats "
+            "from run to run (standard deviation).",
         ]
         shown = [
-            *(measured if record.tested else ["nothing: its tests ended in errors"]),
-            *(one.words for one in record.agreements),
+            *(measured if record.tested else ["Nothing: its tests ended in errors."]),
+            *(f"It {one.words}." for one in record.agreements),
         ]
+        doubts = (*record.contradictions, *record.objections)
         return [
             *record.chosen,
             *(("shown", text) for text in shown),
-            *(("doubt", text) for text in (*record.contradictions, *record.objections)),
-            ("cannot", "see a mode that no start and no pilot visited, nor a wrong log density"),
+            *(("doubt", f"{text[:1].upper()}{text[1:].rstrip('.')}.") for text in doubts),
+            ("not shown", "A mode that no start and no pilot visited."),
+            ("not shown", "That the log density is the one you mean."),
         ]
 
     def grid(self) -> Grid | None:

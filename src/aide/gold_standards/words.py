@@ -46,7 +46,8 @@ def chosen_words(one: Annealed, tuner: Tuner) -> tuple[tuple[str, str], ...]:
     rows.append(("kernel", tuner.words(recipe.settings)))
     if recipe.coordinates is not None:
         num = int(np.sum(np.any(np.asarray(recipe.coordinates.slopes) != 0, axis=(0, 2))))
-        rows.append(("coordinates", f"{num} are scaled by others, since their spread follows them"))
+        text = f"{num} are scaled by others, because their spread depends on them"
+        rows.append(("coordinates", text))
     return tuple(rows)
 
 
@@ -69,8 +70,8 @@ def remarks_of(one: Annealed, tested: Tested, goal: Goal) -> tuple[str, ...]:
     slow = max(stages, key=lambda stage: stage.time, default=None)
     if slow is not None and slow.time > SLOW:
         found.append(
-            f"One step forgets little at temperature {slow.temperature:.2g} (it takes about "
-            f"{slow.time:.0f}): temperatures are closer there."
+            f"At temperature {slow.temperature:.2g} one step of the kernel forgets little: about "
+            f"{slow.time:.0f} steps would be needed, so temperatures are closer there."
         )
     looked = () if tested.diagnosis is None else tested.diagnosis.notes
     return (*tested.failures, *found, *looked)

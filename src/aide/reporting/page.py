@@ -1,12 +1,12 @@
 """A result taken apart into what is shown; its lines, as plain text and in a terminal."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from aide._core.text import plain
-from aide.reporting.grid import GAP, Grid, fit, wrap
+from aide.reporting.grid import GAP, Fitted, Grid, fit, wrap
 from aide.reporting.verdict import colour_of
 
 WIDTH = 15
@@ -65,10 +65,15 @@ class Page:
             yield Line(text, f"bold {colour_of(self.verdict)}".strip())
         for sentence in self.head:
             yield from (Line(text) for text in wrap(sentence, width))
+        left_out: tuple[str, ...] = ()
         if self.grid is not None:
-            yield from _grid_lines(self.grid, width - len(GAP))
+            fitted = fit(self.grid, width - len(GAP))
+            left_out = fitted.left_out
+            yield from _grid_lines(fitted, self.grid.verdicts, width - len(GAP))
         indent = " " * (len(GAP) + WIDTH + 1)
         for name, text in self.rows:
+            if set(name.split(", ")) <= set(left_out):  # explains columns that are not shown
+                continue
             first, *others = wrap(text, width - len(indent))
             style = "yellow" if name == NOTE else ""
             label = f"{GAP}{name:<{WIDTH}} "
@@ -94,13 +99,12 @@ class Page:
             yield Text(line.text, line.style, no_wrap=True, overflow="ignore")
 
 
-def _grid_lines(grid: Grid, width: int) -> Iterator[Line]:
-    fitted = fit(grid, width)
+def _grid_lines(fitted: Fitted, verdicts: Sequence[str], width: int) -> Iterator[Line]:
     yield Line("")
     yield from (Line(f"{GAP}{line}".rstrip(), "bold") for line in fitted.head)
     used = max(len(line) for lines in (fitted.head, *fitted.entries) for line in lines)
     yield Line(f"{GAP}{'─' * min(used, width)}", "dim")
-    for lines, verdict in zip(fitted.entries, grid.verdicts, strict=True):
+    for lines, verdict in zip(fitted.entries, verdicts, strict=True):
         yield from (Line(f"{GAP}{line}".rstrip(), colour_of(verdict)) for line in lines)
     if fitted.left_out:
         names = ", ".join(fitted.left_out)

@@ -190,7 +190,7 @@ class Tuned(Result):
                 "The chosen setting is above the tolerance with probability 2.5% at most, however "
                 "many settings were tried.",
             ),
-            ("runs", f"{self.num_runs:,} runs were made in all, pilots included."),
+            ("in all", f"{self.num_runs:,} runs were made, pilots included."),
         ]
         if self.best is not None:
             share = max(self.best.estimate.unseen(LEVEL))
