@@ -32,7 +32,7 @@ def test_first_run(count):
         aide.estimate(KEY, GOLD, TARGET, first_run=count)
 
 
-@pytest.mark.parametrize("key", [0, None, jax.random.split(KEY), np.zeros(3), "seed"])
+@pytest.mark.parametrize("key", [0.5, True, None, jax.random.split(KEY), np.zeros(3), "seed"])
 def test_not_a_key(key):
     with pytest.raises(TypeError, match=r"key must be a single JAX key such as jax\.random\.key"):
         aide.estimate(key, GOLD, TARGET)

@@ -23,16 +23,20 @@ the other algorithm.
 
 
 def as_key(key: Any) -> Key:
-    """Accept new-style keys and old `PRNGKey` arrays; reject everything else by name."""
+    """Accept keys, old `PRNGKey` arrays and integer seeds; reject everything else by name."""
     check_not_forked()
     check_concrete("this function", key)
+    if isinstance(key, int | np.integer) and not isinstance(key, bool):
+        key = jax.random.key(int(key))
     dtype = getattr(key, "dtype", None)
     if dtype == jnp.uint32 and key.shape in ((2,), (4,)):
         key = jax.random.wrap_key_data(key, impl={2: "threefry2x32", 4: "rbg"}[key.shape[0]])
         dtype = key.dtype
     if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key) and key.shape == ():
         return _as_threefry(key)
-    raise TypeError(f"key must be a single JAX key such as jax.random.key(0), got {key!r}.")
+    raise TypeError(
+        f"key must be a single JAX key such as jax.random.key(0), or an integer seed, got {key!r}."
+    )
 
 
 def _as_threefry(key: Key) -> Key:

@@ -24,6 +24,7 @@ from aide.algorithms.draw_arrays import column_names
 from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.tractable import Tractable
 from aide.gold_standards.make import gold_standard
+from aide.gold_standards.pilots.losses import StartError
 from aide.gold_standards.result import GoldStandard
 from aide.reporting.numbers import p_value
 from aide.running.map_runs import in_double
@@ -123,13 +124,25 @@ class AbstractPosterior(ABC):
 
         Args:
             key: A JAX key.
-            start: A distribution over vectors from which the path sets out, such as the prior; by
-                default one is fitted to the modes that are found about zero.
+            start: A distribution over vectors from which the path sets out. By default the prior of
+                the model, if it can be drawn from; otherwise, or where the log density has no value
+                at most draws of the prior, heavy tails about the modes that optimisers find about
+                zero. The record says which.
             **options: Those of `aide.gold_standard`.
         """
-        start = np.zeros(self.dimension) if start is None else start
-        names = self.layout.coordinates
-        return gold_standard(key, self.log_joint, start, **{"names": names, **options})
+        options = {"names": self.layout.coordinates, **options}
+        prior = self.prior_start() if start is None else None
+        if prior is not None:
+            try:
+                return gold_standard(key, self.log_joint, prior, **options)
+            except StartError:  # found within the first evaluations
+                pass
+        begin = np.zeros(self.dimension) if start is None else start
+        return gold_standard(key, self.log_joint, begin, **options)
+
+    def prior_start(self) -> Distribution | None:
+        """The prior as a distribution over vectors; `None` where it cannot be drawn from."""
+        return None
 
     def values_of(self, rows: ArrayLike) -> dict[str, np.ndarray]:
         """Outputs of algorithms, vectors in rows, as values by name on the scale of the model."""

@@ -28,6 +28,8 @@ from aide.draws.outputs import check_algorithm
 from aide.estimation.closeness import check_tolerance
 from aide.running.call import one_call
 from aide.running.identify import identity_of
+from aide.running.map_runs import in_double, map_runs
+from aide.running.programs import compile_quickly
 
 NUM_CENTRE = 1000
 """Draws of a start whose mean is the centre about which the start is widened."""
@@ -70,7 +72,7 @@ def can_be_widened(key: Key, thing: object) -> bool:
     """Whether it is a distribution of real values."""
     if not is_distribution(thing):
         return False
-    shapes = jax.eval_shape(lambda k: sample_from(thing, k), key)
+    shapes = in_double(jax.eval_shape, lambda k: sample_from(thing, k), key)
     return all(jnp.issubdtype(shape.dtype, jnp.floating) for shape in jax.tree.leaves(shapes))
 
 
@@ -80,11 +82,16 @@ def widen(key: Key, distribution: Distribution, factor: float) -> Widened:
     check_positive("factor", factor)
     if not can_be_widened(key, distribution):
         raise TypeError("only real-valued starts can be widened; this one has discrete parts.")
-    with jax.enable_x64(True):
-        keys = jax.random.split(key, NUM_CENTRE)
-        draws = jax.vmap(lambda k: sample_from(distribution, k))(keys)
-        centre = jax.tree.map(lambda a: np.asarray(a, np.float64).mean(axis=0), draws)
+    words = np.asarray(jax.random.key_data(jax.random.split(key, NUM_CENTRE)))
+    with compile_quickly():
+        draws = map_runs(_sample, distribution, key, (words,), what="the start")
+    centre = jax.tree.map(lambda a: np.asarray(a, np.float64).mean(axis=0), draws)
     return Widened(distribution, jax.tree.map(as_parameter, centre), factor)
+
+
+def _sample(distribution: Distribution, key: Key, words: Any) -> Value:
+    """A draw by the key that is made of these words, as an operation of the engine."""
+    return sample_from(distribution, jax.random.wrap_key_data(words, impl=jax.random.key_impl(key)))
 
 
 @one_call()

@@ -1,17 +1,20 @@
 """Measuring several targets against one gold standard."""
 
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from aide._core.algorithm import InferenceAlgorithm
+from aide._core.algorithm import InferenceAlgorithm, describe
+from aide._core.random import as_key
 from aide._core.roles import GOLD, TARGET, Role
 from aide._core.types import Key
-from aide._core.validate import check_count
+from aide._core.validate import check_count, check_options
 from aide.comparing.comparison import Comparison
 from aide.draws.draw import draw
 from aide.draws.draw_many import draw_many
 from aide.draws.draws import Draws
+from aide.draws.outputs import check_algorithm
 from aide.estimation.closeness import judge, metas_to_raise
 from aide.estimation.errors.tolerance import ErrorTolerance, as_tolerance
 from aide.estimation.errors.variables import posterior_of
@@ -20,6 +23,8 @@ from aide.estimation.summary import Estimate
 from aide.reporting.verdict import UNDECIDED
 from aide.running.call import one_call
 
+OPTIONS = set(inspect.signature(draw).parameters) - {"key", "gold", "target", "extend"}
+"""Everything that may follow the targets, besides what `compare` names itself."""
 TIMES_META = 30
 """M is raised to at most this many times what was asked for, unless `most_meta` says otherwise."""
 TWO_LOOKS = 0.5
@@ -30,7 +35,7 @@ TWO_LOOKS = 0.5
 def compare(
     key: Key,
     gold: InferenceAlgorithm,
-    targets: Mapping[str, InferenceAlgorithm],
+    targets: Mapping[str, InferenceAlgorithm] | InferenceAlgorithm,
     *,
     tolerance: Any = None,
     num_gold: int | None = None,
@@ -45,9 +50,9 @@ def compare(
     Each estimate has, to the bit, the draws of `aide.estimate` with the same key and settings.
 
     Args:
-        key: A JAX key.
+        key: A JAX key, or an integer seed.
         gold: The gold standard.
-        targets: The algorithms being measured, by name.
+        targets: The algorithms being measured, by name; or one algorithm, whose name is its label.
         tolerance: Nats that would do, or errors: `means 0.1 sd, sds 10%, probabilities 0.05`.
             With it, every target gets a verdict at 95%: `passed`
             (its divergence is below), `failed` (it is above) or `undecided`; outputs are then kept
@@ -64,6 +69,11 @@ def compare(
             `progress`, `looseness`, `first_run`, `executor`; `checkpoint` is a mapping from names
             to files.
     """
+    key = as_key(key)
+    check_options("aide.compare", options, OPTIONS)
+    if not isinstance(targets, Mapping):
+        check_algorithm("targets", targets)
+        targets = {describe(targets): targets}
     if tolerance is not None:
         tolerance = as_tolerance(tolerance)
         _check_kept(tolerance, options)

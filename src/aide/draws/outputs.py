@@ -19,12 +19,49 @@ def check_algorithm(role: str, algorithm: Any) -> None:
     check_concrete(f"an estimate with this {role}", algorithm)
     for method in ("simulate", "regenerate"):
         if isinstance(algorithm, type) or not callable(getattr(algorithm, method, None)):
+            words = _words_for(algorithm)
+            if words:
+                raise TypeError(f"{role} must be an inference algorithm, got {words}")
             raise TypeError(
                 f"{role} must be an inference algorithm with simulate(key) and regenerate(key, "
                 f"value), got {algorithm!r} without {method}. For a distribution, use "
                 "aide.Tractable.of(distribution); for code with a forward and a reverse run, "
                 "aide.ForwardReverse."
             )
+
+
+def _words_for(thing: Any) -> str:
+    """What an object of another library is, and how to make an algorithm of it; else nothing."""
+    kind, module = type(thing).__name__, type(thing).__module__ or ""
+    library, post = module.split(".")[0], "with post = aide.{}.posterior(model, ...): "
+    if callable(getattr(thing, "from_draws", None)) and hasattr(thing, "log_joint"):
+        return (
+            f"the posterior itself ({kind}). Gold standards and targets hang off it: "
+            "post.gold(key), post.from_mcmc(mcmc), post.guide(guide, params)."
+        )
+    if library == "numpyro" and kind == "MCMC":
+        return f"a NumPyro MCMC object. {post.format('numpyro').capitalize()}post.from_mcmc(mcmc)."
+    if library == "numpyro" and (kind.startswith("Auto") or kind.startswith("SVI")):
+        return (
+            f"{kind}, a variational fit of NumPyro. {post.format('numpyro').capitalize()}"
+            "post.guide(guide, svi_result)."
+        )
+    if library == "pymc" and callable(getattr(thing, "sample", None)):
+        return f"{kind} of PyMC. {post.format('pymc').capitalize()}post.guide(approximation)."
+    if kind in ("InferenceData", "DataTree"):
+        return f"draws ({kind}). With post, a posterior of an adapter: post.from_arviz(data)."
+    if isinstance(thing, np.ndarray | jax.Array | list) or _is_draws(thing):
+        return (
+            "draws rather than an algorithm. As a gold standard: aide.ReferenceDraws(draws, "
+            "log_joint), or post.from_draws(draws) of an adapter; two sets of draws: "
+            "aide.compare_draws."
+        )
+    return ""
+
+
+def _is_draws(thing: Any) -> bool:
+    """Whether it is a mapping from names to arrays, as `get_samples()` of NumPyro returns."""
+    return isinstance(thing, Mapping) and all(hasattr(v, "shape") for v in thing.values())
 
 
 def common_output(gold: Any, target: Any, names: Mapping[Role, str]) -> Any:

@@ -1,5 +1,6 @@
 """The front door."""
 
+import inspect
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -7,6 +8,7 @@ from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.identity import Identity
 from aide._core.random import as_key
 from aide._core.types import Key
+from aide._core.validate import check_options
 from aide.draws.draw import draw
 from aide.draws.draws import Draws
 from aide.estimation.closer_look import CloserLook
@@ -17,6 +19,8 @@ from aide.estimation.until.until import estimate_until
 from aide.running.call import one_call
 from aide.running.identify import identity_of
 
+OPTIONS = set(inspect.signature(draw).parameters) - {"key", "gold", "target"}
+"""Everything that may follow, besides what `estimate` names itself."""
 NUM_META = 1
 
 
@@ -75,6 +79,7 @@ def estimate(
         **options: Everything else `aide.draw` takes: `keep_values`, `share`, `extend`,
             `checkpoint`, `chunk_size`, `progress`, `looseness`, `first_run`, `executor`.
     """
+    check_options("aide.estimate", options, OPTIONS)
     if audit is not None:
         _check_audit(audit, gold)
     closer = CloserLook(as_key(key), (gold, target))

@@ -24,7 +24,7 @@ LENGTHEN, MOST_LENGTHENED = 3, 3
 class Annealed(NamedTuple):
     """A tuned sampler: its start, its numbers, the pilots behind them, and what it cost.
 
-    One that was read from a file has no pilots.
+    One that was read from a file has no pilots. `quick`: see `Sizing`.
     """
 
     start: Distribution
@@ -32,6 +32,7 @@ class Annealed(NamedTuple):
     pilot: Pilot | None
     algorithm: Smc
     num_evaluations: float
+    quick: bool = True
 
 
 def make_annealed(
@@ -61,7 +62,7 @@ def make_annealed(
         recipe = make_recipe(pilot, tuner, fewest=LENGTHEN * len(recipe.temperatures))
     recipe = recipe._replace(num_particles=sizing.num_particles)
     algorithm = recipe.build(start, log_joint, tuner)
-    return Annealed(start, recipe, pilot, algorithm, spent)
+    return Annealed(start, recipe, pilot, algorithm, spent, sizing.quick)
 
 
 def make_rival(log_joint: LogDensity, one: Annealed, explored: Explored) -> Annealed:

@@ -35,6 +35,8 @@ from aide.gold_standards.testing import run_tests
 from aide.gold_standards.words import chosen_words, remarks_of, title_of
 from aide.kernels.kernel import AnyKernel
 from aide.running.call import one_call
+from aide.running.map_runs import quick_while_fast
+from aide.running.programs import compile_quickly
 from aide.running.progress import Progress
 
 MOST_EVALUATIONS = 1e9
@@ -118,7 +120,8 @@ def gold_standard(
     begin = stretchable(key_start, _start(key_start, log_joint, start, goal.budget, progress))
     tuner = choose_tuner(key_start, log_joint, begin, kernel, num_values)
     far, rival, failure = wider(begin), None, ""
-    with Progress(("pilots", "pilots from a wider start"), (TICKS, TICKS), progress) as bars:
+    names_of_bars = ("pilots", "pilots from a wider start")
+    with quick_while_fast(), Progress(names_of_bars, (TICKS, TICKS), progress) as bars:
         near, wide = _reporter(bars, 0), _reporter(bars, 1)
         first = explore(key_one, log_joint, begin, tuner, goal, near)
         tuner, modes = first.tuner, first.modes  # with the structure that was found
@@ -155,7 +158,8 @@ def _test(
     rivals = {} if other is None else {name: other.algorithm}
     cost = one.recipe.cost(tuner) * one.recipe.num_particles
     spent = one.num_evaluations + (0.0 if other is None else other.num_evaluations)
-    tested = run_tests(key, one.algorithm, rivals, (spent, cost), progress)
+    with compile_quickly(one.quick):
+        tested = run_tests(key, one.algorithm, rivals, (spent, cost), progress)
     if failure:
         tested = tested.failing(name, failure)
     remarks = (*remarks_of(one, tested, goal), *([losses.words] if losses.words else []))

@@ -15,6 +15,7 @@ from aide._core.roles import GOLD
 from aide._core.types import Key
 from aide.gold_standards.budget import Budget
 from aide.running.pairs import run_pairs
+from aide.running.programs import compile_quickly
 
 FEWEST_PARTICLES = 32
 NUM_RUNS = 40
@@ -22,16 +23,23 @@ NUM_RUNS = 40
 NUM_TESTED = 9 * NUM_RUNS
 """Runs and regenerations of the final test, about."""
 MOST_ATTEMPTS, MOST_GROWTH = 6, 8.0
+PATIENCE = 20.0
+"""Processor seconds of runs in the final test up to which programs are compiled quickly rather than
+well: they take a third of the time to compile and run for three times as long."""
 HELPED = 0.7
 """Where more particles left less than that of the looseness, they are what helps."""
 
 
 class Sizing(NamedTuple):
-    """How many particles, what it cost to find out, and whether few outputs stay loose."""
+    """How many particles, what it cost to find out, and whether few outputs stay loose.
+
+    `quick`: whether runs are so short that a short compilation matters more than their speed.
+    """
 
     num_particles: int
     num_evaluations: float
     is_rare: bool = False
+    quick: bool = True
 
 
 def choose_size(
@@ -54,28 +62,30 @@ def choose_size(
         cost: Evaluations per particle and run.
         budget: Evaluations that may be spent here, and seconds that must do for tests too.
     """
-    num, spent, last = max(FEWEST_PARTICLES, rounded(guess)) // 2, 0.0, 0.0
+    num, spent, last, quick = max(FEWEST_PARTICLES, rounded(guess)) // 2, 0.0, 0.0, True
     for attempt in range(MOST_ATTEMPTS):
         begun = time.monotonic()
-        pairs = run_pairs(jax.random.fold_in(key, attempt), build(num), GOLD, NUM_RUNS)
-        found = pairs.looseness
+        with compile_quickly(quick):
+            pairs = run_pairs(jax.random.fold_in(key, attempt), build(num), GOLD, NUM_RUNS)
+        found, running = pairs.looseness, pairs.seconds / (NUM_RUNS * num)
+        quick = quick and NUM_TESTED * 2 * num * running < PATIENCE
         spent += 2 * NUM_RUNS * num * cost
         affordable = (budget.evaluations - spent) / (2 * NUM_RUNS * cost)
         seconds = (time.monotonic() - begun) / (2 * NUM_RUNS * num)
         if (
             budget.seconds_left < NUM_TESTED * 2 * num * seconds
         ):  # compilation counts: it comes again
-            return Sizing(num, spent)
+            return Sizing(num, spent, quick=quick)
         if found <= goal:
-            return Sizing(num, spent)
+            return Sizing(num, spent, quick=quick)
         if found <= 2 * goal or affordable < 1.2 * num:
             break
         if pairs.is_rare and found > HELPED * last:
-            return Sizing(2 * num, spent, True)
+            return Sizing(2 * num, spent, True, quick)
         # A looseness of many nats falls faster than 1/P, and says little about how fast.
         factor = float(np.clip(1.2 * found / (2 * goal), 1.5, MOST_GROWTH))
         num, last = int(min(rounded(num * factor), affordable)), found
-    return Sizing(2 * num, spent)
+    return Sizing(2 * num, spent, quick=quick)
 
 
 def rounded(num: float) -> int:

@@ -84,6 +84,8 @@ class _Carry(NamedTuple):
     slope: Array
     broken: Array
     diverged: Array
+    first_value: Array
+    first_energy: Array
 
 
 class AbstractHamiltonian(NormalNoise, AbstractMetropolis):
@@ -128,38 +130,43 @@ class AbstractHamiltonian(NormalNoise, AbstractMetropolis):
         metric = self.preconditioner
         evaluate = value_and_slope_of(log_density, unravel, metric)
 
-        def leapfrog(_: Any, carry: _Carry) -> _Carry:
+        def leapfrog(index: Any, carry: _Carry) -> _Carry:
+            # Step 0 has size 0: it evaluates the start, by the code that later steps run.
+            begins = jnp.asarray(index == 0)
+            size = jnp.where(begins, 0.0, self.step_size)
             start = (carry.position, carry.momentum, carry.slope)
-            ahead, middle, value, slope = leap(evaluate, self.step_size, metric, *start)
+            ahead, middle, value, slope = leap(evaluate, size, metric, *start)
             # What a step too long does before it overflows; energies here are known numbers.
             energy = 0.5 * jnp.sum(middle**2) - carry.value
-            diverged = carry.diverged | ~(energy - first < DIVERGED)
+            far = carry.diverged | ~(energy - carry.first_energy < DIVERGED)
+            diverged = far & ~begins
             # Stop where the density is NaN: `step` then accepts the point and the NaN is seen.
             # An overflow, or a density of 0 without a gradient, is a rejection instead, and so is
             # NaN (inf - inf, say) where a diverging trajectory has gone.
-            broken = carry.broken | (jnp.isnan(value) & jnp.all(jnp.isfinite(ahead)) & ~diverged)
+            lost = jnp.isnan(value) & jnp.all(jnp.isfinite(ahead)) & ~diverged & ~begins
+            broken = carry.broken | lost
+            first = 0.5 * jnp.sum(momentum**2) - value
             return _Carry(
                 jnp.where(carry.broken, carry.position, ahead).astype(position.dtype),
-                jnp.where(broken, 0.0, middle + 0.5 * self.step_size * slope).astype(
-                    position.dtype
-                ),
+                jnp.where(broken, 0.0, middle + 0.5 * size * slope).astype(position.dtype),
                 jnp.where(broken, carry.value, value),
                 jnp.where(broken, 0.0, slope).astype(position.dtype),
                 broken,
                 diverged & ~carry.broken,
+                jnp.where(begins, value, carry.first_value),
+                jnp.where(begins, first, carry.first_energy),
             )
 
-        value, slope = evaluate(position)
-        first = 0.5 * jnp.sum(momentum**2) - value
-        no = jnp.asarray(False)
-        carry = _Carry(position, momentum, value, slope, no, no)
+        no, zero = jnp.asarray(False), jnp.zeros((), position.dtype)
+        carry = _Carry(position, momentum, zero, jnp.zeros_like(position), no, no, zero, zero)
         if isinstance(self.length, int) and self.length == 1:
-            end = leapfrog(0, carry)
+            end = leapfrog(1, leapfrog(0, carry))
         else:
             # A number of steps that is traced makes a loop with an open end.
             length = self.length
             length = length if isinstance(length, int) else jnp.asarray(length).astype(int)
-            end = jax.lax.fori_loop(0, length, leapfrog, carry)
+            end = jax.lax.fori_loop(0, length + 1, leapfrog, carry)
+        value = end.first_value
         momentum = jnp.where(end.diverged & jnp.isnan(end.value), jnp.nan, end.momentum)
         there = jnp.where(end.broken, jnp.nan, end.value)
         return ProposedMove(unravel(end.position), unravel(-momentum), value, there)

@@ -4,8 +4,10 @@
 are traced, of one key for all runs, and of what tells one run from another (its number, say).
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -20,6 +22,11 @@ from aide.running.programs import get_program
 from aide.running.threads import in_threads
 
 Report = Callable[[int], None]
+SLOW_CALL = 0.3
+"""Processor seconds per core, of a call that is made some ten times, from which its program should
+be compiled well."""
+_PACE: ContextVar[set[Any] | None] = ContextVar("pace", default=None)
+"""The operations that took long, where programs are compiled quickly otherwise."""
 
 
 class NotTraceable(TypeError):
@@ -62,8 +69,33 @@ def map_runs(
     place = current_place()
     with place.entered():
         like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), rows)
+    pace = _PACE.get()
+    if pace is not None:
+        place = place._replace(quick=place.quick or operation not in pace)
     runs = PreparedRuns(operation, subject, key, like, place=place, what=what, advice=advice)
-    return runs.map(key, rows, Chunk(len(jax.tree.leaves(rows)[0])), report)
+    chunk = Chunk(len(jax.tree.leaves(rows)[0]))
+    if pace is None:
+        return runs.map(key, rows, chunk, report)
+    runs.compile(chunk)
+    begun = time.process_time()
+    found = runs.map(key, rows, chunk, report)
+    if time.process_time() - begun > SLOW_CALL * place.num_threads:
+        pace.add(operation)
+    return found
+
+
+@contextmanager
+def quick_while_fast() -> Iterator[None]:
+    """Compile what `map_runs` traces here quickly, as long as its calls do not take long.
+
+    An operation with a call that took longer than `SLOW_CALL` is compiled for speed from its next
+    call on. Numbers are the same up to rounding.
+    """
+    token = _PACE.set(set())
+    try:
+        yield
+    finally:
+        _PACE.reset(token)
 
 
 def in_double(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -1,8 +1,9 @@
 """A NumPyro model with its arguments."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 from numpyro import handlers
@@ -104,6 +105,15 @@ class NumpyroPosterior(AbstractPosterior):
 
         return Tractable(sample, self.log_prior, label=f"prior of {self.label}")
 
+    def prior_start(self) -> Tractable | None:
+        """The prior, unless it is improper."""
+        prior = self.prior()
+        try:
+            in_double(jax.eval_shape, prior.sample, jax.random.key(0))
+        except (NotImplementedError, ValueError, TypeError):
+            return None
+        return prior
+
     def from_mcmc(self, mcmc: MCMC, name: str = "", *, check_score: bool = True) -> ReferenceDraws:
         """The draws of `mcmc`, which has been run, as a gold standard, taken as exact.
 
@@ -112,6 +122,18 @@ class NumpyroPosterior(AbstractPosterior):
             name: A name for tables; by default the kernel and the number of draws.
             check_score: See `from_draws`.
         """
+        if isinstance(mcmc, Mapping):
+            raise TypeError(
+                "from_mcmc takes the MCMC object itself, got a mapping of draws. Pass mcmc rather "
+                "than mcmc.get_samples(), which has lost the chains; draws from elsewhere go to "
+                "post.from_draws(draws)."
+            )
+        if not callable(getattr(mcmc, "get_samples", None)):
+            raise TypeError(
+                f"from_mcmc takes a numpyro.infer.MCMC that has been run, got "
+                f"{type(mcmc).__name__}. Draws by name go to post.from_draws(draws), ArviZ data to "
+                "post.from_arviz(data)."
+            )
         draws = mcmc.get_samples(group_by_chain=True)
         num = mcmc.num_chains * next(iter(draws.values())).shape[1]
         name = name or f"{num:,} {type(mcmc.sampler).__name__} draws"

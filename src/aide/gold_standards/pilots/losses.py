@@ -36,6 +36,10 @@ ADVICE = (
 )
 
 
+class StartError(ValueError):
+    """A start most of whose draws are where the log density has no value, or no mass."""
+
+
 class Losses(NamedTuple):
     r"""Evaluations of a log density by pilots, and how many had no value.
 
@@ -131,7 +135,7 @@ def check_start(lost: np.ndarray, flat: np.ndarray, path: Path, states: Value) -
     """Count lost draws of the start; raise if they are more than half of them."""
     rows = np.flatnonzero(lost)
     if len(rows) > MOST_AT_START * len(lost):
-        raise ValueError(
+        raise StartError(
             f"log_joint is NaN or +inf at {_share(len(rows), len(lost))} of {len(lost):,} draws of "
             f"the start (pilots of the gold standard), first at "
             f"{place_words(flat[rows[0]], path, states)}. A share of up to "

@@ -15,6 +15,7 @@ from aide._core.types import Key
 from aide._core.undefined import Strict
 from aide.gold_standards.pilots.losses import (
     Losses,
+    StartError,
     check_near,
     check_start,
     losses_near,
@@ -34,6 +35,7 @@ from aide.gold_standards.pilots.tuners import Settings, Tuner
 from aide.gold_standards.pilots.walking import LAGS, walk
 from aide.kernels.coordinates import ScaledCoordinates
 from aide.running.map_runs import in_double, map_runs
+from aide.running.programs import compile_quickly
 
 SHARE = 0.8
 """Effective share of the particles that a step of the pilots leaves."""
@@ -117,9 +119,10 @@ def run_pilot(
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     rows = (np.arange(num_pilots, dtype=np.uint32),)
     key_start, key = jax.random.split(key)
-    *found, lost = map_runs(
-        start_watched, path, key_start, rows, what="log_joint at a draw of the start"
-    )
+    with compile_quickly():  # one evaluation per pilot
+        *found, lost = map_runs(
+            start_watched, path, key_start, rows, what="log_joint at a draw of the start"
+        )
     population, temperature, spent = Population(*found), 0.0, float(num_pilots)
     _check(population, path)
     losses = check_start(lost, population.flat, path, population.states)
@@ -234,7 +237,7 @@ def _check(population: Population, path: Path, where: str = "at draws of the sta
             f"gold standard {where}, first at {place}. {why}"
         )
     if not np.isfinite(ratios).any():
-        raise ValueError(
+        raise StartError(
             f"log_joint is -inf for all {population.num} pilots {where}: the start has no mass "
             "where the posterior has. Pass another start."
         )

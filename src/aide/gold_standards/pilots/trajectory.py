@@ -14,13 +14,17 @@ import numpy as np
 from jaxtyping import Array
 
 from aide._core.flat_states import flat_reals
+from aide._core.numerics import as_parameter
 from aide._core.random import standard_normal
 from aide._core.types import Key, Parameter, Value
 from aide.gold_standards.pilots.path import Path, unraveller
 from aide.kernels.coordinates import Metric, ScaledCoordinates
 
 LONGEST = 32
-"""Leapfrog steps of a trial."""
+"""Leapfrog steps of a trial at most."""
+LONGER, SHORTEST = 4, 8
+"""Trials follow so many times the steps that were best at the temperature before, and so many at
+least."""
 LEAST_ACCEPTANCE = 0.5
 """Trajectories accepted less often would leave too many particles where they are."""
 
@@ -28,12 +32,13 @@ LEAST_ACCEPTANCE = 0.5
 class Trial(eqx.Module):
     """A path at one temperature, and the metric in which to follow its dynamics.
 
-    With `coordinates`, the dynamics are those of $z$.
+    With `coordinates`, the dynamics are those of $z$; `length` leapfrog steps are followed.
     """
 
     path: Path
     metric: Metric
     coordinates: ScaledCoordinates | None = None
+    length: Parameter = eqx.field(converter=as_parameter, default=float(LONGEST))
 
 
 class Tried(NamedTuple):
@@ -86,7 +91,7 @@ def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> 
         value, gradient = jax.value_and_grad(log_density)(flat)
         return value, metric.pull(gradient)
 
-    def leapfrog(carry: tuple[Array, ...], _: None) -> tuple[tuple[Array, ...], Any]:
+    def leapfrog(carry: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
         position, momentum, slope, travelled, place, any_lost = carry
         middle = momentum + 0.5 * step_size * slope
         position = position + step_size * metric.stretch(middle)
@@ -109,8 +114,24 @@ def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> 
     value, slope = climb(start)
     first = value - 0.5 * jnp.sum(momentum**2)
     carry = (start, momentum, slope, jnp.zeros_like(start), flat_reals(x), jnp.asarray(False))
-    end, (tried, met) = jax.lax.scan(leapfrog, carry, None, length=LONGEST)
+    blank = jax.tree.map(
+        lambda part: jnp.zeros((LONGEST, *part.shape), part.dtype),
+        jax.eval_shape(leapfrog, carry)[1],
+    )
+
+    def body(index: Array, state: Any) -> Any:
+        carry, rows = state
+        carry, shown = leapfrog(carry)
+        return carry, jax.tree.map(lambda row, part: row.at[index].set(part), rows, shown)
+
+    num = jnp.asarray(trial.length).astype(int)
+    end, (tried, met) = jax.lax.fori_loop(0, num, body, (carry, blank))
     return tried, Met(*met, end[4])
+
+
+def length_of_trials(last: float | None) -> float:
+    """Leapfrog steps worth following, given how many were best at the temperature before."""
+    return float(LONGEST if last is None else np.clip(LONGER * last, SHORTEST, LONGEST))
 
 
 def choose(

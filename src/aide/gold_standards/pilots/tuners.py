@@ -16,7 +16,7 @@ from aide.gold_standards.pilots.losses import Losses, losses_of_trial
 from aide.gold_standards.pilots.path import Path
 from aide.gold_standards.pilots.population import Frame, Population
 from aide.gold_standards.pilots.straightening import Structure, fit_coordinates
-from aide.gold_standards.pilots.trajectory import LONGEST, Trial, choose, follow
+from aide.gold_standards.pilots.trajectory import Trial, choose, follow, length_of_trials
 from aide.gold_standards.pilots.walking import LAGS, Walked, walk
 from aide.kernels.coordinates import InCoordinates, Metric, ScaledCoordinates
 from aide.kernels.hamiltonian import Hmc
@@ -123,16 +123,17 @@ class HmcTuner:
         num = min(population.num, NUM_TRIALS)
         chosen = population.take(rng.choice(population.num, num, replace=False))
         sizes, group = _sizes(last), rng.permutation(num) % NUM_SIZES
+        length = length_of_trials(None if last is None else float(last[0, 1]))
         rows = (np.arange(num, dtype=np.uint32), chosen.states, sizes[group])
         tried, met = map_runs(
-            follow, Trial(path, metric, coordinates), key_try, rows, what="a trajectory"
+            follow, Trial(path, metric, coordinates, length), key_try, rows, what="a trajectory"
         )
         settings = np.array([choose(tried, sizes, group, chosen.log_ratios)], float)
         if last is not None and len(last) > 1:
             settings = ladder(settings[0])
         kernel = self.kernel(settings, np.asarray(metric.factor), coordinates)
         walked = walk(key_walk, path, kernel, population)
-        spent = num * LONGEST + population.num * LAGS * self.num_evaluations(settings)
+        spent = int(num * length) + population.num * LAGS * self.num_evaluations(settings)
         needed = num_needed(walked.acceptance)
         if self.may_split and len(settings) == 1 and needed > 1:
             settings = ladder(settings[0])

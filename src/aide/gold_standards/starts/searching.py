@@ -30,6 +30,9 @@ PILOT_CLIMBS, MOST_FRUITLESS, MOST_STEPS = 64, 16, 200
 """Climbs from pilots at the posterior; ends that are followed up, each a mode of its own, before
 modes count as too many; steps by which ends are followed up."""
 MOST_MODES = 30
+FARTHEST = 9.0
+"""Squared distance per coordinate, in units of a mode's stretched width, up to which draws about
+it tell its mass."""
 INSIDE, HELD = 4.0, 0.8
 """A point is inside a mode up to this squared distance per coordinate, in units of its width; share
 of the pilots that modes hold if there is nothing but modes."""
@@ -179,16 +182,22 @@ def hidden_modes(modes: tuple[Mode, ...], flat: np.ndarray) -> tuple[Mode, ...]:
 def _weigh(
     key: Key, log_density: Callable[[Array], Array], modes: tuple[Mode, ...]
 ) -> tuple[Mode, ...]:
-    r"""Masses $E_{t_k}[\gamma/\sum_j t_j]$ instead of Laplace's; the smallest are dropped."""
+    r"""Masses $E_{t_k}[\gamma/\sum_j t_j]$ instead of Laplace's; the smallest are dropped.
+
+    Draws of $t_k$ farther than `FARTHEST` from mode $k$ do not count: one that lands at a mode
+    that is not known yet would give mode $k$ the mass of both.
+    """
     size = modes[0].mean.size
     noise = jax.vmap(lambda k: draw_student(k, size))(jax.random.split(key, NUM_DRAWS))
+    near = jnp.mean(noise**2, axis=1) <= FARTHEST
     means, factors = (jnp.asarray(np.array(a)) for a in zip(*(m[1:3] for m in modes), strict=True))
 
     @jax.jit
     def log_mass(mean: Array, factor: Array) -> Array:
         x, all_alike = mean + noise @ factor.T, np.ones(len(modes))
         log_near = jax.vmap(lambda x: log_student_mixture(x, all_alike, means, factors))(x)
-        return jax.nn.logsumexp(jax.vmap(log_density)(x) - log_near) - np.log(NUM_DRAWS)
+        log_ratios = jnp.where(near, jax.vmap(log_density)(x) - log_near, -jnp.inf)
+        return jax.nn.logsumexp(log_ratios) - np.log(NUM_DRAWS)
 
     masses = np.array([log_mass(mean, factor) for mean, factor in zip(means, factors, strict=True)])
     kept = np.exp(masses - np.max(masses)) >= SMALLEST
