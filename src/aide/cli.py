@@ -251,7 +251,9 @@ def tune(
             "settings (values of the parameters)."
         ),
     ],
-    tolerance: Annotated[float, typer.Option(help="Nats that would do.")],
+    tolerance: Annotated[
+        float, typer.Option(help="Largest divergence in nats that is good enough.")
+    ],
     budget: BUDGET = None,
     seed: SEED = 0,
     out: OUT = None,

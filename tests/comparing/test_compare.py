@@ -127,7 +127,9 @@ def test_meta_runs_are_raised_where_looseness_hides_the_answer():
     assert after.outcomes == {"loose": "passed", "tight": "passed"}
     raised = after["loose"].draws.target.num_meta
     assert 10 < raised <= 30
-    assert f"loose: decided after raising num_meta_target from 1 to {raised}," in after.notes[0]
+    assert (
+        f"loose: It was decided after raising num_meta_target from 1 to {raised}," in after.notes[0]
+    )
     assert after["loose"].look.share == after["tight"].look.share == 0.5
 
 

@@ -81,7 +81,7 @@ class Audit(Result):
     Attributes:
         tests: The comparisons.
         simulated: Results on simulated data, if there are any.
-        tolerance: Nats of disagreement that would do.
+        tolerance: Largest disagreement in nats that is good enough.
         untested: What could have been tested, and how to.
         name: The gold standard.
         identity: What it is, so that no estimate with another one claims this audit.

@@ -53,8 +53,8 @@ def compare(
         key: A JAX key, or an integer seed.
         gold: The gold standard.
         targets: The algorithms being measured, by name; or one algorithm, whose name is its label.
-        tolerance: Nats that would do, or errors: `means 0.1 sd, sds 10%, probabilities 0.05`.
-            With it, every target gets a verdict at 95%: `passed`
+        tolerance: Largest divergence in nats that is good enough, or errors: `means 0.1 sd, sds
+            10%, probabilities 0.05`. With it, every target gets a verdict at 95%: `passed`
             (its divergence is below), `failed` (it is above) or `undecided`; outputs are then kept
             unless `keep_values=False`, because `failed` takes a lower limit (`Estimate.sandwich`).
         num_gold: Runs of the gold standard: 500 unless stated, or all draws of

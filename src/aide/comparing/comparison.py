@@ -38,7 +38,7 @@ class Comparison(Result, Mapping[str, Estimate]):
 
     Attributes:
         estimates: One `Estimate` per target; the gold standard's runs are the same in all.
-        tolerance: Nats that would do, or `None`.
+        tolerance: Largest divergence in nats that is good enough, or `None`.
         closeness: Limits beside the tolerance, per target; empty without one.
     """
 
@@ -240,13 +240,14 @@ class Comparison(Result, Mapping[str, Estimate]):
     @property
     def notes(self) -> tuple[str, ...]:
         """What was raised on the way, and the notes on all targets, the most important first."""
-        raised = [
-            f"{name}: decided {self[name].look.words}."
-            if self.outcomes.get(name) != UNDECIDED
-            else f"{name}: undecided even {self[name].look.words}."
-            for name in self.ranking
-            if self[name].look.words
-        ]
+        raised = []
+        for name in self.ranking:
+            words, found = self[name].look.words, "It was decided"
+            if self.outcomes.get(name) == UNDECIDED:
+                found = "It is undecided even"
+            if words:  # of `until` they are a sentence, of a raised M the end of one
+                says = f"{found} {words}." if words.startswith("after") else words
+                raised.append(f"{name}: {says}")
         return (*raised, *self._notes_on_targets())
 
     def _notes_on_targets(self) -> list[str]:

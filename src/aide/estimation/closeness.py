@@ -44,7 +44,7 @@ class Closeness(NamedTuple):
         upper: Upper limit at 95%, that of `Estimate.sandwich`, without `Estimate.unseen` outputs;
             infinite where all terms rest on one density that both state, which says nothing about
             the outputs.
-        tolerance: Nats that would do.
+        tolerance: Largest divergence in nats that is good enough.
         lacks: What a lower limit lacks, in words; empty if nothing.
     """
 

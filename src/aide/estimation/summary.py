@@ -252,8 +252,9 @@ class Estimate(Result):
         """Whether the target is within a tolerance: passed, failed or undecided, at 95%.
 
         Args:
-            tolerance: Nats of divergence, or errors that would do: `means 0.1 sd, sds 10%,
-                probabilities 0.05` (or some of these), or an `aide.estimation.ErrorTolerance`.
+            tolerance: Largest divergence in nats, or errors, that are good enough: `means 0.1 sd,
+                sds 10%, probabilities 0.05` (or some of these), or an
+                `aide.estimation.ErrorTolerance`.
         """
         from aide.estimation.closeness import judge
 

@@ -22,7 +22,7 @@ class StudyOptions:
         seed: Seed of all runs.
         until: When runs suffice.
         budget: What they may cost.
-        tolerance: Nats that would do, or errors.
+        tolerance: Largest divergence in nats, or errors, that are good enough.
         num_runs: Runs each way.
         meta: Meta-inference runs per output.
         out: The folder.

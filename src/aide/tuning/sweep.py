@@ -41,7 +41,7 @@ class Sweep(Result):
     Attributes:
         gold: The gold standard's name.
         points: One `Point` per setting, in the order given; no draws are kept.
-        tolerance: Nats that would do, or `None`.
+        tolerance: Largest divergence in nats that is good enough, or `None`.
         trust: How far the gold standard can be trusted, if that is known.
     """
 
@@ -159,7 +159,7 @@ def sweep(
             the parameters as its fields, or at multiples of its budget (`budget`).
         settings: Values of every parameter, of which all combinations are measured, or a list of
             settings. `num_meta_gold` and `num_meta_target` may be among the parameters.
-        tolerance: Nats that would do; marked in table and plot.
+        tolerance: Largest divergence in nats that is good enough; marked in table and plot.
         num_gold: Runs of the gold standard.
         num_target: Runs of the target at every setting.
         num_meta_gold: Meta-inference runs of the gold standard per output.

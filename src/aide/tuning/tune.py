@@ -62,7 +62,7 @@ def tune(
         gold: The gold standard.
         target: A function from parameters to an algorithm, or an algorithm; see `aide.sweep`.
         settings: A grid, or a list of settings; more than 16 must be given from cheap to dear.
-        tolerance: Nats that would do.
+        tolerance: Largest divergence in nats that is good enough.
         cost: The name of a parameter, or a function of a setting; by default measured seconds of
             one run.
         budget: What all of it may cost; 100,000 runs unless stated. The test of a setting may

@@ -80,7 +80,7 @@ class Tuned(Result):
 
     Attributes:
         gold: The gold standard's name.
-        tolerance: Nats that would do.
+        tolerance: Largest divergence in nats that is good enough.
         ladder: Settings that were looked at, from cheap to dear.
         tried: Those that were decided, by their index in the settings as given.
         cost: What "cheap" means.

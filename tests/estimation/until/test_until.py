@@ -44,8 +44,8 @@ def test_verdicts_from_both_sides():
 def test_a_budget_ends_it_and_says_what_is_missing():
     found = aide.estimate(KEY, *NEAR, until=0.001, budget=Budget(runs=500))
     assert sum(side.num_runs for side in found.draws.sides) <= 500 - 128
-    assert "the budget is spent, the standard error is" in found.look.words
-    assert "times the runs would do" in found.look.words
+    assert "The budget is spent, the standard error is" in found.look.words
+    assert "times as many runs would reach it" in found.look.words
     found = aide.estimate(KEY, *NEAR, until=Decided(0.0401), budget=Budget(runs=500))
     assert "undecided at 0.0401 nats" in found.look.words
 

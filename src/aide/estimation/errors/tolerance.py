@@ -22,7 +22,7 @@ EXAMPLE = "'means 0.1 sd, sds 10%, probabilities 0.05'"
 
 
 class ErrorTolerance(NamedTuple):
-    """Errors that would do; `None` for what does not matter.
+    """Errors that are good enough; `None` for what does not matter.
 
     Attributes:
         means: Of the mean of any variable, in sds of the gold standard.
@@ -79,7 +79,7 @@ class ErrorCloseness(NamedTuple):
 
     Attributes:
         parts: One for every kind of error with a tolerance.
-        tolerance: What would do.
+        tolerance: What is good enough.
         lacks: Nothing: kept outputs are all it takes.
     """
 
@@ -124,7 +124,7 @@ class ErrorCloseness(NamedTuple):
 
 
 def as_tolerance(given: Any) -> Tolerance:
-    """A number of nats, or errors that would do, from what a user gives.
+    """A number of nats, or errors that are good enough, from what a user gives.
 
     Args:
         given: A positive number of nats; an `ErrorTolerance`; a mapping with its entries; or a

@@ -44,7 +44,8 @@ class StandardError(NamedTuple):
             return "the standard error is infinite"
         factor = (estimate.std_error / self.nats) ** 2
         text = f"the standard error is {short(estimate.std_error, 2)}, not {self.nats:g}"
-        return f"{text}: about {factor:.2g} times the runs would do"
+        about = f"{factor:,.0f}" if factor >= 10 else f"{factor:.2g}"
+        return f"{text}: about {about} times as many runs would reach it"
 
 
 class Decided(NamedTuple):

@@ -165,4 +165,7 @@ def _affordable(
 def _words(reason: str, number: int, plan: Allocation) -> str:
     metas = " and ".join(f"{num} ({role.word})" for role, num in zip(Role, plan.metas, strict=True))
     looks = "1 look" if number == 1 else f"{number} looks"
-    return f"{reason}, after {looks}; M = {metas} by a pilot. All limits allow for further looks"
+    return (
+        f"{reason[:1].upper()}{reason[1:]}, after {looks}. A pilot chose M = {metas}. All limits "
+        "allow for further looks."
+    )

@@ -28,6 +28,7 @@ def page_of(story: Mapping[str, Any]) -> str:
     title = _text(story.get("subject") or story["headline"])
     parts = [
         _verdict(story),
+        *(f"<p>{_text(sentence)}</p>" for sentence in story.get("head", ())),
         _table(story.get("grid")),
         *_errors(story.get("parts", {})),
         _rows(story.get("rows", ()), story.get("notes", ())),
