@@ -19,7 +19,7 @@ KEY = jax.random.key(1)
 
 
 def looseness(algorithm, num_runs=200):
-    own, fresh = run_pairs(jax.random.key(5), algorithm, TARGET, num_runs)
+    own, fresh, _ = run_pairs(jax.random.key(5), algorithm, TARGET, num_runs)
     gap = own - fresh
     return gap.mean(), gap.std(ddof=1) / num_runs**0.5
 

@@ -105,7 +105,8 @@ def learn_best(
 
 def _score_fit(key: Key, algorithm: InferenceAlgorithm) -> FitScore:
     """The score of a fit, as part of an algorithm; the worst one if it loses an output."""
-    own, fresh = run_pairs(key, algorithm, TARGET, NUM_CONTEST_RUNS)
+    pairs = run_pairs(key, algorithm, TARGET, NUM_CONTEST_RUNS)
+    own, fresh = pairs.log_xi, pairs.regenerated
     if not np.isfinite(fresh).all():
         return FitScore(-np.inf, np.inf)
     gap = own - fresh
