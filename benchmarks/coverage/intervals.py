@@ -12,7 +12,7 @@ corrects for skewness; `methods` has bootstraps and smoothed tails as well, at N
 from collections.abc import Iterator
 
 import numpy as np
-from support.skewed import PAIRS, Pair, gammas, welch
+from support.made import PAIRS, Pair, gammas, welch
 
 from aide.estimation.interval import confidence_limit, skewness
 from benchmarks.peers.intervals import METHODS

@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import jax
 import numpy as np
-from support.stored import Normal, ar1, standard_log_joint
+from support.chains import Normal, ar1, standard_log_joint
 
 import aide
 from aide.estimation.interval import confidence_limit

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from support.known_pairs import bimodal_modes, bimodal_sir, hidden_markov, slices
-from support.made import with_log_z
-from support.synthetic import divergence, make_draws, noisy_pair
+from support.made import divergence, make_draws, noisy_pair, with_log_z
+from support.pairs import bimodal_modes, bimodal_sir, hidden_markov, slices
 
 import aide
 from benchmarks.table import Row

@@ -14,8 +14,7 @@ outputs it leaves out (or, for contradictions, of five standard errors).
 from collections.abc import Iterator
 
 from support.chains import LATE, RISING, walk
-from support.finite_laws import PAIRS, Pair
-from support.sentence_rates import count_false, count_false_lengths
+from support.finite_laws import PAIRS, Pair, count_false, count_false_lengths
 
 from benchmarks.table import Row
 

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from reference.chain_truth import Truth, walk_truth
 from scipy import stats
-from support.modes import SCALE, log_two_modes, two_modes
+from support.hard_posteriors import SCALE, log_two_modes, two_modes
 
 import aide
 from aide.problems.distributions import Normal

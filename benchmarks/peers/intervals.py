@@ -1,7 +1,7 @@
 """Other intervals for a sum of two means, to compare with: bootstraps and smoothed tails."""
 
 import numpy as np
-from support.skewed import welch
+from support.made import welch
 
 NUM_RESAMPLES = 299
 Interval = tuple[float, float]

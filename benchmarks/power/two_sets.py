@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 from scipy import integrate, stats
-from support.stored import ar1
+from support.chains import ar1
 
 import aide
 from benchmarks.peers.two_samples import METHODS

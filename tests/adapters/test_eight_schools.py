@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import all_schools as schools
+from support import schools
 from support.pymc_here import pymc_here
 
 import aide

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from scipy.stats import multivariate_normal
-from support import Z_MAX
-from support import all_schools as schools
+from support import Z_MAX, schools
 from support.pymc_here import pymc_here
 
 import aide

@@ -4,9 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import Z_MAX
-from support import all_schools as schools
-from support.bridged import BridgedOddities, BridgedSchools
+from support import Z_MAX, schools
+from support.schools import BridgedOddities, BridgedSchools
 
 import aide
 from aide.adapters.gaussian import Gaussian

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from support import Z_MAX
-from support.numpy_model import LocalLevel, log_normal
+from support.plain import LocalLevel, log_normal
 
 import aide
 from aide.smc.resampling import AbstractScheme

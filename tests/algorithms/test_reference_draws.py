@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.stored import Normal, ar1, standard_log_joint
+from support.chains import Normal, ar1, standard_log_joint
 
 import aide
 from aide._core.versions import NoSuchVersion

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from support.stored import ar1, standard_log_joint
+from support.chains import ar1, standard_log_joint
 
 import aide
 from aide.comparing import DrawsDifference

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.stored import ar1
+from support.chains import ar1
 
 from aide._core.chains import Chains, autocovariances, mean_variance, split_rhat
 

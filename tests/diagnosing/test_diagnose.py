@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from reference.scripted import ScriptedScheme
 from support import toys
-from support.logistic import annealed_logistic, logistic_regression
+from support.hard_posteriors import annealed_logistic, logistic_regression
 
 import aide
 from aide._core.versions import ask

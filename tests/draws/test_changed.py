@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.changes import AFTER, BEFORE, Changed, Jaxed, Plain, draw, fixed, is_right
 from support.pairs import KEY
+from support.plain import AFTER, BEFORE, Changed, Jaxed, Plain, draw, fixed, is_right
 
 import aide
 import aide._core.identity

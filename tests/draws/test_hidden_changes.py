@@ -21,8 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.changes import AFTER, BEFORE, Changed, Jaxed, draw, fixed, is_right
 from support.made import swapped
+from support.plain import AFTER, BEFORE, Changed, Jaxed, draw, fixed, is_right
 
 import aide
 

@@ -8,10 +8,8 @@ import math
 import jax
 import numpy as np
 import pytest
-from support.known_pairs import HMM
-from support.made import made_draws, swapped, with_tables
-from support.pairs import NoisyGaussian, gaussian, run
-from support.synthetic import Gaussian, make_draws
+from support.made import Gaussian, made_draws, make_draws, swapped, with_tables
+from support.pairs import HMM, NoisyGaussian, gaussian, run
 
 import aide
 from aide._core.roles import GOLD, TARGET

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 from support import Z_MAX
-from support.made import estimate_with
+from support.made import PAIRS, estimate_with, gammas, welch
 from support.pairs import NoisyGaussian, gaussian, run
-from support.skewed import PAIRS, gammas, welch
 
 from aide.estimation.interval import confidence_limit, skewness
 

@@ -6,9 +6,8 @@ import jax
 import numpy as np
 import pytest
 from support import Z_MAX
-from support.made import with_log_z
+from support.made import Gaussian, make_draws, with_log_z
 from support.pairs import gaussian, gaussian_kl, run
-from support.synthetic import Gaussian, make_draws
 
 import aide
 

@@ -7,8 +7,8 @@ runs the case that it is for.
 import jax
 import numpy as np
 import pytest
+from support.hard_posteriors import missed_mode, two_modes
 from support.made import made_draws
-from support.modes import missed_mode, two_modes
 
 import aide
 from aide._core.roles import GOLD, TARGET

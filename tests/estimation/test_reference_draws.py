@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from support.stored import Normal, ar1, standard_log_joint
+from support.chains import Normal, ar1, standard_log_joint
 
 import aide
 from aide.draws.draws import concatenate

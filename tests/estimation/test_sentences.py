@@ -10,8 +10,7 @@ import pytest
 from scipy import stats
 from support import Z_MAX
 from support.chains import LATE, RISING, walk
-from support.finite_laws import PAIRS
-from support.sentence_rates import CLAIMS, count_false, count_false_lengths, ratio_draws
+from support.finite_laws import CLAIMS, PAIRS, count_false, count_false_lengths, ratio_draws
 
 import aide
 from aide.estimation.sandwich.balance import LogRatio, bridge_failure

@@ -6,8 +6,8 @@ from typing import Any, cast
 import jax
 import numpy as np
 import pytest
-from support.golds import RECORD
 from support.made import estimate_with
+from support.results import RECORD
 
 import aide
 from aide._core.algorithm import Aside

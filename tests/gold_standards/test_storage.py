@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
-from support.golds import RECIPE, RECORD, hand_made
+from support.results import RECIPE, RECORD, hand_made
 
 import aide
 from aide._core.algorithm import Aside

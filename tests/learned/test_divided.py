@@ -13,8 +13,8 @@ import pytest
 from reference.chain_truth import walk_truth
 from scipy import stats
 from support import Z_MAX, laws
+from support.hard_posteriors import SCALE, log_two_modes, missed_mode, two_modes
 from support.learned import CHAIN_KERNELS, learned_chain, stack, wide_model
-from support.modes import SCALE, log_two_modes, missed_mode, two_modes
 from support.registry import LINE, Entry
 
 import aide

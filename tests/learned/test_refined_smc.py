@@ -14,6 +14,7 @@ import pytest
 from reference.annealing import STATES, enumerate_smc
 from reference.resampling import LAWS, TWINS
 from support import Z_MAX, laws, toys, z_score
+from support.hard_posteriors import logistic_regression
 from support.learned import (
     ANNEALED_KERNELS,
     learned_chain,
@@ -23,7 +24,6 @@ from support.learned import (
     stack,
     tempered,
 )
-from support.logistic import logistic_regression
 from support.registry import LINE, Entry
 
 import aide

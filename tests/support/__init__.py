@@ -1,4 +1,20 @@
-"""What statistical tests share."""
+"""What statistical tests share. Where is what?
+
+| Module | Holds |
+|---|---|
+| `registry`, `toys` | small instances of every algorithm, and the problems they are made of |
+| `laws` | the laws of every pair as z-scores |
+| `wrong`, `injected` | algorithms that are wrong on purpose |
+| `correct` | correct algorithms that look wrong to a normal approximation |
+| `keyed` | keyed results of every algorithm, recorded |
+| `pairs`, `plain` | small algorithms with known answers, in JAX and in NumPy |
+| `made`, `results` | draws, results and gold standards made by hand |
+| `finite_laws`, `chains` | pairs of laws, and chains, whose numbers are known without Monte Carlo |
+| `learned`, `clockwork` | learned meta-inference made by hand; NUTS on finitely many states |
+| `posteriors`, `hard_posteriors`, `one_mode` | known posteriors; a missing mode |
+| `schools`, `numpyro_schools`, `pymc_here`, `particles_model` | models in other libraries |
+| `kill_me`, `tiny_experiment` | programs that tests run and kill |
+"""
 
 import numpy as np
 

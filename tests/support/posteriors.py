@@ -12,7 +12,7 @@ import numpy as np
 
 import aide
 from aide.problems.distributions import Normal
-from support.logistic import logistic_regression
+from support.hard_posteriors import logistic_regression
 
 
 class Posterior(NamedTuple):

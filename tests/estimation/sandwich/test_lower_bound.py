@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from reference.finite_pair import GOLD, TARGET, divergence, enumerate_pair
 from support import Z_MAX, z_score
-from support.synthetic import Gaussian, make_draws, noisy_pair
+from support.made import Gaussian, make_draws, noisy_pair
 
 from aide.estimation.sandwich.balance import LogRatio
 from aide.estimation.sandwich.classifier import fit_logits

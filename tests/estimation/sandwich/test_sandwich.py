@@ -10,10 +10,16 @@ import numpy as np
 import pytest
 from scipy import stats
 from support import Z_MAX
-from support.known_pairs import bimodal_modes, bimodal_sir, hidden_markov, slices
-from support.made import with_log_z
-from support.pairs import gaussian, gaussian_kl, run
-from support.synthetic import Gaussian, make_draws, noisy_pair
+from support.made import Gaussian, make_draws, noisy_pair, with_log_z
+from support.pairs import (
+    bimodal_modes,
+    bimodal_sir,
+    gaussian,
+    gaussian_kl,
+    hidden_markov,
+    run,
+    slices,
+)
 
 import aide
 from aide._core.roles import TARGET
