@@ -66,6 +66,7 @@ class Search:
         like = jax.tree.map(lambda leaf: np.asarray(leaf)[0], pilot.population.states)
         moments = moments_of(flat, np.full(len(flat), 1 / len(flat)))
         self._ascent = Ascent(path, moments.mean, moments.factor(dense=True), like)
+        self._is_late = is_late
         self._optimiser = Optimiser(self._ascent.log_density, is_late)
         self._flat, self._ratios = flat, pilot.population.log_ratios
         self._peaks = flat[:0] if pilot.peaks is None else pilot.peaks[:MOST_PEAKS]
@@ -121,6 +122,8 @@ class Search:
         """Batches of climbs from the start after the first `num`, until one shows nothing new."""
         affordable = int((most_evaluations - self.num_evaluations) / (NUM_STEPS * BATCH))
         for number in range(min(MOST_BATCHES, affordable)):
+            if self._is_late():
+                break
             runs = np.arange(BATCH, dtype=np.uint32) + num + number * BATCH
             more, known = self._climb(climb_from_start, runs), len(modes)
             modes, ends = self._follow_up(modes, more), np.concatenate([ends, more])
