@@ -5,7 +5,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 import pytest
-from support.stored import Normal, ar1, standard_log_joint
+from support.chains import Normal, ar1, standard_log_joint
 
 import aide
 from aide.algorithms.draw_order import in_order

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
-from support.stored import ar1
+from support.chains import ar1
 
 import aide
 from aide.comparing.draw_functions import compare_functions
