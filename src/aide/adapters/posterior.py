@@ -163,8 +163,9 @@ class AbstractPosterior(ABC):
         Args:
             draws: See `flatten`.
             name: A name for tables.
-            check_score: Whether to test $E[\nabla\log p(x, y)] = 0$ at the draws: other data or
-                another model are an error that names the variables.
+            check_score: Whether to test at the draws that they belong to the log joint
+                (`ReferenceDraws.score_check`): other data or another model are an error that names
+                the variables.
         """
         rows = self.flatten(draws)
         name = name or f"{rows.shape[0] * rows.shape[1]:,} draws"
@@ -189,10 +190,11 @@ class AbstractPosterior(ABC):
         if check.passed:
             return
         names = dict(zip(column_names(gold.draws), self.layout.coordinates, strict=True))
-        worst = [names[test.coordinate] for test in check.worst if test.p_value < 1e-4]
+        found = [test for test in check.worst if test.p_value < 1e-4]
+        worst = [names.get(test.coordinate, test.coordinate) for test in found]
         raise ValueError(
-            f"{gold.label} are not draws from {self.label} ({p_value(check.p_value)}): the mean of "
-            f"the gradient is not zero in {', '.join(dict.fromkeys(worst))}. Usual causes: other "
+            f"{gold.label} are not draws from {self.label} ({p_value(check.p_value)}): moves "
+            f"of {', '.join(dict.fromkeys(worst))} are not balanced. Usual causes: other "
             f"data or another model than the sampler's; chains that have not converged (R-hat is "
             f"{gold.rhat:.3f}). check_score=False takes the draws as they are."
         )
