@@ -40,7 +40,8 @@ def test_every_result_fits_and_says_all_of_its_words(name, width):
         assert max(map(len, text.splitlines())) <= width
         assert "…" not in text
         shown = tokens(" ".join(text.split()))
-        left_out = () if result.grid() is None else fit(result.grid(), width - 2).left_out
+        grid = result.grid()
+        left_out = () if grid is None else fit(grid, width - 2).left_out
         for label, words in result.rows():
             if set(label.split(", ")) <= set(left_out):  # explains columns that are not shown
                 continue

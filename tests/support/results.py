@@ -4,6 +4,7 @@ What all results must do is tested on these, and nothing has to run.
 """
 
 import math
+from functools import cache
 
 import jax
 import numpy as np
@@ -186,7 +187,7 @@ def _draws_difference():
         FunctionTest("location of x[0]", -0.123456, 0.123456, 1.234e-7, 0),
         FunctionTest("spread of x[0]", 0.99, 1.01, 0.5, 0),
     )
-    return DrawsDifference(*sets, 0.12, 0.1, 0.02, tests, 0.95, 0.3, True)
+    return DrawsDifference(sets[0], sets[1], 0.12, 0.1, 0.02, tests, 0.95, 0.3, True)
 
 
 def _score_check():
@@ -194,7 +195,18 @@ def _score_check():
     return ScoreCheck((test,), 1e-4, NAME)
 
 
+@cache
+def _with_outputs():
+    """A real estimate whose outputs are kept, so that errors of variables can be told."""
+    gold, target = (aide.Tractable.of(Normal(mean, sd)) for mean, sd in ((0.0, 1.0), (0.4, 0.7)))
+    key = jax.random.key(0)
+    return aide.estimate(key, gold, target, num_gold=120, num_target=120, progress=False)
+
+
 RESULTS = {
+    "errors in a table": lambda: compare_estimates(
+        dict.fromkeys((NAME, "b"), _with_outputs()), 0.5
+    ),
     "sweep": _sweep,
     "data sweep": _data_sweep,
     "tuned": _tuned,

@@ -122,7 +122,7 @@ class ScoreCheck(Result):
     @property
     def headline(self) -> str:
         """One line."""
-        found = {PASSED: "fits the draws", FAILED: "does not fit the draws"}
+        found: dict[str, str] = {PASSED: "fits the draws", FAILED: "does not fit the draws"}
         words = found.get(self.verdict, "may not fit the draws")
         return (
             f"log_joint of {self.name} {words} ({len(self.tests)} tests, {p_value(self.p_value)})"

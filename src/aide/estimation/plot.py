@@ -1,7 +1,7 @@
 """Plots of an estimate. Data are prepared elsewhere; this file only draws."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -113,7 +113,7 @@ def _draw_limits(axis: Any, estimate: "Estimate") -> None:
 
 def plot_sandwich(axis: Any, estimate: "Estimate", tolerance: float) -> Any:
     """Both limits of the divergence at 95% beside the tolerance."""
-    found = estimate.judge(tolerance)
+    found = cast(Any, estimate.judge(tolerance))  # of a number of nats: both limits
     plot_limits(axis, ["divergence"], [(found.lower, found.upper)], [np.nan], tolerance)
     axis.set_xlabel("nats, 95%")
     return axis

@@ -17,7 +17,7 @@ from aide.estimation.plot import (
 from aide.estimation.summary import Estimate
 from aide.reporting.result import Result
 
-TITLES = {
+TITLES: dict[Any, str] = {
     plot_meta_curve: "the bound against M",
     plot_directions: "directions",
     plot_terms: "log ratios of the two densities",
