@@ -5,10 +5,12 @@ influence functions $b$ and $a$. With the weights $p_i$, $q_i$ of `Overlap`, run
 $u_i = p_i b(x_i) + q_i a(x_i)$ to its estimate, whose variance is that of $\sum_i u_i$. Where both
 distributions agree $a = -b$ and $p = q$, so that every contribution vanishes.
 
-Two corrections keep it sharp. If the constant $c$ was estimated, its error is carried along.
-Contributions of `Overlap.controls`, which add up to 0 on average, are regressed out, with
-coefficients that are shrunk towards 0 (positive-part James-Stein): for pairs so far apart that few
-runs carry the controls nothing is regressed, and the estimate is the plain one.
+If the constant $c$ was estimated, its error is carried along: $\hat c$ solves the equation that the
+first control of `Overlap.controls` obeys. If $c$ is known, contributions of controls, which add up
+to 0 on average, are regressed out, with coefficients that are shrunk towards 0 (positive-part
+James-Stein): for pairs so far apart that few runs carry the controls nothing is regressed, and the
+estimate is the plain one. With an estimated $c$ further controls gained nothing, and at D = 16 nats
+their own bias doubled the error.
 """
 
 from typing import NamedTuple
@@ -71,20 +73,20 @@ def estimate_statistic(
     Args:
         overlap: Weights of all runs.
         statistic: What is estimated.
-        functions: Columns $g$ whose controls are regressed out besides that of 1.
+        functions: Columns $g$ whose controls are regressed out besides that of 1, if $c$ is known.
     """
     used = overlap.as_gold * statistic.in_gold + overlap.as_target * statistic.in_target
-    ones = np.ones((used.size, 1))
-    columns = ones if functions is None else np.concatenate([ones, functions], axis=1)
-    controls, slopes = overlap.controls(columns)
-    if not overlap.knows_constant:
-        slope = overlap.slope(statistic.in_gold, statistic.in_target)
+    value, ones = statistic.value, np.ones((used.size, 1))
+    if overlap.knows_constant:
+        columns = ones if functions is None else np.concatenate([ones, functions], axis=1)
+        controls = overlap.controls(columns)[0]
+        fit = controls @ _coefficients(overlap, used, controls)
+        value, used = value - float(fit.sum()), used - fit
+    else:
+        controls, slopes = overlap.controls(ones)
         if slopes[0] > 0:
+            slope = overlap.slope(statistic.in_gold, statistic.in_target)
             used = used - slope / slopes[0] * controls[:, 0]
-            controls = controls - controls[:, :1] * (slopes / slopes[0])
-        controls = controls[:, 1:]
-    fit = controls @ _coefficients(overlap, used, controls)
-    value, used = statistic.value - float(fit.sum()), used - fit
     variance, freedom = overlap.variance(used)
     if statistic.is_probability:
         variance += overlap.largest_step**2
