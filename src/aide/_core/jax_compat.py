@@ -6,7 +6,7 @@ tracers and the names of its settings. The rest of the library asks the function
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 from jax.core import Tracer
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-def is_traced(thing: object) -> bool:
+def is_traced(thing: object) -> TypeGuard[jax.Array]:
     """Whether a value stands for one that is not known yet, inside `jit`, `grad` or `vmap`."""
     return isinstance(thing, Tracer)
 

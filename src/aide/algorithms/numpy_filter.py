@@ -99,7 +99,7 @@ class NumpyFilter(FilterVersions):
         return log_joint - log_evidence if possible else -np.inf
 
     def first_steps(self, num: int) -> Self:
-        """The filter after so many observations."""
+        """The filter after the first `num` observations."""
         return replace(self, num_steps=num)
 
     def _resample(self, rng: Rng, log_w: np.ndarray, slot: int | None) -> Resampled:

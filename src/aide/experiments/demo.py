@@ -13,11 +13,15 @@ from aide.comparing.comparison import Comparison
 from aide.problems.linear_gaussian import LocalLevelModel, nile
 
 PARTICLES = (10, 100, 300)
+"""Numbers of particles of the filters."""
 PROPOSALS = {"bootstrap": "#c0392b", "optimal": "#1f6fb4"}
-"""And the colours of their curves."""
+"""Proposals of the filters, and the colours of their curves."""
 NUM_RUNS = 200
+"""Runs of the smoother and of each filter."""
 NUM_META = 10
+"""Meta-inference runs per output."""
 GOOD_ENOUGH = 0.5
+"""Divergence in nats that counts as good enough, in the table and as a line of the figure."""
 
 INTRODUCTION = (
     "[bold]100 years of the Nile's flow[/], a river level seen through noise. Two kinds of "

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Int
 
 from aide._core.distribution import Distribution, log_density_of, sample_from
+from aide._core.jax_compat import is_traced
 from aide._core.numerics import as_log
 from aide._core.random import derive_keys, draw_index
 from aide._core.types import Key, LogDensity, LogProb, Value
@@ -219,7 +220,7 @@ class GibbsSite(AbstractInvariantKernel):
 
 def _as_places(sites: Any) -> Any:
     """Integers of NumPy; those of a program that is being traced as they are."""
-    return sites if isinstance(sites, jax.core.Tracer) else np.asarray(sites, np.int32)
+    return sites if is_traced(sites) else np.asarray(sites, np.int32)
 
 
 def _as_counts(num_values: Any) -> Any:

@@ -23,7 +23,7 @@ from aide.checking.kernel.adapt import (
     kernel_name,
 )
 from aide.checking.kernel.functions import Functions
-from aide.checking.kernel.laws import InvarianceJudge, LawTest, ReversalJudge, reversal_terms
+from aide.checking.kernel.laws import InvarianceTest, LawTest, ReversalTest, reversal_terms
 from aide.checking.kernel.result import KernelCheck
 from aide.checking.kernel.runs import KernelTrial, StartQuality, StepRuns, TrialRuns, Weights
 from aide.kernels.kernel import AnyKernel
@@ -110,17 +110,17 @@ def judge_runs(
     """
     functions = Functions(pilot, _log_bound(pilot, num), rng)
     view = functions.look(pilot)
-    judges: list[ReversalJudge | InvarianceJudge] = [InvarianceJudge(functions, view)]
+    law_tests: list[ReversalTest | InvarianceTest] = [InvarianceTest(functions, view)]
     if law is not None:
         terms = reversal_terms(functions, law == "reversible", rng)
-        judges.insert(0, ReversalJudge(law, *terms, view))
+        law_tests.insert(0, ReversalTest(law, *terms, view))
     weights = Weights()
     for runs in fresh:
         weights.add(runs)
         view = functions.look(runs)
-        for judge in judges:
-            judge.add(view)
-    return [judge.verdict() for judge in judges], weights.start()
+        for law_test in law_tests:
+            law_test.add(view)
+    return [law_test.verdict() for law_test in law_tests], weights.start()
 
 
 def _log_bound(pilot: StepRuns, num: int) -> float:

@@ -114,7 +114,7 @@ def _weigh(size: np.ndarray, log_start: np.ndarray, log_end: np.ndarray) -> Orde
     return OrderedTerms(gap, size * seen[:, None], -size * other[:, None])
 
 
-class ReversalJudge:
+class ReversalTest:
     """Picks columns and a linear combination on the pilot; then adds up fresh runs."""
 
     def __init__(self, law: str, terms: Terms, names: list[str], pilot: View):
@@ -164,7 +164,7 @@ def law_test_of(law: str, p_value: float, z: np.ndarray, names: list[str]) -> La
     return LawTest(law, p_value, float(z[worst]), names[worst])
 
 
-class InvarianceJudge:
+class InvarianceTest:
     """Picks functions and a linear combination on the pilot; then adds up fresh runs."""
 
     def __init__(self, functions: Functions, pilot: View):

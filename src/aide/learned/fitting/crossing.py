@@ -200,8 +200,8 @@ def learn_crossing(
     repeat = lambda tree: jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], times, 0), tree)
     no_gaussians = np.full_like(np.asarray(model.log_gauss), -np.inf)
     there = dataclasses.replace(model, log_gauss=no_gaussians)
-    parts = repeat((near, far, edge, knots))
-    return DividedModel(model, there, *parts, values, repeat(log_z))
+    near, far, edge, knots = repeat((near, far, edge, knots))
+    return DividedModel(model, there, near, far, edge, knots, values, repeat(log_z))
 
 
 def log_densities_of(clusters: GaussianClusters, states: np.ndarray) -> np.ndarray:

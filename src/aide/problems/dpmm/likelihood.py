@@ -28,8 +28,11 @@ from aide.problems.dpmm.clusters import Clusters, Row, over_slots, row_of
 _LOG_2 = math.log(2.0)
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _BITS_OF_ROOT_HALF = 0x3FE6A09E667F3BCD
+"""The double nearest to the square root of one half, as an integer."""
 _NUM_ATANH_TERMS = 11
+"""Terms of the series of artanh, which then ends below the rounding of a double."""
 _SHIFT = 8
+"""Amount by which arguments are raised before asymptotic series are used."""
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 """Coefficients $B_{2k}/(2k(2k-1))$ of $x^{1-2k}$ in the series of $\\log\\Gamma(x)$."""
 _EULER = (-1, 5, -61, 1385, -50521, 2702765)
