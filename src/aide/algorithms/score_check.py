@@ -79,11 +79,11 @@ class ScoreCheck(Result):
     accept probability of Barker's chain, detailed balance says that
     $E[\sigma(l_+) - \sigma(l_-)] = 0$ (*location*) and $E[\sigma(l_+) h(l_+) + \sigma(l_-) h(l_-)]
     = 0$ for every odd $h$ (*width*; here $h$ is $l$ cut at $\pm 4$). As $\epsilon \to 0$ they are
-    the identities of the score, $E[\partial_i\log p] = 0$ and $E[\partial_i^2\log p + (\partial_i\log
-    p)^2] = 0$. But their terms are bounded however heavy the tails of $x$ or of its score are, and
-    they hold on any support. Widths are also tested in all coordinates together. Standard errors
-    account for autocorrelation, and for rare events that no draw shows; p-values are Student's, for
-    all tests together (Bonferroni).
+    the identities of the score, $E[\partial_i\log p] = 0$ and
+    $E[\partial_i^2\log p + (\partial_i\log p)^2] = 0$. But their terms are bounded however heavy
+    the tails of $x$ or of its score are, and they hold on any support. Widths are also tested in
+    all coordinates together. Standard errors account for autocorrelation, and for rare events that
+    no draw shows; p-values are Student's, for all tests together (Bonferroni).
 
     Attributes:
         tests: Two per real coordinate, and one of all of them.

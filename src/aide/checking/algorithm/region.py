@@ -91,7 +91,7 @@ class OutputLayout(eqx.Module):
         return jax.tree.unflatten(self.tree, leaves)
 
 
-class Region(eqx.Module):
+class TypicalRegion(eqx.Module):
     """The distribution; an algorithm with a known density for `aide.draw`."""
 
     layout: OutputLayout
@@ -151,7 +151,7 @@ def repeated(real: np.ndarray) -> np.ndarray:
     return found
 
 
-def fit_region(values: Value) -> Region | str:
+def fit_region(values: Value) -> TypicalRegion | str:
     """Fit to pilot outputs (stacked), or say in words why that cannot be done."""
     values = jax.tree.map(np.asarray, values)
     layout = OutputLayout.of(values)
@@ -188,7 +188,7 @@ def fit_region(values: Value) -> Region | str:
         log_volume = log_ball + float(np.log(np.diag(factor)).sum())
     inverse = np.linalg.inv(factor) if size else factor
     shares = counts[order] / counts[order].sum()
-    return Region(layout, rows[order], shares, centres, factor, inverse, log_volume)
+    return TypicalRegion(layout, rows[order], shares, centres, factor, inverse, log_volume)
 
 
 class ProbeFeatures:
