@@ -219,6 +219,7 @@ RESULTS = {
     "comparison": lambda: compare_estimates({NAME: _estimate(), "far": _estimate(5.0)}, 1.0),
     "no tolerance": lambda: compare_estimates({NAME: _estimate()}),
     "errors": _errors,
+    "repair": lambda: _errors().repair,
     "sandwich": lambda: Sandwich(0.1, math.inf, 0.9, False, True),
     "contrast": lambda: Contrast(NAME, Mean(1.0, 0.1), Mean(1.5, math.inf)),
     "convergence": _convergence,

@@ -23,6 +23,7 @@ from aide.estimation.bounds import (
 )
 from aide.estimation.closer_look import CloserLook
 from aide.estimation.errors.errors import Errors, find_errors
+from aide.estimation.errors.repair import Repair
 from aide.estimation.errors.total_variation import total_variation_of
 from aide.estimation.errors.variables import NamesOutputs
 from aide.estimation.interval import check_level, confidence_limit, unseen_share
@@ -192,6 +193,17 @@ class Estimate(Result):
         if is_plain:
             self._errors[level] = found
         return found
+
+    def repair(self, **options: Any) -> Repair:
+        r"""Means, sds and quantiles corrected by the weights $\hat\xi_{gold}/\hat\xi_{target}$.
+
+        They are unbiased importance weights whatever the algorithms are. Where their tail is too
+        heavy (k-hat above 0.7) the result says so, and gives no weights.
+
+        Args:
+            **options: Those of `errors`: `functions` and `posterior`.
+        """
+        return self.errors(**options).repair
 
     @cached_property
     def _errors(self) -> dict[float, Errors]:

@@ -23,6 +23,7 @@ from aide.estimation.errors.find import (
     find_table,
 )
 from aide.estimation.errors.overlap import Overlap, apart, effective_runs, overlap_of
+from aide.estimation.errors.repair import Repair, find_repair
 from aide.estimation.errors.total_variation import TotalVariation, total_variation_of
 from aide.estimation.errors.variables import NamesOutputs, Variable, variables_of
 from aide.estimation.errors.words import named, percent, sd_limit, sentence
@@ -81,6 +82,11 @@ class Errors(Result):
                 return one
         known = ", ".join(one.name for one in self.table.variables[:20])
         raise KeyError(f"there is no variable {name!r}; there are {known}.")
+
+    @cached_property
+    def repair(self) -> Repair:
+        """Means, sds and quantiles corrected by weights, or why that is not possible."""
+        return find_repair(self)
 
     def most(self, quantity: str) -> float | None:
         """The largest error of that quantity in any variable, at most; see `ErrorOf.most`."""
@@ -159,7 +165,7 @@ class Errors(Result):
             f"rarer than {percent(self.unseen)}, which no run may have shown, could move a "
             f"probability by {percent(self.unseen)} more, and a mean by more if they lie far out."
         )
-        return [*found, ("limits", text)]
+        return [*found, ("limits", text), ("repair", f"{self.repair.headline.rstrip('.')}.")]
 
     @property
     def notes(self) -> tuple[str, ...]:
