@@ -63,6 +63,9 @@ def drawn(figure):
 def check(figure):
     """Nothing sticks out, no two tick labels of an axis overlap."""
     renderer = drawn(figure)
+    labels = [panel.xaxis.label for panel in figure.axes if panel.xaxis.label.get_text()]
+    for pair in itertools.combinations([text.get_window_extent(renderer) for text in labels], 2):
+        assert not pair[0].overlaps(pair[1])
     for panel in figure.axes:
         for text in (panel.title, panel.xaxis.label, panel.yaxis.label):
             box = text.get_window_extent(renderer)

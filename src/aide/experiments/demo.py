@@ -11,6 +11,7 @@ from aide.algorithms.particle_filter import ParticleFilter
 from aide.comparing.compare import compare
 from aide.comparing.comparison import Comparison
 from aide.problems.linear_gaussian import LocalLevelModel, nile
+from aide.reporting.figures import plain_ticks
 
 PARTICLES = (10, 100, 300)
 """Numbers of particles of the filters."""
@@ -87,6 +88,8 @@ def demo_figure(found: Comparison) -> Any:
         ylabel="divergence from the exact posterior (nats)",
         title="Particle filters on the Nile data, measured by AIDE",
     )
+    plain_ticks(axis.xaxis)
+    plain_ticks(axis.yaxis)
     axis.legend(frameon=False)
     return figure
 

@@ -102,6 +102,6 @@ def test_compare_takes_them():
 def test_runs_are_added_until_errors_are_decided():
     goal = Decided("means 0.1 sd")
     found = aide.estimate(KEY, gaussian(0.0, 1.0), gaussian(0.05, 1.2), until=goal)
-    assert "errors were shown to be within means 0.1 sd" in found.look.words
+    assert "Errors were shown to be within means 0.1 sd" in found.look.words
     assert found.judge("means 0.1 sd").outcome == "passed"
     assert np.isfinite(found.value)

@@ -157,7 +157,7 @@ class CheckReport(Result):
 
     def layout(self) -> PanelGrid:
         """A line of its own for every test."""
-        return PanelGrid(size=(6.4, 1.2 + 0.25 * len(self.judged)))
+        return PanelGrid(size=(6.4, 1.2 + 0.35 * len(self.judged)))
 
     def draw(self, panels: np.ndarray) -> None:
         """The p-value of every test."""

@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aide._core.text import plain
 from aide.estimation.errors.find import INTERVAL, MEAN, PROBABILITY, SD
-from aide.reporting.figures import PanelGrid
+from aide.reporting.figures import PanelGrid, as_label, few_ticks
 
 if TYPE_CHECKING:
     from aide.estimation.errors.errors import Errors
@@ -33,7 +32,7 @@ def forest_layout(errors: "Errors") -> PanelGrid:
     columns = max(len(quantities_of(errors)), 1)
     rows = 2 if _marginals(errors) else 1
     lines = min(len(errors.table.variables), MOST_LINES)
-    height = 1.2 + 0.25 * lines
+    height = 1.2 + 0.34 * lines
     heights = [height, 2.4][:rows]
     return PanelGrid(
         rows, columns, (3.2 * columns, sum(heights)), {"gridspec_kw": {"height_ratios": heights}}
@@ -64,10 +63,11 @@ def _draw_quantity(errors: "Errors", quantity: str, panel: Any, has_names: bool)
             continue
         panel.hlines(place, error.low, error.high, color=TARGET_COLOUR, lw=2)
         panel.plot(error.error, place, "o", color=TARGET_COLOUR, ms=4)
-    names = [plain(one.name) for one in shown] if has_names else [""] * len(shown)
-    panel.set_yticks(places, names)
+    names = [as_label(one.name) for one in shown] if has_names else [""] * len(shown)
+    panel.set_yticks(places, names, fontsize="small")
     panel.set_ylim(-0.7, len(shown) - 0.3)
     panel.set_xlabel(label)
+    few_ticks(panel.xaxis)
 
 
 def _marginals(errors: "Errors") -> list[str]:
@@ -88,5 +88,6 @@ def _draw_marginal(errors: "Errors", name: str, panel: Any) -> None:
     sides = (("gold standard", overlap.as_gold), ("target", overlap.as_target))
     for (label, weights), colour in zip(sides, (GOLD_COLOUR, TARGET_COLOUR), strict=True):
         panel.hist(x, bins, weights=weights, density=True, color=colour, alpha=0.5, label=label)
-    panel.set(xlabel=plain(name), yticks=[])
+    panel.set(xlabel=as_label(name), yticks=[])
+    few_ticks(panel.xaxis)
     panel.legend(frameon=False, fontsize="small")
