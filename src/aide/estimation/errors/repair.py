@@ -1,4 +1,4 @@
-r"""Correcting what is reported by weights $\hat\xi_{gold}/\hat\xi_{target}$ of the target's outputs.
+r"""Correcting what is reported, by weights $\hat\xi_{gold}/\hat\xi_{target}$ of the outputs.
 
 For every algorithm, with any meta-inference and any M, these are importance weights from the
 target's outputs to the gold standard's, right on average up to a constant, by the identity of
