@@ -23,7 +23,7 @@ from aide._core.distribution import (
     log_density_of,
     sample_from,
 )
-from aide._core.flat_states import ravel_reals
+from aide._core.flat_states import all_finite, ravel_reals
 from aide._core.numerics import log_ratio
 from aide._core.random import derive, derive_keys, standard_normal
 from aide._core.types import Key, LogDensity, LogProb, Numbers, Value
@@ -176,7 +176,11 @@ class AnnealedLangevin(AbstractAlgorithm):
         density = move.log_density
         back = move.kernel.retrace(density, y, density(y), noise)
         x = jax.tree.map(lambda leaf: leaf[0], back.value)
-        return x, log_ratio(back.log_forward[0], back.log_own[0])
+        # No run forward has a state that overflowed: such a guess has weight 0.
+        known = all_finite(x)
+        log_w = log_ratio(back.log_forward[0], back.log_own[0])
+        stay = jax.tree.map(lambda a, b: jnp.where(known, a, b), x, y)
+        return stay, jnp.where(known, log_w, -jnp.inf)
 
     def shrunk(self) -> dict[str, AbstractAlgorithm]:
         """Few steps, at temperatures chosen evenly from first to last."""

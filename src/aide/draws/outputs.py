@@ -113,15 +113,24 @@ def check_log_xi(
         raise ValueError(f"{role} algorithm ({describe(algorithm)}): {error}") from None
     x = jax.tree.map(lambda a: np.array2string(np.asarray(a[position[0]]), threshold=8), values)
     found = log_xi[position]
-    cause = (
-        "A log density may be -inf outside its support, never nan; common causes: the log of a "
-        "negative number, 0 * inf, a scale of zero."
-        if np.isnan(found)
-        else "An algorithm cannot return an output of density zero: its density and its sampler "
-        "disagree."
-        if found < 0
-        else "A density must be finite where it is positive."
-    )
+    output = [np.asarray(leaf[position[0]]) for leaf in jax.tree.leaves(values)]
+    if not all(np.isfinite(part).all() for part in output):
+        cause = (
+            "The output itself is not finite. A kernel without an accept step diverges if its step "
+            "size is too large: make it smaller."
+        )
+    elif np.isnan(found):
+        cause = (
+            "A log density may be -inf outside its support, never nan; common causes: the log of a "
+            "negative number, 0 * inf, a scale of zero."
+        )
+    elif found < 0:
+        cause = (
+            "An algorithm cannot return an output of density zero: its density and its sampler "
+            "disagree."
+        )
+    else:
+        cause = "A density must be finite where it is positive."
     raise ValueError(
         f"{method} of the {role} algorithm ({describe(algorithm)}) gave log_xi = {found} for "
         f"{int(wrong.sum())} of {wrong.size} runs, first at x = {x}. {cause}"

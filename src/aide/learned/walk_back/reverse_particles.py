@@ -37,6 +37,10 @@ These are the scores of its model, $\log\hat q_{t-1}$, and the log density that 
 """
 
 
+FARTHEST = 1e100
+"""A coordinate beyond that has overflowed: its square is close to the largest double."""
+
+
 class Undone(NamedTuple):
     """What a kernel's `retrace` returns for all particles (`aide.kernels.retrace.Retraced`)."""
 
@@ -187,7 +191,10 @@ def step_back(
     else:
         keep = lambda branch: _place(branch, particles.retained, record.branch)
         chosen = guess_branch(block[1], guess, undone, keep)
-    x = _place(chosen.states, particles.retained, record.before)
+    # No run forward has a state that overflowed: such a guess has weight 0, and stays where it was.
+    gone = ~jnp.all(jnp.abs(chosen.states) < FARTHEST, axis=0)
+    x = _place(jnp.where(gone, y, chosen.states), particles.retained, record.before)
+    gone = _place(gone, particles.retained, jnp.asarray(False))
     density = _place(chosen.log_density, particles.retained, record.log_density)
     law = (chosen.branch, chosen.possible, chosen.log_own)
     log_joint = model.log_joint(scores, inputs, noise - centre, *law)
@@ -196,7 +203,7 @@ def step_back(
     if log_reach is None:
         log_reach = log_before + chosen.log_forward
     # A record of density 0 under the chain has weight 0, even where its proposal underflowed too.
-    log_w = log_ratio(log_reach, log_joint)
+    log_w = jnp.where(gone, -jnp.inf, log_ratio(log_reach, log_joint))
     log_weights = particles.log_weights + log_w
     evidence, retained = particles.log_evidence, particles.retained
     return ReverseParticles(x, density, scores, log_weights, evidence, retained), ancestors

@@ -1,0 +1,43 @@
+r"""Walks back that overflow: $e^x$ on the way from an outlying output, without an accept step."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import aide
+from aide.problems.distributions import Normal
+
+KEY, START = jax.random.key(0), Normal(np.zeros(2), 2.0)
+
+
+def log_joint(x):
+    return jnp.sum(x - jnp.exp(x))
+
+
+def langevin(step_size=0.5):
+    kernel = aide.kernels.Ula(step_size)
+    return aide.annealed_langevin(START, log_joint, kernel=kernel, num_steps=4)
+
+
+@pytest.mark.parametrize("refined", [pytest.param(True, marks=pytest.mark.full), False])
+def test_a_guess_that_overflows_has_weight_zero(refined):
+    """Far out every guess does, or nearly: log xi is -inf or very small, never NaN."""
+    algorithm = langevin()
+    if refined:
+        algorithm = aide.refine(KEY, algorithm, num_pilots=400, num_reverse=10)
+    with jax.enable_x64(True):
+        score = jax.jit(jax.vmap(algorithm.regenerate, (0, None)))
+        keys = jax.random.split(KEY, 50)
+        for place in (12.0, 30.0, 800.0):
+            log_xi = np.asarray(score(keys, jnp.array([place, -place])))
+            assert not np.isnan(log_xi).any()
+            assert (log_xi < -100.0).all()
+        # A control: where outputs lie guesses are possible.
+        assert np.isfinite(score(keys, jnp.zeros(2))).any()
+
+
+def test_a_state_that_overflows_is_named():
+    """Forward runs of steps that are too large: the output itself is infinite."""
+    with pytest.raises(ValueError, match="output itself is not finite.*step size"):
+        aide.draw(KEY, langevin(40.0), langevin(40.0), num_gold=20, num_target=20, progress=False)
