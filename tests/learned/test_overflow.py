@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import aide
+from aide.learned.records.recorders import SmcRecorder
+from aide.learned.records.statistics import gather_statistics
 from aide.problems.distributions import Normal
 
 KEY, START = jax.random.key(0), Normal(np.zeros(2), 2.0)
@@ -41,3 +43,22 @@ def test_a_state_that_overflows_is_named():
     """Forward runs of steps that are too large: the output itself is infinite."""
     with pytest.raises(ValueError, match="output itself is not finite.*step size"):
         aide.draw(KEY, langevin(40.0), langevin(40.0), num_gold=20, num_target=20, progress=False)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("num_particles", [1, 3])
+def test_gradients_that_are_not_finite_do_not_stop_learning(num_particles):
+    """Those of a root cut off at 0 are NaN below it; only proposals look at them."""
+    cut = lambda x: jnp.sum(jnp.sqrt(jnp.maximum(x, 0.0)) - 0.5 * x**2)
+    assert np.isnan(jax.grad(cut)(jnp.array([-1.0, 1.0]))).any()
+    algorithm = aide.tempered_smc(
+        START,
+        cut,
+        kernel=aide.kernels.Mala(0.6),
+        num_particles=num_particles,
+        num_temperatures=4,
+    )
+    recorder = SmcRecorder(algorithm)
+    for with_curvature in (False, True):
+        found = gather_statistics(KEY, recorder, 200, lambda done: None, with_curvature)
+        assert np.isfinite(found.after).all()

@@ -91,9 +91,9 @@ def gather_statistics(
     found = map_runs(add_up, recorder, key, rows, what=what, report=report)
     if not np.isfinite(found.after).all():
         raise ValueError(
-            "the state overflowed in some pilot runs, or the gradient of log_density is not finite "
-            "somewhere. A kernel without an accept step diverges if its step size is too large: "
-            "make it smaller."
+            "the state overflowed in some pilot runs, or the gradient that an unadjusted kernel needs is "
+            "not finite somewhere. A kernel without an accept step diverges if its step size "
+            "is too large: make it smaller."
         )
     return found
 
@@ -146,14 +146,15 @@ def _vectors(
 
     def noise_and_gradients(inputs: Any, y: Array, noise: Array, *states: Array) -> Any:
         (kernel,) = transitions.kernels(inputs, run.layout)
-        gradient = jax.vmap(jax.grad(kernel.log_density))
+        gradient = lambda states: _finite(jax.vmap(jax.grad(kernel.log_density))(states))
         z = noise - kernel.centre(y[:, None])[:, 0]
         return (z, *(gradient(each) for each in states))
 
     def hessian_times(inputs: Any, signs: Array, states: Array) -> Array:
         (kernel,) = transitions.kernels(inputs, run.layout)
         gradient = jax.grad(kernel.log_density)
-        return jax.vmap(lambda state, e: jax.jvp(gradient, (state,), (e,))[1])(states, signs)
+        product = lambda state, e: jax.jvp(gradient, (state,), (e,))[1]
+        return _finite(jax.vmap(product)(states, signs))
 
     states = _populations(run, transitions, x, y, times)
     (xs, before), (ys, after) = states
@@ -226,3 +227,8 @@ def _add_up(
     if before.hessians is not None:
         hessians = jnp.stack([hessian_of(before), hessian_of(after)], axis=1)
     return Statistics(of_law(before), of_law(after), hessians, steps, *counts)
+
+
+def _finite(derivatives: Array) -> Array:
+    """0 where a derivative is not finite, as in proposals: kernels that need it reject there."""
+    return jnp.where(jnp.isfinite(derivatives), derivatives, 0.0)
