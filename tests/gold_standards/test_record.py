@@ -1,6 +1,7 @@
 """What must hold for a gold standard to pass, and what is said where it does not."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from aide.gold_standards.record import Agreement, Record
 AGREES = Agreement("itself at half the budget", 0.03, 0.05, 0.2, "passed", 0.088)
 GOOD = Record("SMC", 0.05, (), (0.03, 0.005), (1.0, 0.03), 0.18, (AGREES,))
 
-CASES = {
+CASES: dict[str, tuple[dict[str, Any], str]] = {
     "scatters": ({"scatter": 0.55, "looseness": (0.3, 0.06), "goal": 0.5}, "by 0.55 nats from"),
     "evidence unknown": ({"scatter": float("nan")}, "by nan nats from run to run, 0.5 at most"),
     "contradiction": ({"scatter": 0.45, "looseness": (0.001, 0.0002)}, "a few runs reach what"),

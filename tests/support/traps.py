@@ -147,7 +147,7 @@ def rare_values() -> Known:
     rng = np.random.default_rng(2)
     likelihood = rng.normal(size=(4, 4, 4)) + 9.0 * (np.indices((4, 4, 4)) == 3).sum(axis=0)
     logs = sum(np.log(prior)[axis] for axis in np.indices((4, 4, 4))) + likelihood
-    return table(logs, numpyro.Categorical(prior).expand([3]).to_event(1))
+    return table(logs, numpyro.CategoricalProbs(prior).expand([3]).to_event(1))
 
 
 def ising(coupling: float, shape: tuple[int, int]) -> Known:

@@ -43,7 +43,7 @@ class Agreement:
         """In a few words."""
         if self.outcome == UNDECIDED and np.isinf(self.std_error):
             return f"could not be compared with {self.name}"
-        verbs = {PASSED: "agrees", FAILED: "disagrees"}
+        verbs: dict[str, str] = {PASSED: "agrees", FAILED: "disagrees"}
         verb = verbs.get(self.outcome, "was not shown to agree")
         value = with_error(self.value, self.std_error)
         left_out = f", up to {self.left_out:.1%} of the outputs left out" if self.left_out else ""

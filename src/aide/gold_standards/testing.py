@@ -14,6 +14,8 @@ from aide._core.versions import budget_version
 from aide.comparing.compare import compare
 from aide.comparing.comparison import Comparison
 from aide.diagnosing.diagnose import Diagnosis, diagnose
+from aide.estimation.closeness import Closeness
+from aide.estimation.errors.tolerance import ErrorCloseness
 from aide.gold_standards.record import Agreement, Record
 from aide.gold_standards.sizing import NUM_RUNS
 from aide.reporting.verdict import UNDECIDED
@@ -190,12 +192,17 @@ def agreements_of(comparison: Comparison) -> tuple[Agreement, ...]:
             name,
             one.value,
             one.std_error,
-            comparison.closeness[name].upper,
+            _upper(comparison.closeness[name]),
             comparison.outcomes[name],
             max(one.unseen()),
         )
         for name, one in comparison.items()
     )
+
+
+def _upper(closeness: Closeness | ErrorCloseness) -> float:
+    """The upper limit in nats: the tolerance here is one of the divergence."""
+    return closeness.upper if isinstance(closeness, Closeness) else np.inf
 
 
 def mean_evidence(log_evidence: np.ndarray) -> tuple[float, float]:

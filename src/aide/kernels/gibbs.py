@@ -90,7 +90,7 @@ class GibbsSites(AbstractInvariantKernel):
             return GibbsSite(site, self._most, own).advance(subkey, log_density, *now), None
 
         x = jnp.asarray(x)
-        places = (jnp.asarray(self.sites), self._own)
+        places: Any = (jnp.asarray(self.sites), self._own)
         steps = (derive_keys(key, places[0].shape[0]), places)
         return jax.lax.scan(update, (x, as_log(log_density(x))), steps)[0][0]
 

@@ -170,7 +170,7 @@ class Optimiser:
             scales[place] = self._width(end, height, axes[:, place], scales[place])
         sizes = np.linalg.norm(axes * scales, axis=0)
         scales = scales * np.maximum(1, NARROWEST * (1 + np.linalg.norm(end)) / sizes)
-        upper = np.linalg.qr((axes * (STRETCH * scales)).T, mode="r")
+        _, upper = np.linalg.qr((axes * (STRETCH * scales)).T)
         return upper.T * np.sign(np.diag(upper))
 
     def _width(self, end: Flat, height: float, axis: Flat, scale: float) -> float:
@@ -202,7 +202,8 @@ class _Watch:
         self, objective: Callable[[Flat], tuple[float, Flat]], is_late: Callable[[], bool]
     ):
         self._objective, self._is_late = objective, is_late
-        self._least, self._place = np.inf, None
+        self._least = np.inf
+        self._place: Flat | None = None
 
     def __call__(self, flat: Flat) -> tuple[float, Flat]:
         if self._is_late():

@@ -62,7 +62,7 @@ def missing_region(
             shares = [count / values.size for count, values in zip(counts, (one, two), strict=True)]
             needed = np.full(len(ends) - 1, SURE_INSIDE if share >= LEAST_INSIDE else np.inf)
             needed[[0, -1]] = SURE_TAIL
-            sure = _evidence(*counts, len(one), len(two)) / needed
+            sure = _evidence(counts[0], counts[1], len(one), len(two)) / needed
             sure[shares[0] < FEW_TIMES * shares[1]] = 0.0
             number = int(np.argmax(sure))
             if sure[number] > surest:
