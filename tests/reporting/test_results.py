@@ -94,6 +94,7 @@ def test_numbers():
     assert with_error(1e-12, 0.0) == "0 ± 0"
     assert with_error(1.0, math.nan) == "1 ± ?"
     assert (short(1e-12), short(-math.inf), short(0.12345, 2)) == ("0", "-inf", "0.12")
+    assert (short(6543.2, 2), short(-1234.5), short(2e7, 2)) == ("6,500", "-1,230", "2e+07")
     assert [rounded_up(x) for x in (0.1201, 0.0, math.inf)] == ["0.13", "1e-9", "+inf"]
     assert (p_value(0.0123), p_value(1e-20)) == ("p = 0.012", "p < 1e-12")
     assert (factor(0.0), factor(math.log(10) * 1000)) == ("1", "1e+1000")

@@ -26,9 +26,11 @@ def with_error(value: float, std_error: float) -> str:
 
 
 def short(value: float, digits: int = 3) -> str:
-    """A number in a few digits; infinities with their sign."""
+    """A number in a few digits, thousands as `6,500`; infinities with their sign."""
     if np.isinf(value):
         return "+inf" if value > 0 else "-inf"
+    if 1e3 <= abs(value) < 1e6:
+        return f"{float(f'{value:.{digits}g}'):,.0f}"
     return f"{0.0 if abs(value) < ROUNDING else value:.{digits}g}"
 
 
