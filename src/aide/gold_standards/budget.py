@@ -33,6 +33,25 @@ class Budget:
         return Budget(evaluations, self.seconds, self.begun)
 
 
+class Stopwatch:
+    """Seconds of one phase after another, for people."""
+
+    def __init__(self, begun: float):
+        self._last = begun
+        self._laps: dict[str, float] = {}
+
+    def lap(self, phase: str) -> None:
+        """A phase has ended."""
+        now = time.monotonic()
+        self._laps[phase] = self._laps.get(phase, 0.0) + now - self._last
+        self._last = now
+
+    @property
+    def words(self) -> str:
+        """`start 2, pilots 9, …`."""
+        return ", ".join(f"{phase} {seconds:.0f}" for phase, seconds in self._laps.items())
+
+
 class Goal(NamedTuple):
     """What is asked for: nats of looseness, and what may be spent on it.
 

@@ -15,7 +15,7 @@ from aide._core.undefined import possible
 from aide._core.validate import check_count, check_positive
 from aide.algorithms.state_space import StateSpaceModel
 from aide.gold_standards.annealed import Annealed, make_annealed, make_rival
-from aide.gold_standards.budget import Budget, Goal
+from aide.gold_standards.budget import Budget, Goal, Stopwatch
 from aide.gold_standards.choices import check_kind, choose_tuner, has_gradient
 from aide.gold_standards.exploring import (
     compare_pilots,
@@ -118,12 +118,14 @@ def gold_standard(
     log_joint = possible(log_joint)
     key_start, key_one, key_other, key_size, key_test = jax.random.split(key, 5)
     begin = stretchable(key_start, _start(key_start, log_joint, start, goal.budget, progress))
-    tuner = choose_tuner(key_start, log_joint, begin, kernel, num_values)
+    tuner, clock = choose_tuner(key_start, log_joint, begin, kernel, num_values), Stopwatch(begun)
+    clock.lap("start")
     far, rival, failure = wider(begin), None, ""
     names_of_bars = ("pilots", "pilots from a wider start")
     with quick_while_fast(), Progress(names_of_bars, (TICKS, TICKS), progress) as bars:
         near, wide = _reporter(bars, 0), _reporter(bars, 1)
         first = explore(key_one, log_joint, begin, tuner, goal, near)
+        clock.lap("pilots")
         tuner, modes = first.tuner, first.modes  # with the structure that was found
         if far is not None:
             try:
@@ -132,12 +134,15 @@ def gold_standard(
                 rival = cover_explored(key_other, log_joint, rival, modes, goal, wide)
             except (ValueError, RuntimeError) as error:
                 rival, failure = None, f"Pilots from a wider start failed: {error}"
+        clock.lap("pilots from a wider start")
         first = cover_explored(key_one, log_joint, first, modes, goal, near)
+        clock.lap("pilots")
     objections = compare_pilots([first] if rival is None else [first, rival])
     fewest = 0 if rival is None else len(make_recipe(rival.pilot, tuner).temperatures)
     one = make_annealed(key_size, log_joint, first, goal, fewest)
     other = make_rival(log_joint, one, rival) if rival is not None else None
-    return _test(key_test, one, other, tuner, goal, failure, objections, progress, begun)
+    clock.lap("number of particles")
+    return _test(key_test, one, other, tuner, goal, failure, objections, progress, begun, clock)
 
 
 def _test(
@@ -150,6 +155,7 @@ def _test(
     objections: tuple[str, ...],
     progress: bool | None,
     begun: float,
+    clock: Stopwatch,
 ) -> GoldStandard:
     name = "itself from a start twice as wide, tuned there"
     losses = Losses() if one.pilot is None else one.pilot.losses
@@ -163,7 +169,8 @@ def _test(
     if failure:
         tested = tested.failing(name, failure)
     remarks = (*remarks_of(one, tested, goal), *([losses.words] if losses.words else []))
-    chosen = chosen_words(one, tuner)
+    clock.lap("tests")
+    chosen = (*chosen_words(one, tuner), ("seconds", clock.words))
     record = tested.record(
         title_of(one, tuner), chosen, remarks, goal.looseness, (spent, cost), begun, objections
     )

@@ -59,6 +59,7 @@ class Progress:
                 console=Console(stderr=True),
             )
             for name, total in zip(self.names, self.totals, strict=True):
-                self.tasks.append(self.bars.add_task(escape(name), total=total))
+                self.tasks.append(self.bars.add_task(escape(name), total=total, start=False))
             self.bars.start()
+        self.bars.start_task(self.tasks[bar])  # its seconds are those of its own work
         self.bars.update(self.tasks[bar], completed=self.done[bar])

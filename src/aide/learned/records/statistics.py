@@ -91,9 +91,9 @@ def gather_statistics(
     found = map_runs(add_up, recorder, key, rows, what=what, report=report)
     if not np.isfinite(found.after).all():
         raise ValueError(
-            "the state overflowed in some pilot runs, or the gradient that an unadjusted kernel needs is "
-            "not finite somewhere. A kernel without an accept step diverges if its step size "
-            "is too large: make it smaller."
+            "the state overflowed in some pilot runs, or a gradient that an unadjusted kernel "
+            "needs is not finite. A kernel without an accept step diverges if its step size is too "
+            "large: make it smaller."
         )
     return found
 
