@@ -287,3 +287,26 @@ def symmetrised_kl(params):
     both = np.linalg.inv(p) + np.linalg.inv(q)
     traces = np.trace(np.linalg.inv(q) @ p) + np.trace(np.linalg.inv(p) @ q)
     return float(0.5 * traces - 2 + 0.5 * mean @ both @ mean)
+
+
+def test_a_guide_of_another_model_is_a_warning() -> None:
+    """The same names, another density; the same model written again is none."""
+
+    def normal(y):
+        mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+        numpyro.sample("y", dist.Normal(mean, 1.0), obs=y)
+
+    def wide(y):
+        mean = numpyro.sample("mean", dist.Normal(0.0, 10.0))
+        numpyro.sample("y", dist.Normal(mean, 1.0), obs=y)
+
+    def again(y):
+        return normal(y)
+
+    data = np.array([0.3, 0.8])
+    post = aide.numpyro.posterior(normal, data)
+    params = {"mean_auto_loc": np.array(0.4), "mean_auto_scale": np.array(0.6)}
+    with pytest.warns(UserWarning, match="the guide was made for wide, whose log joint"):
+        post.guide(AutoNormal(wide), params)
+    for model in (normal, again):
+        post.guide(AutoNormal(model), params)

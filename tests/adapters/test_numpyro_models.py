@@ -201,3 +201,21 @@ def test_sites_inside_a_scan(x64):
     expected = -potential_energy(scanned, (y,), {}, post.layout.unpack(x))
     assert float(post.log_joint(x)) == pytest.approx(float(expected), abs=1e-9)
     np.testing.assert_allclose(post.unconstrain(post.constrain(x)), x, atol=1e-9)
+
+
+def test_a_model_without_its_data_names_the_argument() -> None:
+    """Whether the data are discrete or real; other absent arguments do no harm."""
+
+    def counted(scale=None, y=None):
+        rate = numpyro.sample("rate", dist.Gamma(2.0, 1.0 if scale is None else scale))
+        numpyro.sample("y", dist.Poisson(rate), obs=y)
+
+    def measured(z=None):
+        mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+        numpyro.sample("z", dist.Normal(mean, 1.0), obs=z)
+
+    with pytest.raises(ValueError, match="without its data: y would be unknown.*scale, y were not"):
+        aide.numpyro.posterior(counted)
+    with pytest.raises(ValueError, match="without its data: z would be unknown"):
+        aide.numpyro.posterior(measured)
+    assert aide.numpyro.posterior(counted, y=3).names == ("rate",)

@@ -62,3 +62,10 @@ def test_a_kernel_without_a_reversal_needs_refining_and_says_so_at_once(kernel):
     ):
         with pytest.raises(ValueError, match=r"no canonical meta-inference.*aide\.refine\(key"):
             look()
+
+
+def test_kernels_with_momenta_of_their_own_state_are_refused() -> None:
+    """Before anything runs, with what to use instead."""
+    kernel = aide.kernels.UnderdampedLangevin(0.1, 0.5)
+    with pytest.raises(ValueError, match="moves a position and a momentum: use aide.annealed_l"):
+        aide.mcmc(Normal(0.0, 1.0), lambda x: -0.5 * x**2, kernel=kernel, num_steps=3)

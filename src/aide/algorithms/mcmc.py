@@ -29,6 +29,7 @@ from aide.kernels.kernel import (
     lacks_reversal,
     observe_kernel,
 )
+from aide.kernels.langevin import UnderdampedLangevin
 from aide.kernels.schedule import AnyKernels, KernelSchedule, as_kernels, check_length, take
 from aide.smc.moves import AbstractMoveAt, Constant, Rejuvenate, Steps
 from aide.smc.policy import Never
@@ -64,6 +65,13 @@ class MarkovChain(AbstractAlgorithm):
         check_size("num_steps", self.num_steps, 0)
         check_distribution("initial", self.initial)
         check_instance(self.kernel)
+        common = self.kernel.common if isinstance(self.kernel, KernelSchedule) else self.kernel
+        if isinstance(common, UnderdampedLangevin):
+            raise ValueError(
+                "kernel must move the state alone, got UnderdampedLangevin, which moves a position "
+                "and a momentum: use aide.annealed_langevin, which draws momenta, or "
+                "aide.kernels.Ula, or aide.kernels.Hmc, whose momenta are its own."
+            )
         if isinstance(self.kernel, KernelSchedule) and self.kernel.num_kernels < self.num_steps:
             raise ValueError(
                 f"num_steps = {self.num_steps}, but there are kernels for "

@@ -11,6 +11,8 @@ from aide._core.algorithm import describe
 from aide._core.roles import GOLD, TARGET, Role
 from aide._core.validate import check_concrete
 
+MOST_OFFSET = 2.0**42
+"""Size of log xi up to which double precision resolves 0.001 nats."""
 _KINDS = {"f": "real", "i": "integer", "u": "integer", "b": "boolean", "c": "complex"}
 
 
@@ -103,6 +105,7 @@ def check_log_xi(
     """
     wrong = np.isnan(log_xi) | (log_xi == np.inf)
     if method == "simulate":
+        _check_offset(role, algorithm, log_xi)
         wrong = wrong | (log_xi == -np.inf)
     if not wrong.any():
         return
@@ -134,6 +137,18 @@ def check_log_xi(
     raise ValueError(
         f"{method} of the {role} algorithm ({describe(algorithm)}) gave log_xi = {found} for "
         f"{int(wrong.sum())} of {wrong.size} runs, first at x = {x}. {cause}"
+    )
+
+
+def _check_offset(role: str, algorithm: Any, log_xi: np.ndarray) -> None:
+    """Raise if all values are so large that double precision no longer resolves 0.001 nats."""
+    finite = np.abs(log_xi[np.isfinite(log_xi)])
+    if not finite.size or finite.min() <= MOST_OFFSET:
+        return
+    raise ValueError(
+        f"log_xi of the {role} algorithm ({describe(algorithm)}) is {finite.min():.2g} or more in "
+        f"size at all outputs, where double precision resolves {np.spacing(finite.min()):.1g} nats "
+        "and no divergence can be seen: subtract a constant from the log density, which cancels."
     )
 
 

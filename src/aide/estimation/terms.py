@@ -12,8 +12,9 @@ import numpy as np
 from aide._core.roles import GOLD, TARGET, Role
 from aide.draws.draws import Draws
 
-ROUNDING = 1e-9
-"""Differences between log xi below this, relative to their size, are rounding."""
+ROUNDING, MOST_ROUNDING, UNITS = 1e-9, 1e-4, 16.0
+"""Differences between log xi are rounding below `ROUNDING` of their size, and below so many units
+in the last place; more than `MOST_ROUNDING` nats only where such units are larger."""
 
 
 class Scores(NamedTuple):
@@ -79,7 +80,7 @@ def is_tractable(draws: Draws, role: Role) -> bool:
     if not draws.side(role).tractable and min(own.shape[1], cross.shape[1]) < 2:
         return False
     return all(
-        bool(np.isclose(scores, scores[:, :1], rtol=ROUNDING, atol=ROUNDING).all())
+        bool((_apart(scores, scores[:, :1]) <= rounding_of(abs(scores[:, :1]))).all())
         for scores in (own, cross)
     )
 
@@ -102,6 +103,24 @@ def rests_on_one_density(draws: Draws) -> bool:
         if not (np.isfinite(own).all() and np.isfinite(other).all()):
             return False
         signed.append(sign * (own - other))
-        sizes.append(np.maximum(1.0, np.maximum(abs(own), abs(other))))
+        sizes.append(np.maximum(abs(own), abs(other)))
     terms, size = np.concatenate(signed), np.concatenate(sizes)
-    return bool(terms.size and (abs(terms - terms[0]) <= ROUNDING * size).all())
+    return bool(terms.size and (abs(terms - terms[0]) <= rounding_of(size)).all())
+
+
+def rounding_of(size: np.ndarray) -> np.ndarray:
+    """Nats by which log xi of a size may differ by rounding alone.
+
+    An offset of 1e12 in a log density makes no two densities the same: double precision resolves
+    1e-4 nats there.
+    """
+    with np.errstate(invalid="ignore"):
+        units = UNITS * np.spacing(np.where(np.isfinite(size), size, 1.0))
+    relative = np.minimum(ROUNDING * np.maximum(size, 1.0), MOST_ROUNDING)
+    return np.maximum(relative, units)
+
+
+def _apart(scores: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Distances from the first score; equal infinities are 0 apart."""
+    with np.errstate(invalid="ignore"):
+        return np.where(scores == first, 0.0, np.nan_to_num(abs(scores - first), nan=np.inf))

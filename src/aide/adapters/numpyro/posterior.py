@@ -1,10 +1,13 @@
 """A NumPyro model with its arguments."""
 
+import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 from numpyro import handlers
 from numpyro.distributions import biject_to
@@ -33,6 +36,8 @@ from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.tractable import Tractable
 from aide.running.map_runs import in_double
 
+SAME_MODEL = 1e-6
+"""Nats by which log joints of one model may differ at several points, but for a constant."""
 DISCRETE = (
     "Sum it out by hand (dist.MixtureSameFamily for a mixture, a forward pass for a hidden Markov "
     "model), or condition on it: numpyro.handlers.condition(model, data={...})."
@@ -151,7 +156,33 @@ class NumpyroPosterior(AbstractPosterior):
             params: The result of `svi.run`, or its `params`, or those of `svi.get_params`.
             label: A name for tables.
         """
+        self._compare_models(guide)
         return in_double(make_target, self, guide, params, label)
+
+    def _compare_models(self, guide: Any) -> None:
+        """Warn if an automatic guide was made for a model with another log joint."""
+        other = getattr(guide, "model", None)
+        if not callable(other) or other is self.model:
+            return
+        try:
+            theirs = posterior(other, *self.args, **self.kwargs)
+        except Exception:  # trained on subsamples, or with other arguments: nothing to compare
+            return
+        if theirs.layout.coordinates != self.layout.coordinates:
+            return  # matching by name says what is wrong
+        points = np.random.default_rng(0).uniform(-1.0, 1.0, (4, self.dimension))
+
+        def difference(x: np.ndarray) -> float:
+            return float(self.log_joint(jnp.asarray(x)) - theirs.log_joint(jnp.asarray(x)))
+
+        if not np.ptp([in_double(difference, x) for x in points]) <= SAME_MODEL:
+            warnings.warn(
+                f"the guide was made for {getattr(other, '__name__', 'another model')}, whose log "
+                f"joint is not that of {self.label}, although variables share their names: the "
+                "divergence will be the distance of the fit from this posterior.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _sites_at(self, x: Float[Array, " d"]) -> Trace:
         """A run of the model in which each latent site has its value $T(x)$."""
@@ -199,6 +230,7 @@ def _posterior(
     args, kwargs = promote(args), promote(kwargs)
     what = f"model {getattr(model, '__name__', 'model')}"
     sites, unset = run_once(model, args, kwargs, seed=0)
+    _check_data(what, model, args, kwargs, sites)
     check_sites(what, sites, DISCRETE)
     if unset:
         raise ValueError(
@@ -213,6 +245,32 @@ def _posterior(
     derived = tuple(name for name, site in sites.items() if site["type"] == "deterministic")
     fixed = same_supports(sites, again, names)
     return NumpyroPosterior(model, args, kwargs, Layout(variables), derived, fixed)
+
+
+def _check_data(
+    what: str,
+    model: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    sites: Trace,
+) -> None:
+    """Raise if a variable is latent because the argument of its name, the data, was not given."""
+    try:
+        signature = inspect.signature(model)
+        given = signature.bind_partial(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        return
+    absent = [n for n, p in signature.parameters.items() if p.default is None and n not in given]
+    latent = {name: site for name, site in sites.items() if is_latent(site)}
+    found = [name for name in absent if name in latent]
+    if not found and absent and any(site["fn"].support.is_discrete for site in latent.values()):
+        found = [name for name, site in latent.items() if site["fn"].support.is_discrete]
+    if found:
+        raise ValueError(
+            f"{what} was called without its data: {', '.join(found)} would be unknown, because the "
+            f"arguments {', '.join(absent)} were not given. Pass what mcmc.run gets: "
+            f"aide.numpyro.posterior(model, ..., {absent[0]}=...)."
+        )
 
 
 def _variable(name: str, site: Site) -> Variable:
