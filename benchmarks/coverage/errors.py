@@ -94,7 +94,7 @@ def _on_grid(log_p: Any, log_q: Any, sample_p: Any, sample_q: Any, ends: Any) ->
         x, y = sample_p(rng, num), sample_q(rng, num)
         return Sample(x[:, None], y[:, None], log_p(x) - log_q(x), log_p(y) - log_q(y))
 
-    grid = np.linspace(*ends, 200_001)
+    grid = np.linspace(ends[0], ends[1], 200_001)
     p, q = np.exp(log_p(grid)), np.exp(log_q(grid))
     truths = lambda: [_grid_truth(grid, p, q)]  # noqa: E731
     with np.errstate(invalid="ignore"):
@@ -226,8 +226,9 @@ def _counts(name: str, known: bool, num_runs: int, num: int, seed: int) -> dict[
 def _squares(name: str, known: bool, num_runs: int, num: int, seed: int) -> dict[str, float]:
     """Squared errors of bounded estimates and of plain differences, summed."""
     case, rng = cases()[name], np.random.default_rng([seed, 8])
-    truth, found = case.truths()[0], dict.fromkeys((MEAN, SD, "plain mean", "plain sd"), 0.0)
-    found |= dict.fromkeys((PROBABILITY, f"plain {PROBABILITY}"), 0.0)
+    kinds = (MEAN, SD, PROBABILITY)
+    names = [prefix + kind for prefix in ("", "plain ") for kind in kinds]
+    truth, found = case.truths()[0], dict.fromkeys(names, 0.0)
     at = 1.0
     for _ in range(num):
         sample = case.draw(rng, num_runs)
@@ -243,10 +244,10 @@ def _squares(name: str, known: bool, num_runs: int, num: int, seed: int) -> dict
                     if error.quantity == MEAN:
                         found[f"{prefix}mean"] += (error.error - truth[MEAN]) ** 2
                     elif error.quantity == SD:
-                        found[f"{prefix}sd"] += float(np.log(error.error / truth[SD])) ** 2
+                        found[f"{prefix}sd"] += np.log(error.error / truth[SD]).item() ** 2
                     elif error.quantity == PROBABILITY:
                         wanted = stats.norm.cdf((at - truth[MEAN]) / truth[SD]) - stats.norm.cdf(at)
-                        found[f"{prefix}{PROBABILITY}"] += (error.error - wanted) ** 2
+                        found[f"{prefix}{PROBABILITY}"] += float(error.error - wanted) ** 2
     return found
 
 

@@ -311,7 +311,8 @@ def _study(
             console = Console()
             if not console.is_terminal:  # a file or a pipe has no width to keep to
                 console = Console(width=WIDE)
-            console.print(found)
+            for shown in run.shown_of(found):
+                console.print(shown)
             typer.echo(f"\nReport: {options.out / 'report.html'}", err=True)
         code = run.exit_code(found, options.tolerance)
     raise typer.Exit(code)

@@ -149,8 +149,8 @@ class AbstractPosterior(ABC):
 
         def constrain_all() -> dict[str, np.ndarray]:
             if self not in _constrain_rows:
-                constrain = weakref.WeakMethod(self.constrain)
-                _constrain_rows[self] = jax.jit(jax.vmap(lambda x: constrain()(x)))
+                posterior = weakref.proxy(self)  # a program must not keep its posterior alive
+                _constrain_rows[self] = jax.jit(jax.vmap(lambda x: posterior.constrain(x)))
             return jax.tree.map(np.asarray, _constrain_rows[self](jnp.asarray(rows)))
 
         return in_double(constrain_all)

@@ -164,7 +164,8 @@ def audit(
         most_meta=num_meta,
         **options,
     )
-    tests = tuple(AuditTest(n, one, found.closeness[n]) for n, one in found.items())
+    closeness: Any = found.closeness  # about nats, as the tolerance is
+    tests = tuple(AuditTest(n, one, closeness[n]) for n, one in found.items())
     return Audit(tests, simulated, tolerance, tuple(untested), describe(gold), identity_of(gold))
 
 

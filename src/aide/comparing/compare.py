@@ -121,7 +121,7 @@ def _check_kept(tolerance: Any, options: Mapping[str, Any]) -> None:
 def _with_more_meta(
     call: tuple[Key, InferenceAlgorithm, InferenceAlgorithm],
     estimate: Estimate,
-    tolerance: float,
+    tolerance: Any,
     most: Mapping[Role, int],
     sizes: Mapping[str, Any],
     name: str,

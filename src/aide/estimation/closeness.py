@@ -1,7 +1,7 @@
 """Is a divergence below a tolerance? Decided from both sides, or not at all."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
@@ -90,6 +90,12 @@ class NotWithin(AssertionError):
         self.closeness = closeness
 
 
+@overload
+def judge(estimate: "Estimate", tolerance: float) -> Closeness: ...
+@overload
+def judge(
+    estimate: "Estimate", tolerance: str | Mapping[str, float] | ErrorTolerance
+) -> "Closeness | ErrorCloseness": ...
 def judge(estimate: "Estimate", tolerance: Any) -> "Closeness | ErrorCloseness":
     """Compare with a tolerance, in nats or of errors (see `as_tolerance`)."""
     wanted = as_tolerance(tolerance)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -42,7 +42,7 @@ from aide.reporting.result import Result
 
 if TYPE_CHECKING:
     from aide.estimation.closeness import Closeness
-    from aide.estimation.errors.tolerance import ErrorCloseness
+    from aide.estimation.errors.tolerance import ErrorCloseness, ErrorTolerance
     from aide.estimation.sandwich.sandwich import Sandwich
 
 
@@ -260,6 +260,12 @@ class Estimate(Result):
     def _sandwiches(self) -> "dict[float, Sandwich]":
         return {}
 
+    @overload
+    def judge(self, tolerance: float) -> "Closeness": ...
+    @overload
+    def judge(
+        self, tolerance: "str | Mapping[str, float] | ErrorTolerance"
+    ) -> "Closeness | ErrorCloseness": ...
     def judge(self, tolerance: Any) -> "Closeness | ErrorCloseness":
         """Whether the target is within a tolerance: passed, failed or undecided, at 95%.
 

@@ -84,6 +84,13 @@ def tune_target(study: Study, options: StudyOptions, executor: Executor | None =
         return _finished(folder, study, options, result)
 
 
+def shown_of(result: Result) -> tuple[Result, ...]:
+    """What a command prints: of a single estimate errors of what people report, then nats."""
+    if isinstance(result, Estimate) and all(s.values is not None for s in result.draws.sides):
+        return result.errors(), result
+    return (result,)
+
+
 def exit_code(result: Result, tolerance: Tolerance | None) -> int:
     """0 passed or no tolerance, 1 if a target failed, 3 if one is undecided."""
     return EXIT_CODES[judged_of(result, tolerance) or PASSED]

@@ -55,7 +55,7 @@ def enumerate_pair(num_gold: int, num_target: int, share: float, offset: float =
 @pytest.mark.parametrize("metas", [(1, 1), (2, 1), (1, 3), (3, 2)])
 @pytest.mark.parametrize("share", [0.5, 0.2, 0.9])
 def test_weights_are_unbiased_for_every_function(metas, share):
-    gold, target, x, overlap, per_run = enumerate_pair(*metas, share)
+    gold, target, x, overlap, per_run = enumerate_pair(metas[0], metas[1], share)
     for f in np.eye(STATES)[:, x]:
         as_gold = np.sum(per_run * overlap.as_gold * f)
         as_target = np.sum(per_run * overlap.as_target * f)
@@ -66,7 +66,7 @@ def test_weights_are_unbiased_for_every_function(metas, share):
 @pytest.mark.parametrize("metas", [(1, 1), (2, 3)])
 def test_the_difference_is_a_mean_of_bounded_terms(metas):
     r"""$E_P f - E_Q f = E_P[f\tanh(\ell/2)] + E_Q[f\tanh(\ell/2)]$, and $TV(p, q) \le TV(P, Q)$."""
-    gold, target, x, overlap, per_run = enumerate_pair(*metas, 0.5)
+    gold, target, x, overlap, per_run = enumerate_pair(metas[0], metas[1], 0.5)
     f = np.array([1.3, -0.4, 2.9])[x]
     terms = per_run / overlap.num_gold * np.tanh(overlap.log_ratio / 2)
     truth = gold.output @ [1.3, -0.4, 2.9] - target.output @ [1.3, -0.4, 2.9]

@@ -103,6 +103,7 @@ def test_no_combination_is_named_where_none_differs():
     """The control: single variables explain everything, or nothing is wrong at all."""
     for target in (normals(0.95, sds=(1.0, 1.0, 1.0, 0.5)), normals(0.95)):
         found = aide.estimate(KEY, normals(0.95), target, num_gold=400, num_target=300).errors()
+        assert found.blame is not None
         assert found.blame.directions == ()
         assert "correlation" not in found.headline
     assert "means within" in found.headline.lower()
@@ -200,6 +201,7 @@ def test_draws_alone_get_plain_errors():
     assert found.knows_ratios is False
     assert "No densities entered" in repr(found)
     mean = found["x"].of(MEAN)
+    assert mean is not None
     assert mean.low < 0.5 < mean.high
     assert mean.std_error > 0.07
 
