@@ -2,10 +2,10 @@
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
-from weakref import WeakValueDictionary
 
 import jax
 import jax.numpy as jnp
@@ -73,15 +73,16 @@ def _convert_by_precision() -> None:
     """Register a conversion of NumPy arrays that depends on the precision in force (JAX 0.10)."""
     from jax._src import dtypes, literals
 
-    made: WeakValueDictionary[tuple[int, Any], Any] = WeakValueDictionary()
+    # Conversions that are still in use, with their arrays: an id is no other array's meanwhile.
+    made: dict[tuple[int, Any], tuple[weakref.ref[Any], np.ndarray]] = {}
 
     def converted(array: np.ndarray) -> Any:
         dtype = dtypes.canonicalize_dtype(array.dtype)
-        found = made.get((id(array), dtype))
+        name = (id(array), dtype)
+        found = made[name][0]() if name in made else None
         if found is None:
             found = literals.TypedNdArray(np.asarray(array, dtype))
-            found.made_of = array  # lives as long, so that its id is no other array's
-            made[id(array), dtype] = found
+            made[name] = weakref.ref(found, lambda _: made.pop(name, None)), array
         return found
 
     dtypes.register_canonicalize_value_handler(np.ndarray, converted)
