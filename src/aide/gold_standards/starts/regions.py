@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import xlogy
+
+from aide._core.lazy import special
 
 SHARES, LEAST_INSIDE = (0.02, 0.04, 0.08), 0.04
 """Of a population, in the intervals that are looked at; in those that are no tails at least."""
@@ -75,7 +76,7 @@ def _evidence(one: np.ndarray, other: np.ndarray, num: int, num_other: int) -> n
     """Log likelihood ratio of two binomial shares against one common share, by interval."""
 
     def log_likelihood(count: np.ndarray, size: int, share: np.ndarray) -> np.ndarray:
-        return xlogy(count, share) + xlogy(size - count, 1 - share)
+        return special.xlogy(count, share) + special.xlogy(size - count, 1 - share)
 
     common = (one + other) / (num + num_other)
     apart = log_likelihood(one, num, one / num) + log_likelihood(
