@@ -27,7 +27,7 @@ def as_key(key: Any) -> Key:
     check_not_forked()
     check_concrete("this function", key)
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
-        key = jax.random.key(int(key))
+        return as_key(jax.random.key(int(key)))
     dtype = getattr(key, "dtype", None)
     if dtype == jnp.uint32 and key.shape in ((2,), (4,)):
         key = jax.random.wrap_key_data(key, impl={2: "threefry2x32", 4: "rbg"}[key.shape[0]])

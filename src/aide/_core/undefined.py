@@ -18,6 +18,8 @@ rejected, a particle there has weight 0.
 - *Who counts*: `aide.gold_standard`, at draws of its start and along trajectories of its pilots.
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -34,7 +36,7 @@ class Possible(eqx.Module):
 
     def __call__(self, x: Value) -> LogProb:
         """Evaluate it."""
-        value = self.log_density(x)
+        value: Any = self.log_density(x)
         if value is None or np.shape(value) != () or not is_real(value):
             return value  # an error, which those who asked have better words for
         return jnp.where(has_no_value(value), -jnp.inf, value)

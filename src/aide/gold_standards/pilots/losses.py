@@ -59,9 +59,14 @@ class Losses(NamedTuple):
 
     def joined(self, other: "Losses") -> "Losses":
         """Both together."""
-        counts = [a + b for a, b in zip(self[:4], other[:4], strict=True)]
         first = other.place if other.num_near_lost or self.place is None else self.place
-        return Losses(*counts, first)
+        return Losses(
+            self.num_seen + other.num_seen,
+            self.num_lost + other.num_lost,
+            self.num_near + other.num_near,
+            self.num_near_lost + other.num_near_lost,
+            first,
+        )
 
     def far(self) -> "Losses":
         """The same evaluations at a temperature below 1: none of them is next to the posterior."""
