@@ -21,7 +21,7 @@ from aide.gold_standards.pilots.pilot import Pilot
 from aide.gold_standards.pilots.population import moments_of
 from aide.gold_standards.starts.ascent import NUM_STEPS, Ascent, climb_from, climb_from_start
 from aide.gold_standards.starts.climbing import STRETCH, Mode, Optimiser, join_modes
-from aide.gold_standards.starts.student import draw_student, log_student_mixture
+from aide.gold_standards.starts.student import draw_student, log_student, log_student_mixture
 from aide.running.map_runs import in_double, map_runs
 
 MOST_PEAKS = 64
@@ -36,9 +36,9 @@ it tell its mass."""
 INSIDE, HELD = 4.0, 0.8
 """A point is inside a mode up to this squared distance per coordinate, in units of its width; share
 of the pilots that modes hold if there is nothing but modes."""
-HIDDEN, LEAST_HIDDEN = 0.5, 0.02
-"""Pilots miss a mode if they hold less than so much of its share of the mass, and that is not small
-itself."""
+HIDDEN, LEAST_HIDDEN = 0.2, 0.05
+"""Pilots miss a mode if they give it less than so much of its share of the mass, and that share is
+not small itself."""
 NUM_DRAWS, SMALLEST = 1000, 1e-3
 """Draws about a mode that tell its mass; modes with a smaller share of it are none."""
 FEWEST_CLIMBS, BATCH, MOST_BATCHES, FEWEST_HITS = 200, 50_000, 8, 3
@@ -167,13 +167,19 @@ def which_holds(modes: tuple[Mode, ...], flat: np.ndarray) -> np.ndarray:
 
 
 def hidden_modes(modes: tuple[Mode, ...], flat: np.ndarray) -> tuple[Mode, ...]:
-    """Modes with much more mass than pilots inside of them: tempering hardly reached those."""
+    r"""Modes with much more mass than pilots give them: tempering hardly reached those.
+
+    The share of mode $k$ in the mass, $\int\pi\,t_k/\sum_j t_j$, is a mean over the posterior, and
+    hence one over pilots.
+    """
     if not modes:
         return ()
     log_masses = np.array([mode.log_mass for mode in modes])
     masses = np.exp(log_masses - log_masses.max())
     masses /= masses.sum()
-    shares = [np.mean(which_holds((mode,), flat) >= 0) for mode in modes]
+    near = lambda mode: in_double(jax.vmap(lambda x: log_student(x, mode.mean, mode.factor)), flat)
+    logs = np.array([np.asarray(near(mode)) for mode in modes])
+    shares = np.exp(logs - np.logaddexp.reduce(logs, axis=0)).mean(axis=1)
     found = zip(modes, masses, shares, strict=True)
     return tuple(
         mode
