@@ -1,6 +1,8 @@
 """A set of draws made ready to be compared: columns with names, chains, and what they are worth."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -10,6 +12,10 @@ from aide._core.types import Value
 from aide.algorithms.draw_arrays import as_chains, column_names, columns_of, flat_draws
 from aide.algorithms.draw_order import check_axes, in_order
 from aide.algorithms.reference import ReferenceDraws
+from aide.estimation.errors.errors import Errors, check_functions, errors_from
+from aide.estimation.errors.overlap import apart_in
+from aide.estimation.errors.variables import variables_in
+from aide.estimation.interval import check_level
 from aide.estimation.means import Sequences
 from aide.estimation.sandwich.sandwich import MIN_RUNS
 
@@ -109,3 +115,27 @@ def check_comparable(a: DrawSet, b: DrawSet) -> None:
 def _first_difference(a: DrawSet, b: DrawSet) -> str:
     only = [sorted(set(x.coordinates) - set(y.coordinates)) for x, y in ((a, b), (b, a))]
     return f"only one has {(only[0] or only[1])[0]}"
+
+
+def errors_between(
+    gold: DrawSet,
+    target: DrawSet,
+    level: float,
+    functions: Mapping[str, Callable[[Any], Any]] | None = None,
+) -> Errors:
+    """Errors of what one reports from `target`, with `gold` as the gold standard, by draws alone.
+
+    Chains enter in their order, so that autocorrelation counts in every single limit.
+    """
+    check_level(level)
+    check_functions(functions)
+    nums = len(gold.columns), len(target.columns)
+    share = gold.effective / (gold.effective + target.effective)
+    overlap = apart_in(nums, (gold.sequences, target.sequences), share)
+    return errors_from(
+        (gold.name, target.name),
+        overlap,
+        variables_in([gold.values, target.values], nums, functions),
+        level,
+        min(gold.effective, target.effective),
+    )

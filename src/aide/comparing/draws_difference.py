@@ -1,12 +1,15 @@
 """What two sets of draws show about their difference, in words."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from aide.comparing.draw_functions import FunctionTest
-from aide.comparing.draw_sets import DrawSet
+from aide.comparing.draw_sets import DrawSet, errors_between
+from aide.estimation.errors.errors import Errors
 from aide.estimation.notes import MOST_RHAT
 from aide.reporting.figures import PanelGrid, as_label, plot_p_values
 from aide.reporting.grid import Grid
@@ -75,9 +78,33 @@ class DrawsDifference(Result):
             f"{short(self.smallest, 2)} nats in one coordinate cannot be seen with these draws"
         )
 
+    def errors(
+        self,
+        level: float | None = None,
+        *,
+        functions: Mapping[str, Callable[[Any], Any]] | None = None,
+    ) -> Errors:
+        r"""How wrong is what one reports from `b`, if `a` is right? Every error with limits.
+
+        Law: with probability `level` all limits of the table hold together. They allow for the
+        autocorrelation of both sets, each number of a draw by its own. No density enters: an error
+        is known as well as the difference of two means is.
+
+        Args:
+            level: By default that of this result.
+            functions: Of one draw, by name; see `Estimate.errors`.
+        """
+        chosen = self.level if level is None else level
+        return errors_between(self.a, self.b, chosen, functions)
+
+    @cached_property
+    def _sentence(self) -> str:
+        return self.errors().headline
+
     def rows(self) -> list[tuple[str, str]]:
-        """The draws, directions, and what a limit from below leaves open."""
-        found = [("draws", f"{one.words} independent draws.") for one in (self.a, self.b)]
+        """Errors of `b`, the draws, directions, and what a limit from below leaves open."""
+        found = [("errors", f"Of {self.b.name} against {self.a.name}: {self._sentence}.")]
+        found += [("draws", f"{one.words} independent draws.") for one in (self.a, self.b)]
         if self.lower > 0:
             a, b, each = self.a.name, self.b.name, f"({50 + 50 * self.level:g}% each)"
             limits = short(self.lower_a_to_b, 2), short(self.lower_b_to_a, 2)
@@ -131,6 +158,7 @@ class DrawsDifference(Result):
             "num_draws": [self.a.num_draws, self.b.num_draws],
             "effective": [self.a.effective, self.b.effective],
             "rhat": [self.a.rhat, self.b.rhat],
+            "errors": self._sentence,
         }
 
     def records(self) -> list[dict[str, Any]]:

@@ -223,16 +223,36 @@ def find_errors(
     check_functions(functions)
     variables = variables_of(draws, posterior, functions)
     found = overlap_of(draws)
-    overlap = apart(draws) if found is None else found
-    effective = min(effective_runs(draws, role) for role in Role)
-    return Errors(
+    return errors_from(
         (draws.gold.name, draws.target.name),
+        apart(draws) if found is None else found,
+        variables,
+        level,
+        min(effective_runs(draws, role) for role in Role),
+        None if found is None else total_variation_of(draws, level),
+    )
+
+
+def errors_from(
+    names: tuple[str, str],
+    overlap: Overlap,
+    variables: tuple[Variable, ...],
+    level: float,
+    effective: float,
+    total_variation: TotalVariation | None = None,
+) -> Errors:
+    """Errors of variables by weighted outputs, of which `effective` are independent at least.
+
+    Without total variation no densities entered, and `overlap` keeps both samples apart.
+    """
+    return Errors(
+        names,
         find_table(overlap, variables, level),
         find_blame(overlap, variables, level),
-        None if found is None else total_variation_of(draws, level),
+        total_variation,
         level,
         unseen_share(effective, level),
-        found is not None,
+        total_variation is not None,
         overlap,
         variables,
     )
@@ -270,7 +290,7 @@ def _cell(error: ErrorOf | None) -> str:
         digits = min(digits + 2, int(1 - np.floor(np.log10(width))))
     sign = "+" if error.quantity in (MEAN, PROBABILITY) else ""
     unit = "%" if factor == 100.0 else ""
-    text = f"{value:{sign}.{digits}f}{unit}"
+    text = f"{value:{sign}z.{digits}f}{unit}"
     return f"{text} ({low:z.{digits}f}, {high:z.{digits}f})"
 
 

@@ -154,8 +154,16 @@ def overlap_of(draws: Draws) -> Overlap | None:
 def apart(draws: Draws) -> Overlap:
     """Weights that use no density: each algorithm's outputs stand for itself alone."""
     gold, target = (side.num_runs for side in draws.sides)
-    ratio = np.repeat([np.inf, -np.inf], [gold, target])
-    return Overlap(ratio, gold, 0.5, True, (draws.sequences(GOLD), draws.sequences(TARGET)))
+    return apart_in((gold, target), (draws.sequences(GOLD), draws.sequences(TARGET)))
+
+
+def apart_in(
+    nums: tuple[int, int],
+    rows: tuple[Sequences | None, Sequences | None],
+    share: float = 0.5,
+) -> Overlap:
+    """The same for so many outputs of both, which depend on each other as `rows` says."""
+    return Overlap(np.repeat([np.inf, -np.inf], nums), nums[0], share, True, rows)
 
 
 def effective_runs(draws: Draws, role: Role) -> float:

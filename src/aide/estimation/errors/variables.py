@@ -1,6 +1,6 @@
 """The numbers of an output that people report: by name, element by element; functions of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -78,11 +78,20 @@ def variables_of(
         side.values if posterior is None else posterior.values_of(side.values)
         for side in draws.sides
     ]
+    return variables_in(outputs, [side.num_runs for side in draws.sides], functions)
+
+
+def variables_in(
+    outputs: Sequence[Any],
+    nums: Sequence[int],
+    functions: Mapping[str, Callable[[Any], Any]] | None = None,
+) -> tuple[Variable, ...]:
+    """The same of stacked outputs, the gold standard's and the target's, and their numbers."""
     found = [_columns(jax.tree.map(_joined, *outputs))]
     for name, function in (functions or {}).items():
         results = [
-            apply_function(name, function, output, side.num_runs)
-            for output, side in zip(outputs, draws.sides, strict=True)
+            apply_function(name, function, output, num)
+            for output, num in zip(outputs, nums, strict=True)
         ]
         columns = _columns({name: _joined(*results)})
         found.insert(-1, [one._replace(is_function=True) for one in columns])
