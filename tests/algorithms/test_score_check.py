@@ -13,7 +13,7 @@ from aide.algorithms.score_check import Moves, balance_tests
 LEVEL = 1e-2
 
 
-def log_gamma(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+def log_gamma(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     """The log of Gamma(0.1), without underflow: log Gamma(1.1) + log(u)/0.1."""
     return np.log(rng.gamma(1.1, size=shape)) + np.log(rng.random(shape)) / 0.1
 

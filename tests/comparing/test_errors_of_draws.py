@@ -8,9 +8,17 @@ from support.chains import ar1
 
 import aide
 from aide.comparing.draw_sets import errors_between, make_draw_set
-from aide.estimation.errors.find import BELOW, INTERVAL, MEAN, PROBABILITY, SD
+from aide.estimation.errors.errors import Errors
+from aide.estimation.errors.find import BELOW, INTERVAL, MEAN, PROBABILITY, SD, ErrorOf
 
 EXACT = 1e-12
+
+
+def error_of(errors: Errors, name: str, quantity: str) -> ErrorOf:
+    """Of one variable, which has one."""
+    found = errors[name].of(quantity)
+    assert found is not None
+    return found
 
 
 def test_errors_are_plain_differences_by_name() -> None:
@@ -26,12 +34,13 @@ def test_errors_are_plain_differences_by_name() -> None:
         ("theta[1]", a["theta"][:, 1], b["theta"][:, 1]),
         ("tau", a["tau"], b["tau"]),
     ):
-        mean, sd = errors[name].of(MEAN), errors[name].of(SD)
+        mean, sd = error_of(errors, name, MEAN), error_of(errors, name, SD)
         assert mean.error == pytest.approx((y.mean() - x.mean()) / x.std(), abs=EXACT)
         assert sd.error == pytest.approx(y.std() / x.std(), rel=EXACT)
         inside = (np.quantile(y, 0.05) < x) & (x <= np.quantile(y, 0.95))
-        assert errors[name].of(INTERVAL).error == pytest.approx(inside.mean(), abs=0.03)
-    event = errors["P(tau > 2)"].of(PROBABILITY)
+        covered = error_of(errors, name, INTERVAL).error
+        assert covered == pytest.approx(inside.mean(), abs=0.03)
+    event = error_of(errors, "P(tau > 2)", PROBABILITY)
     assert event.error == pytest.approx(np.mean(b["tau"] > 2) - np.mean(a["tau"] > 2), abs=EXACT)
     assert not errors.knows_ratios
     assert errors.total_variation is None
@@ -46,7 +55,8 @@ def test_the_result_says_the_errors_first() -> None:
     assert "x[1]" in found.errors().headline
     assert "times too large in x[1]" in " ".join(repr(found).split())
     assert found.numbers()["errors"] == found.errors().headline
-    assert found.errors(0.5)["x[1]"].of(SD).low > found.errors()["x[1]"].of(SD).low
+    narrow, wide = found.errors(0.5), found.errors()
+    assert error_of(narrow, "x[1]", SD).low > error_of(wide, "x[1]", SD).low
 
 
 @pytest.mark.parametrize(
@@ -82,8 +92,8 @@ def test_limits_hold_for_chains() -> None:
         for is_ordered in held:
             if not is_ordered:
                 a, b = (rng.permuted(one.reshape(-1)).reshape(one.shape) for one in (a, b))
-            sets = [make_draw_set(n, one, True) for n, one in (("a", a), ("b", b))]
-            [one] = errors_between(*sets, 0.95).table.variables
+            gold, target = make_draw_set("a", a, True), make_draw_set("b", b, True)
+            [one] = errors_between(gold, target, 0.95).table.variables
             held[is_ordered] += all(e.low <= wanted[e.quantity] <= e.high for e in one.errors)
     margin = Z_MAX * np.sqrt(0.05 * 0.95 / count)
     assert held[True] / count > 0.95 - margin

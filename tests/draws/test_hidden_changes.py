@@ -149,7 +149,7 @@ def _attribute_of(kind, *arguments):
 
 def _attribute_of_an_array():
     class Array(np.ndarray):
-        mean: float
+        mean: float  # pyrefly: ignore[bad-override-mutable-attribute]
 
     thing = np.zeros(2).view(Array)
     thing.mean = BEFORE
@@ -206,6 +206,7 @@ def _context_variable():
 def _slots():
     class Slotted:
         __slots__ = ("mean",)
+        mean: float
 
     thing = Slotted()
     thing.mean = BEFORE
@@ -287,7 +288,8 @@ def _single_dispatch():
 
 def _sys_attribute():
     sys.aide_hidden = BEFORE  # pyrefly: ignore
-    return Changed(lambda: sys.aide_hidden, lambda: setattr(sys, "aide_hidden", AFTER))
+    read = lambda: sys.aide_hidden  # pyrefly: ignore[missing-attribute]
+    return Changed(read, lambda: setattr(sys, "aide_hidden", AFTER))
 
 
 def _weak_memory():

@@ -52,13 +52,14 @@ def test_processes_with_and_without_give_the_same_bits(tmp_path):
 
 
 def test_the_cache_of_jax_is_left_to_who_set_it(tmp_path, monkeypatch):
-    before = jax.config.jax_compilation_cache_dir
+    before = jax.config.jax_compilation_cache_dir  # pyrefly: ignore[missing-attribute]
     monkeypatch.setattr(store, "_folder", None)
     jax.config.update("jax_compilation_cache_dir", str(tmp_path / "mine"))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             store.keep_programs(tmp_path / "kept")
-        assert jax.config.jax_compilation_cache_dir == str(tmp_path / "mine")
+        now = jax.config.jax_compilation_cache_dir  # pyrefly: ignore[missing-attribute]
+        assert now == str(tmp_path / "mine")
     finally:
         jax.config.update("jax_compilation_cache_dir", before)

@@ -159,11 +159,12 @@ aide.ParticleFilter(model, 10, resampler=aide.smc.EssBelow(0.5))
 
 for algorithm in (Annotated(), Bare(), Module(5), aide.PythonAlgorithm(InNumpy()), smc, chain):
     result = aide.estimate(key, gold, algorithm, num_gold=10, num_target=10)
-    print(result.value + result.std_error)
+    print(result.value + result.std_error, result.judge(0.5).upper)
     report = aide.check(key, algorithm, num_runs=600)
     print(report.passed)
     aide.audit(key, algorithm, starts={"there": smc}, budget=lambda factor: Module(int(5 * factor)))
-aide.check_kernel(key, walk, log_joint, prior)
+aide.compare(3, gold, {"chain": chain})
+aide.check_kernel(3, walk, log_joint, prior)
 aide.check_kernel(key, ula, log_joint, prior, reversal=False)
 aide.check_kernel(key, transition, log_joint, prior, reversal=transition)
 aide.audit_simulated(

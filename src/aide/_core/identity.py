@@ -97,7 +97,8 @@ def digest_of_array(array: Any) -> str:
         return digest_of_words(str(array.dtype), digest_of_array(jax.random.key_data(array)))
     content = np.ascontiguousarray(array)
     digest = hashlib.sha256(f"{content.dtype}{content.shape}".encode())
-    digest.update(content.view(np.uint8) if content.size and content.ndim else content.tobytes())
+    has_rows = content.size and content.ndim
+    digest.update(content.view(np.uint8).data if has_rows else content.tobytes())
     return digest.hexdigest()[:32]
 
 

@@ -27,12 +27,12 @@ def as_key(key: Any) -> Key:
     check_not_forked()
     check_concrete("this function", key)
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
-        return as_key(jax.random.key(int(key)))
-    dtype = getattr(key, "dtype", None)
-    if dtype == jnp.uint32 and key.shape in ((2,), (4,)):
-        key = jax.random.wrap_key_data(key, impl={2: "threefry2x32", 4: "rbg"}[key.shape[0]])
-        dtype = key.dtype
-    if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key) and key.shape == ():
+        return _as_threefry(jax.random.key(int(key)))
+    dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
+    if dtype == jnp.uint32 and shape in ((2,), (4,)):
+        implementation = "threefry2x32" if shape == (2,) else "rbg"
+        return _as_threefry(jax.random.wrap_key_data(jnp.asarray(key), impl=implementation))
+    if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and not shape:
         return _as_threefry(key)
     raise TypeError(
         f"key must be a single JAX key such as jax.random.key(0), or an integer seed, got {key!r}."

@@ -34,9 +34,9 @@ class Possible(eqx.Module):
 
     log_density: LogDensity
 
-    def __call__(self, x: Value) -> LogProb:
-        """Evaluate it."""
-        value: Any = self.log_density(x)
+    def __call__(self, x: Value) -> Any:
+        """Evaluate it; what is not one real number is returned as it is."""
+        value = self.log_density(x)
         if value is None or np.shape(value) != () or not is_real(value):
             return value  # an error, which those who asked have better words for
         return jnp.where(has_no_value(value), -jnp.inf, value)

@@ -119,11 +119,11 @@ class AbstractPosterior(ABC):
         """
         return flatten_draws(self, draws)
 
-    def gold(self, key: Key, *, start: Any = None, **options: Any) -> GoldStandard:
+    def gold(self, key: Key | int, *, start: Any = None, **options: Any) -> GoldStandard:
         """A gold standard that is made for this posterior: `aide.gold_standard`.
 
         Args:
-            key: A JAX key.
+            key: A JAX key, or an integer seed.
             start: A distribution over vectors from which the path sets out. By default the prior of
                 the model, if it can be drawn from; otherwise, or where the log density has no value
                 at most draws of the prior, heavy tails about the modes that optimisers find about

@@ -183,4 +183,4 @@ def _has_many_digits(rows: np.ndarray) -> np.ndarray:
     size = np.abs(rows)
     exponent = np.floor(np.log10(np.where(size > 0, size, 1.0)))
     scaled = size * 10.0 ** (DIGITS - 1 - exponent)
-    return (np.abs(scaled - np.round(scaled)) > 0.01).any(axis=1)
+    return np.any(np.abs(scaled - np.round(scaled)) > 0.01, axis=1)

@@ -187,7 +187,7 @@ def _chains_of(draws: Value, words: str) -> Chains:
             rhats.append(split_rhat(column))
     known = [rhat for rhat in rhats if not np.isnan(rhat)]
     effective, rhat = min(sizes, default=np.nan), max(known, default=np.nan)
-    return Chains(*columns.shape[:2], effective, rhat, words)
+    return Chains(columns.shape[0], columns.shape[1], effective, rhat, words)
 
 
 def _is_traceable(log_joint: LogDensity, x: Value) -> bool:

@@ -96,7 +96,7 @@ def _sample(distribution: Distribution, key: Key, words: Any) -> Value:
 
 @one_call()
 def audit(
-    key: Key,
+    key: Key | int,
     gold: InferenceAlgorithm,
     *,
     budget: Callable[[float], InferenceAlgorithm | None] | None = None,
@@ -116,7 +116,7 @@ def audit(
     necessary, never sufficient: the result says in words what no such test can show.
 
     Args:
-        key: A JAX key.
+        key: A JAX key, or an integer seed.
         gold: The gold standard.
         budget: `budget(factor)` builds the gold standard with that multiple of its budget (0.5 and
             2 are asked for). Not needed for algorithms with two or more `num_particles`, nor for

@@ -33,7 +33,7 @@ TWO_LOOKS = 0.5
 
 @one_call()
 def compare(
-    key: Key,
+    key: Key | int,
     gold: InferenceAlgorithm,
     targets: Mapping[str, InferenceAlgorithm] | InferenceAlgorithm,
     *,
@@ -97,12 +97,14 @@ def compare(
     }
     found = {}
     for name, draws in drawn.items():
-        can_rise = not isinstance(tolerance, ErrorTolerance) and any(
+        can_rise = any(
             not side.tractable and side.num_meta < most[side.role] for side in draws.sides
         )
-        look = Look(TWO_LOOKS) if can_rise else Look()
-        estimate = Estimate(draws, look, posterior=named[name])
-        if can_rise and judge(estimate, tolerance).outcome == UNDECIDED:
+        if isinstance(tolerance, ErrorTolerance) or not can_rise:
+            found[name] = Estimate(draws, posterior=named[name])
+            continue
+        estimate = Estimate(draws, Look(TWO_LOOKS), posterior=named[name])
+        if judge(estimate, tolerance).outcome == UNDECIDED:
             call = (key, gold, targets[name])
             estimate = _with_more_meta(call, estimate, tolerance, most, sizes, name, options)
         found[name] = estimate

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm, describe
+from aide._core.types import Key
 from aide._core.validate import check_size
 from aide.algorithms.mcmc import MarkovChain
 from aide.convergence.curve import LEVEL, Convergence
@@ -19,7 +20,7 @@ from aide.running.call import one_call
 
 @one_call()
 def measure_convergence(
-    key: Any,
+    key: Key | int,
     gold: InferenceAlgorithm,
     chain: MarkovChain | RefinedChain,
     *,
@@ -36,7 +37,7 @@ def measure_convergence(
     chains of that many steps show: R-hat and ESS of all their draws, by ArviZ.
 
     Args:
-        key: A JAX key.
+        key: A JAX key, or an integer seed.
         gold: The gold standard.
         chain: What `aide.refine` returned for the longest of them, or a chain with canonical
             meta-inference; its own number of steps does not matter otherwise.

@@ -79,7 +79,7 @@ def rhat_and_ess(arviz: Any, states: np.ndarray, steps: Sequence[int]) -> Diagno
     return Diagnostics(tuple(rhat), tuple(ess))
 
 
-def run_chains(key: Any, chain: MarkovChain, num_steps: int, num_chains: int) -> np.ndarray:
+def run_chains(key: Key | int, chain: MarkovChain, num_steps: int, num_chains: int) -> np.ndarray:
     """States 1 to `num_steps` of ordinary chains: shape (chains, steps, coordinates)."""
     stream = jax.random.fold_in(as_key(key), CHAINS)
     rows = (np.arange(num_chains, dtype=np.uint32),)

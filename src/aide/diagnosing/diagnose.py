@@ -123,7 +123,9 @@ class Diagnosis(Result):
 
 
 @one_call()
-def diagnose(key: Key, algorithm: InferenceAlgorithm, *, num_runs: int | None = None) -> Diagnosis:
+def diagnose(
+    key: Key | int, algorithm: InferenceAlgorithm, *, num_runs: int | None = None
+) -> Diagnosis:
     r"""What every step does: acceptance, effective sample size, ancestors, jumps; and the evidence.
 
     For `sir`, `tempered_smc`, `ais`, `mcmc`, particle filters, `aide.smc.Smc` and what
@@ -131,7 +133,7 @@ def diagnose(key: Key, algorithm: InferenceAlgorithm, *, num_runs: int | None = 
     makes: they describe the algorithm and prove nothing about its outputs.
 
     Args:
-        key: A JAX key.
+        key: A JAX key, or an integer seed.
         algorithm: The algorithm.
         num_runs: Extra runs: 20 unless stated, or as many as make up 200 particles.
     """

@@ -19,7 +19,7 @@ from aide.running.threads import compile_all
 
 @one_call()
 def draw(
-    key: Key,
+    key: Key | int,
     gold: InferenceAlgorithm,
     target: InferenceAlgorithm,
     *,
@@ -43,7 +43,7 @@ def draw(
     Every $\log\xi$ is a function of (key, role, run, meta index) and its algorithm alone.
 
     Args:
-        key: A JAX key.
+        key: A JAX key, or an integer seed.
         gold: The gold standard, an `InferenceAlgorithm`.
         target: The algorithm being measured.
         num_gold: Runs of the gold standard, N_gold: 500 unless stated, or all draws of

@@ -24,14 +24,17 @@ from aide.running.device import current_place
 
 
 def draw_many(
-    key: Key, gold: InferenceAlgorithm, targets: Mapping[str, InferenceAlgorithm], **settings: Any
+    key: Key | int,
+    gold: InferenceAlgorithm,
+    targets: Mapping[str, InferenceAlgorithm],
+    **settings: Any,
 ) -> dict[str, Draws]:
     """Draws of every target, by name: to the bit those of `aide.draw` with the same key.
 
     The gold standard runs once, and the programs of all targets are compiled side by side.
 
     Args:
-        key: A JAX key.
+        key: A JAX key, or an integer seed.
         gold: The gold standard.
         targets: The algorithms to measure, by name.
         **settings: Those of `aide.draw`, for every target; `checkpoint` is a mapping from names to
@@ -41,7 +44,7 @@ def draw_many(
 
 
 def draw_each(
-    key: Key,
+    key: Key | int,
     gold: InferenceAlgorithm,
     targets: Mapping[str, InferenceAlgorithm],
     *,

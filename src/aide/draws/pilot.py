@@ -57,7 +57,7 @@ class TimedGold:
     Only the runs of the gold standard stay in memory.
     """
 
-    def __init__(self, key: Key, gold: InferenceAlgorithm):
+    def __init__(self, key: Key | int, gold: InferenceAlgorithm):
         self._key, self._gold = as_key(key), gold
         self._runner = TimedRunner(runner_of(gold))
         self._known: Kept = nothing()
@@ -88,7 +88,7 @@ class TimedGold:
 
 @one_call()
 def run_pilot(
-    key: Key, gold: InferenceAlgorithm, target: InferenceAlgorithm, **settings: Any
+    key: Key | int, gold: InferenceAlgorithm, target: InferenceAlgorithm, **settings: Any
 ) -> Pilot:
     """Run both algorithms a few times under a key of their own, by which later runs are planned.
 
@@ -101,7 +101,7 @@ def run_pilot(
     return TimedGold(pilot_key(key), gold).measure(target, **settings)
 
 
-def pilot_key(key: Key) -> Key:
+def pilot_key(key: Key | int) -> Key:
     """The key of runs by which others are planned, and which are in no result."""
     return jax.random.fold_in(as_key(key), PILOT)
 

@@ -56,7 +56,7 @@ class Request:
 
 
 def make_request(
-    key: Key,
+    key: Key | int,
     gold: InferenceAlgorithm,
     target: InferenceAlgorithm,
     *,

@@ -45,7 +45,7 @@ class Audited(Protocol):
 
 @one_call()
 def estimate(
-    key: Key,
+    key: Key | int,
     gold: InferenceAlgorithm,
     target: InferenceAlgorithm,
     *,
@@ -61,7 +61,7 @@ def estimate(
     r"""AIDE: an upper bound on $KL(gold \| target) + KL(target \| gold)$, with its error bar.
 
     Args:
-        key: A JAX key.
+        key: A JAX key, or an integer seed.
         gold: The gold standard, an `InferenceAlgorithm`.
         target: The algorithm being measured; its outputs have the same structure.
         num_gold: Runs of the gold standard: 500 unless stated, or all draws of

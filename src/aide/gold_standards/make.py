@@ -46,7 +46,7 @@ TICKS = 100
 
 @one_call()
 def gold_standard(
-    key: Key,
+    key: Key | int,
     log_joint: LogDensity | StateSpaceModel,
     start: Distribution | Value | None = None,
     *,
@@ -77,7 +77,7 @@ def gold_standard(
     be seen.
 
     Args:
-        key: A JAX key.
+        key: A JAX key, or an integer seed.
         log_joint: $\log\gamma(x)$, prior times likelihood, up to a constant; or a
             `StateSpaceModel`. Where it is NaN or $+\infty$ a state counts as impossible, which is
             counted and reported; an error if that is so for more than half of the start's draws,

@@ -116,7 +116,7 @@ def _score_fit(key: Key, algorithm: InferenceAlgorithm) -> FitScore:
 
 @overload
 def refine(
-    key: Key | None,
+    key: Key | int | None,
     algorithm: MarkovChain,
     *,
     num_reverse: int = 100,
@@ -132,7 +132,7 @@ def refine(
 
 @overload
 def refine(
-    key: Key | None,
+    key: Key | int | None,
     algorithm: AnnealedLangevin,
     *,
     num_reverse: int = 100,
@@ -147,7 +147,7 @@ def refine(
 
 @overload
 def refine(
-    key: Key | None,
+    key: Key | int | None,
     algorithm: Smc,
     *,
     num_reverse: int = 100,
@@ -162,7 +162,7 @@ def refine(
 
 @one_call()
 def refine(
-    key: Key | None,
+    key: Key | int | None,
     algorithm: MarkovChain | AnnealedLangevin | Smc,
     *,
     num_reverse: int = 100,
@@ -189,7 +189,7 @@ def refine(
     `result.looseness` says whether it is tight.
 
     Args:
-        key: A JAX key for pilot runs; use another one for the estimate itself.
+        key: A JAX key, or an integer seed for pilot runs; use another one for the estimate itself.
         algorithm: What to refine. Its kernel is a Metropolis kernel, `Ula`, `Sgld`, or a `Cycle` or
             `Repeat` of them; for discrete states `GibbsSites` or `FiniteNoise`.
         num_reverse: Reverse particles, for the path that led to the output. Looseness falls about

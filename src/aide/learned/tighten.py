@@ -102,7 +102,7 @@ class Tightened(Result):
 
 @one_call()
 def tighten(
-    key: Key,
+    key: Key | int,
     algorithm: RefinedChain | RefinedLangevin | RefinedSmc,
     looseness: float = 0.05,
     *,
@@ -122,7 +122,7 @@ def tighten(
     request, the one with the least measured seconds is taken.
 
     Args:
-        key: A JAX key; use another one for the estimate itself.
+        key: A JAX key, or an integer seed; use another one for the estimate itself.
         algorithm: From `aide.refine`; its own number of reverse particles does not matter.
         looseness: The request.
         num_runs: Runs per try.

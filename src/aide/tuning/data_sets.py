@@ -236,7 +236,7 @@ class DataSweep(Result):
 
 @one_call()
 def sweep_data(
-    key: Key,
+    key: Key | int,
     data: Mapping[str, Any] | Sequence[Any],
     gold: Callable[[Any], InferenceAlgorithm],
     target: Callable[[Any], InferenceAlgorithm],
@@ -254,7 +254,7 @@ def sweep_data(
     Data sets of one shape share compiled programs if they are arrays of the algorithms.
 
     Args:
-        key: A JAX key.
+        key: A JAX key, or an integer seed.
         data: Data sets, by name or in a row.
         gold: From a data set to its gold standard.
         target: From a data set to the algorithm being measured.

@@ -58,7 +58,7 @@ class Pilots:
 
     def __init__(
         self,
-        key: Key,
+        key: Key | int,
         gold: InferenceAlgorithm,
         target: Family,
         settings: tuple[Setting, ...],

@@ -134,7 +134,7 @@ class Sweep(Result):
 
 @one_call()
 def sweep(
-    key: Key,
+    key: Key | int,
     gold: InferenceAlgorithm,
     target: Family,
     settings: Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]],
@@ -153,7 +153,7 @@ def sweep(
     of particles, have one each. Numbers are kept and draws are not, so that memory stays flat.
 
     Args:
-        key: A JAX key.
+        key: A JAX key, or an integer seed.
         gold: The gold standard.
         target: A function from parameters to an algorithm; or an algorithm, which is rebuilt with
             the parameters as its fields, or at multiples of its budget (`budget`).

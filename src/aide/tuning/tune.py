@@ -41,7 +41,7 @@ MOST_STARTS = 4
 
 @one_call()
 def tune(
-    key: Key,
+    key: Key | int,
     gold: InferenceAlgorithm,
     target: Family,
     settings: Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]],
@@ -58,7 +58,7 @@ def tune(
     looseness, not the algorithm, is in the way.
 
     Args:
-        key: A JAX key.
+        key: A JAX key, or an integer seed.
         gold: The gold standard.
         target: A function from parameters to an algorithm, or an algorithm; see `aide.sweep`.
         settings: A grid, or a list of settings; more than 16 must be given from cheap to dear.
@@ -117,7 +117,7 @@ def _starts(ladder: list[Planned], tolerance: float) -> list[tuple[int, float]]:
 
 
 def _decide(
-    key: Key,
+    key: Key | int,
     gold: InferenceAlgorithm,
     pilots: Pilots,
     planned: Planned,

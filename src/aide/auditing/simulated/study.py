@@ -22,7 +22,7 @@ from aide.running.map_runs import in_double
 
 @one_call()
 def audit_simulated(
-    key: Key,
+    key: Key | int,
     sample_joint: Callable[[Key], tuple[Value, Value]],
     log_joint: Callable[[Value, Value], ArrayLike],
     algorithm_for: Callable[[Value], InferenceAlgorithm],
@@ -41,7 +41,7 @@ def audit_simulated(
     own among them. What holds on simulated data holds on real data as far as those resemble it.
 
     Args:
-        key: A JAX key.
+        key: A JAX key, or an integer seed.
         sample_joint: `sample_joint(key) -> (x, y)`: parameters from the prior, data given them.
         log_joint: `log_joint(x, y)`, the density of that; constants may be missing.
         algorithm_for: `algorithm_for(y)`: the algorithm for one data set. Written with `jax.numpy`

@@ -127,7 +127,7 @@ def wrong_kernels(key: Key, algorithm: InferenceAlgorithm, num_runs: int) -> tup
 
 @one_call()
 def check(
-    key: Key,
+    key: Key | int,
     algorithm: InferenceAlgorithm,
     *,
     num_runs: int = 18_000,
@@ -139,7 +139,7 @@ def check(
     """Test the laws on an algorithm of the user.
 
     Args:
-        key: A JAX key.
+        key: A JAX key, or an integer seed.
         algorithm: Anything with `simulate(key)` and `regenerate(key, value)`.
         num_runs: Runs of `simulate`, shared by all versions of the algorithm that are tested.
         false_alarm: Chance that a correct algorithm is reported as wrong.

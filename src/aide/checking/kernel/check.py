@@ -37,7 +37,7 @@ MOST_PILOTS = 20_000
 
 @one_call()
 def check_kernel(
-    key: Key,
+    key: Key | int,
     kernel: AnyKernel | Transition | StateAlgorithm,
     log_density: LogDensity,
     start: Distribution,
@@ -53,7 +53,7 @@ def check_kernel(
     density, otherwise the verdict is `undecided`.
 
     Args:
-        key: A JAX key.
+        key: A JAX key, or an integer seed.
         kernel: An aide kernel; a function `step(key, x)` or `step(key, log_density, x)`; or an
             algorithm with `init(x)` and `step(key, state)`, such as `blackjax.nuts(...)`.
         log_density: $\log\pi$ of one state, up to a constant.

@@ -32,7 +32,7 @@ WORTH_A_LOOK = 1.25
 
 
 def estimate_until(
-    key: Key,
+    key: Key | int,
     gold: InferenceAlgorithm,
     target: InferenceAlgorithm,
     goal: Goal,
@@ -48,7 +48,7 @@ def estimate_until(
     """Add runs until the goal is reached or the budget spent.
 
     Args:
-        key: A JAX key.
+        key: A JAX key, or an integer seed.
         gold: The gold standard.
         target: The algorithm being measured.
         goal: What is wanted.
@@ -87,7 +87,7 @@ def estimate_until(
 
 
 def _plan(
-    key: Key,
+    key: Key | int,
     gold: InferenceAlgorithm,
     target: InferenceAlgorithm,
     goal: Goal,
@@ -124,7 +124,7 @@ def _plan(
 
 
 def _draw(
-    key: Key,
+    key: Key | int,
     gold: InferenceAlgorithm,
     target: InferenceAlgorithm,
     plan: Allocation,

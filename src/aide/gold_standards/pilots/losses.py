@@ -101,8 +101,8 @@ def losses_of_trial(met: Met) -> Losses:
     near = seen & np.asarray(met.near)
     rows = np.flatnonzero((lost & near).any(axis=1) if (lost & near).any() else lost.any(axis=1))
     place = np.asarray(met.place)[rows[0]] if len(rows) else None
-    counts = (int(np.sum(part)) for part in (seen, lost, near, lost & near))
-    return Losses(*counts, place)
+    count = lambda part: int(np.sum(part))
+    return Losses(count(seen), count(lost), count(near), count(lost & near), place)
 
 
 def losses_near(key: Key, path: Path, states: Value, factor: np.ndarray) -> Losses:

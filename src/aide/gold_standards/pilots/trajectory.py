@@ -125,8 +125,8 @@ def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> 
         return carry, jax.tree.map(lambda row, part: row.at[index].set(part), rows, shown)
 
     num = jnp.asarray(trial.length).astype(int)
-    end, (tried, met) = jax.lax.fori_loop(0, num, body, (carry, blank))
-    return tried, Met(*met, end[4])
+    end, (tried, (seen, near, lost)) = jax.lax.fori_loop(0, num, body, (carry, blank))
+    return tried, Met(seen, near, lost, place=end[4])
 
 
 def length_of_trials(last: float | None) -> float:
