@@ -160,7 +160,7 @@ def test_messages():
         aide.refine(key, chain(2, opaque))
     nowhere = lambda x: jnp.where(x > 0, jnp.nan, 0.0) * x
     with pytest.raises(ValueError, match="log_density is NaN"):
-        aide.refine(key, chain(2, log_joint=nowhere), num_pilots=60)
+        aide.refine(key, chain(2, log_joint=aide.algorithms.strict(nowhere)), num_pilots=60)
 
 
 def test_repeat_is_more_steps(refined):

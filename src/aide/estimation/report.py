@@ -26,8 +26,8 @@ def estimate_headline(estimate: "Estimate") -> str:
     gold, target = estimate.draws.sides
     value = with_error(estimate.value, estimate.shown_error)
     limits = interval(*estimate.interval())
-    both_stored = gold.chains is not None and target.chains is not None
-    if both_stored and rests_on_one_density(estimate.draws):
+    is_normalised = gold.log_z is not None and target.log_z is not None
+    if not is_normalised and rests_on_one_density(estimate.draws):
         return "No number: gold standard and target state the same density at every output"
     return f"Symmetrised KL divergence ≤ {value} nats (95% interval {limits})"
 
