@@ -252,7 +252,11 @@ def tune(
         ),
     ],
     tolerance: Annotated[
-        float, typer.Option(help="Largest divergence in nats that is good enough.")
+        str,
+        typer.Option(
+            help="Largest divergence in nats that is good enough, such as 0.5, or errors: 'means "
+            "0.1 sd, sds 10%, probabilities 0.05'."
+        ),
     ],
     budget: BUDGET = None,
     seed: SEED = 0,

@@ -116,6 +116,15 @@ def test_tune(study, tmp_path):
     assert "The cheapest setting within 0.2 nats of" in result.stdout
 
 
+@pytest.mark.full
+def test_tune_takes_errors(study, tmp_path):
+    words = ("tune", study, "--out", tmp_path / "out", "--tolerance")
+    result = run(*words, "means 0.5 sd")
+    assert result.exit_code == 0
+    assert "The cheapest setting within means 0.5 sd of" in result.stdout
+    assert run(*words, "means much").exit_code == 2
+
+
 def test_a_folder_has_one_process(tmp_path):
     with owned(tmp_path), pytest.raises(InUse, match="another process"), owned(tmp_path):
         pass

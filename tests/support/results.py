@@ -43,7 +43,8 @@ from aide.tuning.data_sets import DataSweep
 from aide.tuning.pilots import Planned
 from aide.tuning.point import Point
 from aide.tuning.sweep import Sweep
-from aide.tuning.tuned import Tried, Tuned
+from aide.tuning.tried import Tried
+from aide.tuning.tuned import Tuned
 from support.made import estimate_with
 
 STEP = StepDiagnosis(1, 0.3, 0.9, 0.8, 3.0, 0.0, None)

@@ -10,7 +10,7 @@ import jax
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.files import InUse
 from aide.comparing.compare import compare, compare_estimates
-from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance
+from aide.estimation.errors.tolerance import Tolerance
 from aide.estimation.estimate import estimate
 from aide.estimation.summary import Estimate
 from aide.experiments.data import BadInput
@@ -65,8 +65,6 @@ def tune_target(study: Study, options: StudyOptions, executor: Executor | None =
     """Find the cheapest setting of a study's target."""
     if options.tolerance is None:
         raise BadInput("aide tune needs --tolerance.")
-    if isinstance(options.tolerance, ErrorTolerance):
-        raise BadInput("aide tune takes a --tolerance in nats, such as 0.5.")
     folder = StudyFolder(options.out)
     with _opened(folder, "tune", options, []):
         result = tune(

@@ -8,11 +8,15 @@ from typing import Any, NamedTuple
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.files import make_folder, write_atomically
 from aide._core.types import Key
-from aide.draws.pilot import TimedGold, pilot_key
+from aide.draws.pilot import Pilot, TimedGold, pilot_key
+from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, judge_errors
+from aide.estimation.errors.variables import posterior_of
+from aide.estimation.summary import Estimate
 from aide.estimation.until.allocation import Allocation, allocate
-from aide.estimation.until.goals import Shown
+from aide.estimation.until.goals import Decided, Shown
 from aide.estimation.until.plan_file import as_allocation
 from aide.estimation.until.until import PILOT_METAS, PILOT_RUNS
+from aide.reporting.verdict import FAILED
 from aide.running.identify import identity_of
 from aide.tuning.settings import Family, Setting, build, particles_of, words_of
 
@@ -30,6 +34,8 @@ class Planned(NamedTuple):
         seconds: Of one run of the target.
         num_particles: How many the algorithm says that it has, or `None`.
         cost: By which settings are ordered.
+        share: The largest error that the pilot estimates, over its tolerance; `None` for nats.
+        is_beyond: Whether the pilot shows an error beyond its tolerance.
     """
 
     index: int
@@ -38,19 +44,39 @@ class Planned(NamedTuple):
     seconds: float
     num_particles: int | None
     cost: float
+    share: float | None = None
+    is_beyond: bool = False
 
     @property
     def name(self) -> str:
         """The setting in words."""
         return words_of(self.setting)
 
-    def is_hopeless(self, tolerance: float, errors: float) -> bool:
+    def is_foreseen(self, tolerance: Tolerance, errors: float = 0.0) -> bool:
+        """Whether it is foreseen to be within the tolerance, by that many pilot errors."""
+        if isinstance(tolerance, ErrorTolerance):
+            return self.share is not None and self.share <= 1.0
+        return self.plan.bound + errors * self.plan.std_error < tolerance
+
+    def is_hopeless(self, tolerance: Tolerance, errors: float) -> bool:
         """Whether its bound is foreseen to be that many pilot errors above the tolerance."""
+        if isinstance(tolerance, ErrorTolerance):
+            return self.is_beyond
         return not self.plan.bound - errors * self.plan.std_error <= tolerance
 
-    def is_blocked_by_looseness(self, tolerance: float) -> bool:
-        """Whether its bound is above the tolerance, and meta-inference may be all of the excess."""
+    def is_blocked_by_looseness(self, tolerance: Tolerance) -> bool:
+        """Whether its bound is above the tolerance, and meta-inference may be all of the excess.
+
+        Errors are estimated without a bound: looseness widens their limits and shifts nothing.
+        """
+        if isinstance(tolerance, ErrorTolerance):
+            return False
         return self.plan.bound > tolerance >= self.plan.bound - self.plan.remaining
+
+
+def goal_of(tolerance: Tolerance) -> Shown | Decided:
+    """Until a setting is decided."""
+    return Decided(tolerance) if isinstance(tolerance, ErrorTolerance) else Shown(tolerance)
 
 
 class Pilots:
@@ -62,14 +88,16 @@ class Pilots:
         gold: InferenceAlgorithm,
         target: Family,
         settings: tuple[Setting, ...],
-        tolerance: float,
+        tolerance: Tolerance,
         cost: str | Callable[[Setting], float] | None,
         folder: str | Path | None,
     ):
         self._target, self._settings, self._cost = target, settings, cost
-        self._goal, self._gold = Shown(tolerance), TimedGold(pilot_key(key), gold)
+        self._goal, self._gold = goal_of(tolerance), TimedGold(pilot_key(key), gold)
+        self._algorithm, self._tolerance = gold, tolerance
         self._file = None if folder is None else make_folder(Path(folder)) / "pilots.json"
-        self._of = [identity_of(gold).digest, tolerance, [words_of(one) for one in settings]]
+        words = str(tolerance) if isinstance(tolerance, ErrorTolerance) else tolerance
+        self._of = [identity_of(gold).digest, words, [words_of(one) for one in settings]]
         self._stored = self._read()
         self.num_runs = 0
 
@@ -99,7 +127,7 @@ class Pilots:
         while high - low > 1:
             middle = (low + high) // 2
             found[middle] = self._plan(middle)
-            if found[middle].plan.bound < self._goal.tolerance:
+            if found[middle].is_foreseen(self._tolerance):
                 high = middle
             else:
                 low = middle
@@ -122,13 +150,23 @@ class Pilots:
                 "identity": identity,
                 "plan": plan._asdict(),
                 "seconds": pilot.costs[1].simulate,
+                "errors": self._errors(pilot, algorithm),
             }
             self._write(index, stored)
         self.num_runs += PILOT_RUNS  # also of one that is stored: a study that goes on ends alike
         plan, seconds = as_allocation(stored["plan"]), stored["seconds"]
-        return Planned(
-            index, setting, plan, seconds, particles_of(algorithm), self._cost_of(setting, seconds)
-        )
+        share, is_beyond = stored.get("errors") or (None, False)
+        cost = self._cost_of(setting, seconds)
+        known = index, setting, plan, seconds, particles_of(algorithm), cost
+        return Planned(*known, share, is_beyond)
+
+    def _errors(self, pilot: Pilot, algorithm: InferenceAlgorithm) -> tuple[float, bool] | None:
+        """The largest error over its tolerance, and whether one is shown to be beyond."""
+        if not isinstance(self._tolerance, ErrorTolerance):
+            return None
+        found = Estimate(pilot.draws, posterior=posterior_of(self._algorithm, algorithm))
+        closeness = judge_errors(found, self._tolerance)
+        return closeness.shares[1], closeness.outcome == FAILED
 
     def _cost_of(self, setting: Setting, seconds: float) -> float:
         if self._cost is None:

@@ -10,7 +10,8 @@ from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.types import Key
 from aide.draws.outputs import check_algorithm
 from aide.draws.pilot import TimedGold
-from aide.estimation.closeness import check_tolerance
+from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, as_tolerance
+from aide.estimation.errors.variables import posterior_of
 from aide.estimation.trust import Trust, trust_in
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
@@ -20,7 +21,7 @@ from aide.reporting.verdict import PASSED
 from aide.running.call import one_call
 from aide.running.progress import Progress
 from aide.tuning.plot import plot_points
-from aide.tuning.point import Point, point_of, seconds_words
+from aide.tuning.point import Point, error_cells, point_of, seconds_words, titles_of
 from aide.tuning.settings import (
     Family,
     axis_of,
@@ -41,13 +42,13 @@ class Sweep(Result):
     Attributes:
         gold: The gold standard's name.
         points: One `Point` per setting, in the order given; no draws are kept.
-        tolerance: Largest divergence in nats that is good enough, or `None`.
+        tolerance: Largest divergence in nats, or errors, that are good enough, or `None`.
         trust: How far the gold standard can be trusted, if that is known.
     """
 
     gold: str
     points: tuple[Point, ...]
-    tolerance: float | None = None
+    tolerance: Tolerance | None = None
     trust: Trust | None = None
 
     @property
@@ -56,7 +57,9 @@ class Sweep(Result):
         text = f"{len(self.points)} settings measured against {self.gold}"
         if self.tolerance is None:
             return text
-        num = sum(point.high <= self.tolerance for point in self.points)
+        num = sum(point.is_within(self.tolerance) for point in self.points)
+        if isinstance(self.tolerance, ErrorTolerance):
+            return f"{text}; {num} of them within {self.tolerance}"
         return f"{text}; {num} have an upper limit below {self.tolerance:g} nats"
 
     @property
@@ -68,9 +71,11 @@ class Sweep(Result):
         """One line per setting."""
         if len(self.points) > MOST_LINES:
             return None
+        is_errors = isinstance(self.tolerance, ErrorTolerance)
         lines = tuple(
             (
                 point.name,
+                *(() if point.closeness is None else error_cells(point.closeness)),
                 with_error(point.bound, point.bound_std_error),
                 interval(point.low, point.high),
                 "–" if point.looseness is None else short(point.looseness, 2),
@@ -79,9 +84,11 @@ class Sweep(Result):
             )
             for point in self.points
         )
-        titles = ("setting", "divergence ≤ (nats)", "95% limits", "looseness", "M", "one run")
+        errors = titles_of(self.tolerance) if self.tolerance is not None and is_errors else ()
+        bound = "divergence ≤ (nats)", "95% limits", "looseness"
+        titles = ("setting", *errors, *bound, "M", "one run")
         verdicts = tuple(
-            PASSED if self.tolerance is not None and point.high <= self.tolerance else ""
+            PASSED if self.tolerance is not None and point.is_within(self.tolerance) else ""
             for point in self.points
         )
         return Grid(titles, lines, verdicts, frozenset({"setting"}), ("M", "looseness"))
@@ -93,6 +100,8 @@ class Sweep(Result):
     def rows(self) -> list[tuple[str, str]]:
         """What the limits mean."""
         best = min(self.points, key=lambda point: point.bound)
+        text = "All errors of one setting hold together with 95% confidence."
+        errors = [("errors", text)] if isinstance(self.tolerance, ErrorTolerance) else []
         return [
             ("smallest", f"The smallest bound is {short(best.bound)} nats, at {best.name}."),
             (
@@ -100,6 +109,7 @@ class Sweep(Result):
                 "Each limit alone holds with 97.5% confidence. They do not allow for choosing the "
                 "best of many settings: aide.tune does.",
             ),
+            *errors,
             ("one run", "Time of one run of the target, measured on this machine."),
         ]
 
@@ -108,7 +118,9 @@ class Sweep(Result):
         return {
             "gold": self.gold,
             "gold_trust": None if self.trust is None else self.trust.outcome,
-            "tolerance": self.tolerance,
+            "tolerance": str(self.tolerance)
+            if isinstance(self.tolerance, ErrorTolerance)
+            else self.tolerance,
             "num_settings": len(self.points),
         }
 
@@ -139,7 +151,7 @@ def sweep(
     target: Family,
     settings: Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]],
     *,
-    tolerance: float | None = None,
+    tolerance: Any = None,
     num_gold: int = 200,
     num_target: int = 200,
     num_meta_gold: int = 1,
@@ -159,7 +171,8 @@ def sweep(
             the parameters as its fields, or at multiples of its budget (`budget`).
         settings: Values of every parameter, of which all combinations are measured, or a list of
             settings. `num_meta_gold` and `num_meta_target` may be among the parameters.
-        tolerance: Largest divergence in nats that is good enough; marked in table and plot.
+        tolerance: Largest divergence in nats that is good enough, or errors: `means 0.1 sd, sds
+            10%, probabilities 0.05`; marked in table and plot.
         num_gold: Runs of the gold standard.
         num_target: Runs of the target at every setting.
         num_meta_gold: Meta-inference runs of the gold standard per output.
@@ -169,7 +182,7 @@ def sweep(
     """
     check_algorithm("gold", gold)
     if tolerance is not None:
-        check_tolerance(tolerance)
+        tolerance = as_tolerance(tolerance)
     chosen, measured = settings_of(settings), TimedGold(key, gold)
     points = []
     with Progress(["settings"], [len(chosen)], progress) as bar:
@@ -178,6 +191,7 @@ def sweep(
             metas = metas_of(setting, num_meta_gold, num_meta_target)
             sizes: dict[str, Any] = {"num_gold": num_gold, "num_target": num_target, **metas}
             found = measured.measure(algorithm, **sizes, **options)
-            points.append(point_of(setting, particles_of(algorithm), found))
+            named = posterior_of(gold, algorithm)
+            points.append(point_of(setting, particles_of(algorithm), found, tolerance, named))
             bar.reporter(0)(1)
     return Sweep(describe(gold), tuple(points), tolerance, trust_in(gold))

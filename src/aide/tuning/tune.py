@@ -5,11 +5,11 @@ tolerance. From the cheapest of those on, settings are tested one by one, each u
 the next cheaper one as long as they are shown to be within the tolerance. If the first one fails,
 the next dearer ones follow.
 
-Law: the chosen setting is not within the tolerance with probability 2.5% at most, whatever the
-settings are. Going down is a test in a fixed sequence: to choose a setting that is too far, the
-first such one in the sequence must pass, for which the limits of one setting have to fail. Each
-further start, upwards, spends its own share of the error, $1/(k(k+1))$ of start $k$. Given the
-pilot, the order is fixed in advance.
+Law: the chosen setting is not within the tolerance with probability 2.5% at most (5% for errors of
+what people report, whose limits are two-sided), whatever the settings are. Going down is a test in
+a fixed sequence: to choose a setting that is too far, the first such one in the sequence must pass,
+for which the limits of one setting have to fail. Each further start, upwards, spends its own share
+of the error, $1/(k(k+1))$ of start $k$. Given the pilot, the order is fixed in advance.
 """
 
 import time
@@ -21,15 +21,16 @@ from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.types import Key
 from aide.draws.draws import Draws
 from aide.draws.outputs import check_algorithm
-from aide.estimation.closeness import check_tolerance
+from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, as_tolerance
 from aide.estimation.look import share_of
 from aide.estimation.trust import trust_in
-from aide.estimation.until.goals import Budget, Shown, check_budget
+from aide.estimation.until.goals import Budget, check_budget
 from aide.estimation.until.until import estimate_until
 from aide.running.call import one_call
-from aide.tuning.pilots import Pilots, Planned
+from aide.tuning.pilots import Pilots, Planned, goal_of
 from aide.tuning.settings import METAS, Family, Setting, settings_of
-from aide.tuning.tuned import Tried, Tuned
+from aide.tuning.tried import Tried
+from aide.tuning.tuned import Tuned
 
 HOPELESS_ERRORS = 3.0
 """Standard errors of the pilot above the tolerance from which on a setting is not tried."""
@@ -46,13 +47,13 @@ def tune(
     target: Family,
     settings: Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]],
     *,
-    tolerance: float,
+    tolerance: Any,
     cost: str | Callable[[Setting], float] | None = None,
     budget: Budget | None = None,
     folder: str | Path | None = None,
     **options: Any,
 ) -> Tuned:
-    """The cheapest setting of a target whose upper limit is within a tolerance (97.5%).
+    """The cheapest setting of a target that is shown to be within a tolerance (97.5%; errors 95%).
 
     Runs go where the decision is close, M is chosen for each setting, and the result says where
     looseness, not the algorithm, is in the way.
@@ -62,7 +63,8 @@ def tune(
         gold: The gold standard.
         target: A function from parameters to an algorithm, or an algorithm; see `aide.sweep`.
         settings: A grid, or a list of settings; more than 16 must be given from cheap to dear.
-        tolerance: Largest divergence in nats that is good enough.
+        tolerance: Largest divergence in nats that is good enough, or errors: `means 0.1 sd, sds
+            10%, probabilities 0.05`.
         cost: The name of a parameter, or a function of a setting; by default measured seconds of
             one run.
         budget: What all of it may cost; 100,000 runs unless stated. The test of a setting may
@@ -71,7 +73,8 @@ def tune(
         **options: Everything else `aide.draw` takes: `progress`, `executor`, `chunk_size`.
     """
     check_algorithm("gold", gold)
-    check_tolerance(tolerance)
+    tolerance = as_tolerance(tolerance)
+    _check_kept(tolerance, options)
     limit, begun = Budget() if budget is None else budget, time.monotonic()
     check_budget(limit)
     chosen = settings_of(settings)
@@ -106,11 +109,18 @@ def tune(
     return Tuned(describe(gold), tolerance, tuple(ladder), tried, pilots.by_name, spent, trust)
 
 
-def _starts(ladder: list[Planned], tolerance: float) -> list[tuple[int, float]]:
+def _check_kept(tolerance: Tolerance, options: Mapping[str, Any]) -> None:
+    """Before anything runs."""
+    if isinstance(tolerance, ErrorTolerance) and options.get("keep_values") is False:
+        raise ValueError(
+            f"tolerance '{tolerance}' is about errors, which need the outputs: leave out "
+            "keep_values=False, or give a tolerance in nats."
+        )
+
+
+def _starts(ladder: list[Planned], tolerance: Tolerance) -> list[tuple[int, float]]:
     """Places on the ladder with their shares: the cheapest foreseen within, then dearer ones."""
-    foreseen = [
-        i for i, one in enumerate(ladder) if one.plan.bound + one.plan.std_error < tolerance
-    ]
+    foreseen = [i for i, one in enumerate(ladder) if one.is_foreseen(tolerance, 1.0)]
     first = foreseen[0] if foreseen else len(ladder) - 1
     places = range(first, min(first + MOST_STARTS, len(ladder)))
     return [(place, share_of(number)) for number, place in enumerate(places, 1)]
@@ -121,7 +131,7 @@ def _decide(
     gold: InferenceAlgorithm,
     pilots: Pilots,
     planned: Planned,
-    tolerance: float,
+    tolerance: Tolerance,
     budget: Budget,
     share: float,
     shared: Draws | None,
@@ -137,7 +147,7 @@ def _decide(
         key,
         gold,
         pilots.build(planned),
-        Shown(tolerance),
+        goal_of(tolerance),
         budget,
         share=share,
         plan=planned.plan,

@@ -3,75 +3,24 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from aide.comparing.columns import slack_of
 from aide.estimation.closeness import LEVEL, bound_of
-from aide.estimation.sandwich.balance import calm_error, calm_limits
+from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, tolerance_words
 from aide.estimation.summary import Estimate
 from aide.estimation.trust import Trust
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import interval, short
+from aide.reporting.numbers import short
 from aide.reporting.result import Result
 from aide.reporting.verdict import PASSED, UNDECIDED, Verdict
 from aide.tuning.pilots import Planned
 from aide.tuning.plot import plot_points
-from aide.tuning.point import Point, seconds_words
+from aide.tuning.point import error_record, seconds_words, titles_of
 from aide.tuning.settings import Setting, axis_of
-
-
-class Tried(NamedTuple):
-    """A setting whose runs were added to until it was decided, or the budget spent."""
-
-    planned: Planned
-    estimate: Estimate
-    tolerance: float
-    num_runs: int
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """Of the bound; the upper one is one of the divergence, too."""
-        return calm_limits(self.estimate.draws, self.estimate.look.level(LEVEL))
-
-    @property
-    def is_within(self) -> bool:
-        """Whether it was shown to be within the tolerance."""
-        return self.limits[1] <= self.tolerance
-
-    @property
-    def is_loose(self) -> bool:
-        """Whether looseness, not the algorithm, may be why it was not."""
-        slack = slack_of(self.estimate) or 0.0
-        return not self.is_within and bound_of(self.estimate) - slack <= self.tolerance
-
-    @property
-    def outcome(self) -> str:
-        """The verdict, and why there is none."""
-        if self.is_within:
-            return PASSED
-        if self.limits[0] <= self.tolerance:
-            return UNDECIDED
-        return f"{UNDECIDED}: {'looseness' if self.is_loose else 'bound above'}"
-
-    def point(self) -> Point:
-        """Its numbers, as those of a sweep."""
-        draws, one = self.estimate.draws, self.planned
-        return Point(
-            one.setting,
-            one.num_particles,
-            one.seconds,
-            self.estimate.value,
-            self.estimate.std_error,
-            bound_of(self.estimate),
-            *self.limits,
-            slack_of(self.estimate),
-            draws.target.num_meta,
-            draws.target.num_runs,
-            calm_error(draws),
-        )
+from aide.tuning.tried import Tried
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -80,7 +29,7 @@ class Tuned(Result):
 
     Attributes:
         gold: The gold standard's name.
-        tolerance: Largest divergence in nats that is good enough.
+        tolerance: Largest divergence in nats, or errors, that are good enough.
         ladder: Settings that were looked at, from cheap to dear.
         tried: Those that were decided, by their index in the settings as given.
         cost: What "cheap" means.
@@ -89,7 +38,7 @@ class Tuned(Result):
     """
 
     gold: str
-    tolerance: float
+    tolerance: Tolerance
     ladder: tuple[Planned, ...]
     tried: Mapping[int, Tried]
     cost: str
@@ -124,12 +73,16 @@ class Tuned(Result):
     def headline(self) -> str:
         """The setting, or that there is none."""
         if self.best is None:
-            return f"No setting was shown to be within {self.tolerance:g} nats of {self.gold}"
-        name, upper = self.best.planned.name, short(self.best.limits[1])
+            return f"No setting was shown to be within {self._wanted} of {self.gold}"
+        name = self.best.planned.name
         return (
-            f"The cheapest setting within {self.tolerance:g} nats of {self.gold} is {name}: its "
-            f"divergence is below {upper} nats (97.5%)"
+            f"The cheapest setting within {self._wanted} of {self.gold} is {name}: "
+            f"{self.best.words}"
         )
+
+    @property
+    def _wanted(self) -> str:
+        return tolerance_words(self.tolerance)
 
     @property
     def head(self) -> tuple[str, ...]:
@@ -138,7 +91,7 @@ class Tuned(Result):
 
     def grid(self) -> Grid:
         """One line per setting that was looked at, from cheap to dear."""
-        titles = ("setting", "one run", "bound (nats)", "95% limits", "M", "runs", "verdict")
+        titles = ("setting", "one run", *titles_of(self.tolerance), "M", "runs", "verdict")
         lines = tuple(self._line(planned) for planned in self.ladder)
         verdicts = tuple(PASSED if self._is_within(p) else "" for p in self.ladder)
         return Grid(titles, lines, verdicts, frozenset({"setting", "verdict"}), ("runs", "M"))
@@ -146,16 +99,19 @@ class Tuned(Result):
     def _line(self, planned: Planned) -> tuple[str, ...]:
         cost, found = seconds_words(planned.seconds), self.tried.get(planned.index)
         if found is None:
-            bound = f"≈ {short(planned.plan.bound, 2)}"
+            cells = ["–"] * len(titles_of(self.tolerance))
+            if not isinstance(self.tolerance, ErrorTolerance):
+                cells[0] = f"≈ {short(planned.plan.bound, 2)}"
             metas = str(planned.plan.metas[1])
-            return planned.name, cost, bound, "–", metas, "–", self._why_not(planned)
-        bound, metas = short(bound_of(found.estimate)), str(found.estimate.draws.target.num_meta)
-        limits = interval(*found.limits)
-        return planned.name, cost, bound, limits, metas, f"{found.num_runs:,}", found.outcome
+            return planned.name, cost, *cells, metas, "–", self._why_not(planned)
+        metas = str(found.estimate.draws.target.num_meta)
+        return planned.name, cost, *found.cells, metas, f"{found.num_runs:,}", found.outcome
 
     def _why_not(self, planned: Planned) -> str:
         if planned.is_blocked_by_looseness(self.tolerance):
             return "not tried: looseness"
+        if isinstance(self.tolerance, ErrorTolerance):
+            return "not tried" if planned.is_foreseen(self.tolerance) else "not tried: errors above"
         above = planned.plan.bound > self.tolerance
         return "not tried: bound above" if above else "not tried"
 
@@ -176,6 +132,7 @@ class Tuned(Result):
                     "high": high,
                     "num_meta": planned.plan.metas[1],
                     "num_runs": 0 if tried is None else tried.num_runs,
+                    **error_record(self.tolerance, None if tried is None else tried.closeness),
                     "outcome": self._why_not(planned) if tried is None else tried.outcome,
                 }
             )
@@ -187,16 +144,23 @@ class Tuned(Result):
             ("cost", f"Settings are ordered by {self.cost}."),
             (
                 "confidence",
-                "The chosen setting is above the tolerance with probability 2.5% at most, however "
-                "many settings were tried.",
+                f"The chosen setting is above the tolerance with probability {self._rate} at "
+                "most, however many settings were tried.",
             ),
             ("in all", f"{self.num_runs:,} runs were made, pilots included."),
         ]
         if self.best is not None:
             share = max(self.best.estimate.unseen(LEVEL))
             text = f"Outputs rarer than {share:.2%} may be missing"
-            found.append(("unseen", f"{text}; they could add any number of nats."))
+            added = "move a mean or an sd further, if they lie far out"
+            if not isinstance(self.tolerance, ErrorTolerance):
+                added = "add any number of nats"
+            found.append(("unseen", f"{text}; they could {added}."))
         return found
+
+    @property
+    def _rate(self) -> str:
+        return "5%" if isinstance(self.tolerance, ErrorTolerance) else "2.5%"
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -222,11 +186,12 @@ class Tuned(Result):
         return (*found, *(() if self.best is None else self.best.estimate.notes))
 
     def numbers(self) -> dict[str, Any]:
-        """The choice."""
+        """The choice; `upper` is in nats, and about no tolerance of errors."""
+        is_errors = isinstance(self.tolerance, ErrorTolerance)
         return {
-            "tolerance": self.tolerance,
+            "tolerance": self._wanted if is_errors else self.tolerance,
             "setting": self.setting,
-            "upper": None if self.best is None else self.best.limits[1],
+            "upper": None if self.best is None or is_errors else self.best.limits[1],
             "gold": self.gold,
             "gold_trust": None if self.trust is None else self.trust.outcome,
             "num_runs": self.num_runs,
@@ -248,9 +213,10 @@ class Tuned(Result):
         names = ("setting" if axis is None else axis, "seconds of one run")
         for panel, where, name in zip(panels, (places, seconds), names, strict=False):
             others = [p for p in self.ladder if p.index not in self.tried]
+            is_errors = isinstance(self.tolerance, ErrorTolerance)
             panel.plot(
                 [where[p.index] for p in others],
-                [p.plan.bound for p in others],
+                [p.share if is_errors else p.plan.bound for p in others],
                 "x",
                 color="grey",
                 label="pilot",

@@ -179,6 +179,9 @@ class Errors(Result):
         if self.table.infinite:
             names = named(self.table.infinite)
             found.append(f"Infinite values, hence no mean and no sd: {names}.")
+        if self.table.collapsed:
+            names = named(self.table.collapsed)
+            found.append(f"Under one of the two these never move, and have no sds: {names}.")
         return tuple(found)
 
     def numbers(self) -> dict[str, Any]:

@@ -123,6 +123,7 @@ class Table(NamedTuple):
         infinite: Names of variables with infinite values, which have no mean.
         level: At which all limits hold together.
         single: At which each limit holds by itself.
+        collapsed: Names of variables that never move under one of the two: no sds to compare.
     """
 
     variables: tuple[VariableErrors, ...]
@@ -130,6 +131,12 @@ class Table(NamedTuple):
     infinite: tuple[str, ...]
     level: float
     single: float
+    collapsed: tuple[str, ...] = ()
+
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """Names of variables that move and have neither a mean nor an sd in the table."""
+        return (*self.infinite, *self.collapsed)
 
 
 class _Line(NamedTuple):
@@ -145,21 +152,25 @@ class _Line(NamedTuple):
 def find_table(overlap: Overlap, variables: Sequence[Variable], level: float) -> Table:
     """Estimate every quantity of every variable; limits hold together at `level`."""
     lines: list[_Line] = []
-    constant, infinite = [], []
+    constant, infinite, collapsed = [], [], []
     for variable in variables:
         if not np.isfinite(variable.values).all():
             infinite.append(variable.name)
         elif np.ptp(variable.values) == 0:
             constant.append(variable.name)
         else:
-            lines += _lines_of(overlap, variable)
+            mine = _lines_of(overlap, variable)
+            lines += mine
+            if not mine:
+                collapsed.append(variable.name)
     single = single_level(overlap, [line.found for line in lines], level)
     errors: dict[str, list[ErrorOf]] = {}
     for line in lines:
         errors.setdefault(line.variable, []).append(_with_limits(line, single))
     found = [VariableErrors(name, tuple(each)) for name, each in errors.items()]
     ordered = sorted(found, key=lambda one: one.rank, reverse=True)
-    return Table(tuple(ordered), tuple(constant), tuple(infinite), level, single)
+    unable = tuple(constant), tuple(infinite)
+    return Table(tuple(ordered), *unable, level, single, tuple(collapsed))
 
 
 def standardised_powers(x: np.ndarray, moments: Moments) -> np.ndarray:

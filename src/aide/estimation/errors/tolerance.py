@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from aide.estimation.errors.find import BELOW, INTERVAL, MEAN, PROBABILITY, SD, ErrorOf
-from aide.estimation.errors.words import percent
+from aide.estimation.errors.words import named, percent
 from aide.reporting.numbers import rounded_up, short
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict, all_of
 
@@ -65,6 +65,7 @@ class Part(NamedTuple):
         most: The largest error, at most.
         verdict: Whether all are within.
         factor: How many times the present runs would decide, about; NaN if unknown.
+        shares: Lower limit, estimate and upper limit of the largest error over its tolerance.
     """
 
     words: str
@@ -72,6 +73,12 @@ class Part(NamedTuple):
     most: float
     verdict: Verdict
     factor: float
+    shares: tuple[float, float, float] = (np.nan, np.nan, np.nan)
+
+    @property
+    def range(self) -> str:
+        """`0.02 to 0.11 sd`: the limits of the largest error."""
+        return self.words.rpartition(" is ")[2]
 
 
 class ErrorCloseness(NamedTuple):
@@ -97,6 +104,11 @@ class ErrorCloseness(NamedTuple):
         return all_of(part.verdict for part in self.parts)
 
     @property
+    def shares(self) -> tuple[float, float, float]:
+        """Of the kind whose estimate comes nearest to its tolerance, or exceeds it most."""
+        return max((part.shares for part in self.parts), key=lambda shares: shares[1])
+
+    @property
     def limits(self) -> str:
         """All limits in words."""
         return f"{'; '.join(part.words for part in self.parts)} (95%)"
@@ -115,6 +127,12 @@ class ErrorCloseness(NamedTuple):
         """What would decide."""
         open_parts = [part.factor for part in self.parts if part.verdict == UNDECIDED]
         factor = max(open_parts, default=np.nan)
+        unjudged = [part for part in self.parts if "cannot be judged" in part.words]
+        if unjudged:
+            return (
+                "a variable with infinite values, or one that never moves under one of the two, "
+                "has no mean or sd to compare: a tolerance in nats, or on probabilities, judges it"
+            )
         if not np.isfinite(factor) or factor > MOST_FACTOR:
             return (
                 "an error is so near its tolerance that no affordable number of runs decides: "
@@ -175,12 +193,28 @@ def _table_part(errors: "Errors", quantity: str, limit: float) -> Part:
     most = max((error.most for error in found), default=0.0)
     open_errors = [e for e, v in zip(found, verdicts, strict=True) if v == UNDECIDED]
     factor = max((_factor(error, limit) for error in open_errors), default=1.0)
+    shares = tuple(
+        max((_over(error, value, limit) for error, value in pairs), default=0.0)
+        for pairs in (
+            [(e, float(np.clip(e.none, e.low, e.high))) for e in found],
+            [(e, e.error) for e in found],
+            [(e, end) for e in found for end in (e.low, e.high)],
+        )
+    )
     if quantity == MEAN:
         words = f"the largest error of a mean is {short(least, 2)} to {rounded_up(most)} sd"
     else:
         low, high = (percent(float(np.expm1(min(one, 50.0)))) for one in (least, most))
         words = f"the largest error of an sd is {low} to {high}"
-    return Part(words, least, most, all_of(verdicts), factor)
+    if errors.table.unjudged:
+        words += f", and {named(errors.table.unjudged)} cannot be judged"
+        verdicts.append(UNDECIDED)
+        factor = np.nan
+    return Part(words, least, most, all_of(verdicts), factor, (shares[0], shares[1], shares[2]))
+
+
+def _over(error: ErrorOf, value: float, limit: float) -> float:
+    return abs(value - error.none) / limit
 
 
 def _verdict(error: ErrorOf, limit: float) -> Verdict:
@@ -206,7 +240,8 @@ def _probability_part(errors: "Errors", limit: float) -> Part:
     verdict = PASSED if most <= limit else FAILED if least > limit else UNDECIDED
     factor = ((most - value) / max(limit - value, 1e-12)) ** 2 if value < limit else np.nan
     words = f"the largest error of a probability is {short(least, 2)} to {rounded_up(most)}"
-    return Part(words, least, most, verdict, factor)
+    shares = least / limit, value / limit, most / limit
+    return Part(words, least, most, verdict, factor, shares)
 
 
 def _parsed(text: str) -> Tolerance:

@@ -8,6 +8,7 @@ look at anything. `benchmarks/studies/verdicts.py` measures it.
 """
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from aide._core.types import Key
 from aide.draws.draw import draw
 from aide.draws.draws import Draws
 from aide.draws.pilot import run_pilot
+from aide.estimation.errors.variables import posterior_of
 from aide.estimation.look import Look, share_of
 from aide.estimation.summary import Estimate
 from aide.estimation.until.allocation import Allocation, allocate
@@ -67,22 +69,23 @@ def estimate_until(
     sizes = np.minimum(plan.runs, _affordable(plan, budget, begun, (0, 0)))
     sizes = np.maximum(sizes.astype(int), 2)
     known = {} if shared is None else {"share": shared}
+    named = posterior_of(gold, target)
     number = 0
     while True:
         number += 1
         draws = _draw(key, gold, target, plan, sizes, known, goal, options)
         known = {"extend": draws}
-        found = Estimate(draws, Look(share * share_of(number)))
+        found = Estimate(draws, Look(share * share_of(number)), posterior=named)
         reason = goal.reason(found)
         if reason:
-            return Estimate(draws, Look(found.look.share, _words(reason, number, plan)))
+            return replace(found, look=found.look._replace(words=_words(reason, number, plan)))
         done = tuple(side.num_runs for side in draws.sides)
         wanted = np.ceil(goal.growth * sizes).astype(int)
         limit = _affordable(plan, budget, begun, done)
         following = np.minimum(wanted, limit.astype(int))
         if following.sum() < WORTH_A_LOOK * sum(done):
             words = _words(f"the budget is spent, {goal.lacking(found)}", number, plan)
-            return Estimate(draws, Look(found.look.share, words))
+            return replace(found, look=found.look._replace(words=words))
         sizes = np.maximum(following, sizes)
 
 
