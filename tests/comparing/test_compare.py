@@ -191,7 +191,7 @@ def test_verdicts_hold_from_both_sides_or_not_at_all():
     blind = estimate_with(np.zeros(500), np.zeros(500))
     assert judge(blind, 1.0).outcome == "undecided"  # one density says nothing about two samplers
     words = repr(compare_estimates({"a": blind}, 1.0))
-    assert "0 of 1 within 1 nats" in words
+    assert "0 of 1 within 1 nat" in words
     assert "no number" in words
     assert "test the samplers against it with aide.check" in words
 

@@ -201,8 +201,8 @@ def test_sentences():
         None,
     )
     assert sentences(curve) == [
-        "With 95% confidence the divergence of this chain from the truth is below 1 nats at every "
-        "length measured from 20 to 80 steps. With 95% confidence it is above 1 nats up to 10 "
+        "With 95% confidence the divergence of this chain from the truth is below 1 nat at every "
+        "length measured from 20 to 80 steps. With 95% confidence it is above 1 nat up to 10 "
         "steps.",
         "With 95% confidence the divergence of this chain from the truth is below 0.05 nats at "
         "every length measured from 40 to 80 steps. With 95% confidence it is above 0.05 nats up "

@@ -113,7 +113,7 @@ def test_a_negative_estimate_that_chance_cannot_explain():
     """Below -log(10,000) / N a density or a pair is wrong; "by chance" would be false."""
     result = _made(np.linspace(-2.0, 0.0, 60), np.linspace(-1.0, 1.0, 60))
     assert not _mentions(result, "by chance")
-    assert _mentions(result, "1 nats below 0", "at most once in 10,000 times")
+    assert _mentions(result, "1 nat below 0", "at most once in 10,000 times")
     small = math.log(1e4) / 60
     for factor, chance in ((0.9, True), (1.1, False)):
         shifted = _made(np.linspace(-1.0, 1.0, 60) - factor * small, np.linspace(-1.0, 1.0, 60))

@@ -15,7 +15,7 @@ import aide
 from aide.estimation.means import Mean
 from aide.reporting import Result
 from aide.reporting.data import as_csv, as_data
-from aide.reporting.numbers import cell, factor, p_value, rounded_up, short, with_error
+from aide.reporting.numbers import cell, factor, in_nats, p_value, rounded_up, short, with_error
 from aide.reporting.verdict import (
     COLOURS,
     EXIT_CODES,
@@ -95,6 +95,13 @@ def test_numbers():
     assert with_error(1.0, math.nan) == "1 ± ?"
     assert (short(1e-12), short(-math.inf), short(0.12345, 2)) == ("0", "-inf", "0.12")
     assert (short(6543.2, 2), short(-1234.5), short(2e7, 2)) == ("6,500", "-1,230", "2e+07")
+    assert (in_nats(0.5), in_nats(1), in_nats(0.996, 2), in_nats(1.04, 2)) == (
+        "0.5 nats",
+        "1 nat",
+        "1 nat",
+        "1 nat",
+    )
+    assert (in_nats("+inf"), in_nats(11.0), in_nats(1.04)) == ("+inf nats", "11 nats", "1.04 nats")
     assert [rounded_up(x) for x in (0.1201, 0.0, math.inf)] == ["0.13", "1e-9", "+inf"]
     assert (p_value(0.0123), p_value(1e-20)) == ("p = 0.012", "p < 1e-12")
     assert (factor(0.0), factor(math.log(10) * 1000)) == ("1", "1e+1000")

@@ -12,7 +12,7 @@ from aide.estimation.closeness import LEVEL, Closeness
 from aide.estimation.sandwich.sandwich import MIN_RUNS
 from aide.estimation.summary import Estimate
 from aide.reporting.figures import PanelGrid, plot_limits
-from aide.reporting.numbers import rounded_up, with_error
+from aide.reporting.numbers import in_nats, rounded_up, with_error
 from aide.reporting.result import Result
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict, all_of
 
@@ -55,22 +55,22 @@ class AuditTest:
             off, unseen = self.estimate.total_variation(LEVEL), max(self.estimate.unseen(LEVEL))
             return (
                 f"It agrees with {name}: with 95% confidence their divergence is below "
-                f"{rounded_up(self.upper)} nats, not counting regions of less than {unseen:.1%} "
-                "probability, which these runs cannot rule out, and any probability differs by at "
-                f"most {rounded_up(off)}."
+                f"{in_nats(rounded_up(self.upper))}, not counting regions of less than "
+                f"{unseen:.1%} probability, which these runs cannot rule out, and any probability "
+                f"differs by at most {rounded_up(off)}."
             )
         if self.outcome == FAILED:
             return (
                 f"It disagrees with {name}: with 95% confidence their divergence is above "
-                f"{self.lower:.2g} nats (AIDE's bound is {value}). One of the two is wrong."
+                f"{in_nats(self.lower, 2)} (AIDE's bound is {value}). One of the two is wrong."
             )
         more = f" ({MIN_RUNS} or more for a lower limit)" if self.closeness.lacks else ""
         slack = slack_of(self.estimate) or 0.0
         return (
-            f"Whether it agrees with {name} to within {tolerance:g} nats is undecided: with 95% "
-            f"confidence their divergence is above {self.lower:.2g} nats; AIDE's bound is {value}, "
-            f"of which looseness at their own outputs is {slack:.2g}. Raise num_meta, the budget "
-            f"or num_runs{more}."
+            f"Whether it agrees with {name} to within {in_nats(tolerance)} is undecided: with 95% "
+            f"confidence their divergence is above {in_nats(self.lower, 2)}; AIDE's bound is "
+            f"{value}, of which looseness at their own outputs is {slack:.2g}. Raise num_meta, "
+            f"the budget or num_runs{more}."
         )
 
 
@@ -99,7 +99,7 @@ class Audit(Result):
         """The verdict in a line, for estimates: `aide.estimate(..., audit=)`."""
         against = [test.name for test in self.tests]
         against += [] if self.simulated is None else ["exact draws on simulated data"]
-        text = f"audit {self.verdict} at {self.tolerance:g} nats"
+        text = f"audit {self.verdict} at {in_nats(self.tolerance)}"
         return f"{text}, against {', '.join(against)}" if against else text
 
     @property
@@ -147,7 +147,7 @@ class Audit(Result):
     @property
     def headline(self) -> str:
         """One line."""
-        return f"Audit of {self.name}: {self.verdict} at a tolerance of {self.tolerance:g} nats"
+        return f"Audit of {self.name}: {self.verdict} at a tolerance of {in_nats(self.tolerance)}"
 
     def rows(self) -> list[tuple[str, str]]:
         """What was shown, and what cannot be."""
@@ -201,7 +201,7 @@ def _simulated_words(result: Simulated) -> str:
     high, off = result.interval(LEVEL)[1], result.total_variation(LEVEL)
     return (
         f"With 95% confidence (from {result.num_datasets} data sets) the divergence from the exact "
-        f"posterior is below {rounded_up(high)} nats on average over data simulated from the "
+        f"posterior is below {in_nats(rounded_up(high))} on average over data simulated from the "
         f"model, not counting {result.unseen(LEVEL):.1%} of the data sets, draws and outputs; any "
         f"probability differs by at most {rounded_up(off)} on average."
     )

@@ -24,6 +24,7 @@ from aide.estimation.terms import Metas
 from aide.estimation.trust import Trust
 from aide.reporting.figures import PanelGrid, plot_limits
 from aide.reporting.grid import Grid
+from aide.reporting.numbers import in_nats
 from aide.reporting.result import Result
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict, all_of
 
@@ -193,7 +194,7 @@ class Comparison(Result, Mapping[str, Estimate]):
             return []
         if isinstance(self.tolerance, ErrorTolerance):
             return _error_meaning(self.tolerance, set(self.outcomes.values()))
-        nats, fewest = f"{self.tolerance:g} nats", min(map(_fewest_runs, self.values()))
+        nats, fewest = in_nats(self.tolerance), min(map(_fewest_runs, self.values()))
         apart = f"not counting regions of less than {unseen:.1%} probability"
         words: dict[Verdict, str] = {
             PASSED: f"With 95% confidence the divergence is below {nats}, {apart}, which "

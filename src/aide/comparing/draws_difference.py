@@ -13,7 +13,7 @@ from aide.estimation.errors.errors import Errors
 from aide.estimation.notes import MOST_RHAT
 from aide.reporting.figures import PanelGrid, as_label, plot_p_values
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import p_value, short
+from aide.reporting.numbers import in_nats, p_value, short
 from aide.reporting.result import Result
 from aide.reporting.verdict import FAILED, UNDECIDED, Verdict
 
@@ -70,12 +70,12 @@ class DrawsDifference(Result):
         """One line."""
         pair, level = f"{self.a.name} and {self.b.name}", f"({100 * self.level:g}%)"
         if self.lower > 0:
-            return f"{pair} are at least {short(self.lower, 2)} nats apart {level}"
+            return f"{pair} are at least {in_nats(short(self.lower, 2))} apart {level}"
         if self.is_different:
             return f"{pair} differ {level}; these draws do not show by how many nats"
         return (
             f"No difference between {pair} was seen; one of less than about "
-            f"{short(self.smallest, 2)} nats in one coordinate cannot be seen with these draws"
+            f"{in_nats(short(self.smallest, 2))} in one coordinate cannot be seen with these draws"
         )
 
     def errors(
@@ -108,7 +108,7 @@ class DrawsDifference(Result):
         if self.lower > 0:
             a, b, each = self.a.name, self.b.name, f"({50 + 50 * self.level:g}% each)"
             limits = short(self.lower_a_to_b, 2), short(self.lower_b_to_a, 2)
-            text = f"KL({a}‖{b}) ≥ {limits[0]} nats, KL({b}‖{a}) ≥ {limits[1]} nats {each}."
+            text = f"KL({a}‖{b}) ≥ {in_nats(limits[0])}, KL({b}‖{a}) ≥ {in_nats(limits[1])} {each}."
             found.append(("directions", text))
         if self.telling:
             names = [f"{t.function} ({p_value(t.p_value)})" for t in self.telling[:3]]

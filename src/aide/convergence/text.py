@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import cell
+from aide.reporting.numbers import cell, in_nats
 
 if TYPE_CHECKING:
     from aide.convergence.curve import Convergence
@@ -73,12 +73,12 @@ def _about_divergence(curve: "Convergence") -> list[list[str]]:
     found = []
     for steps, nats in nearest.items():
         parts = [
-            f"With 95% confidence the divergence of this chain from {whom} is below {nats:g} nats "
-            f"at {_lengths(steps, curve.steps[-1])}."
+            f"With 95% confidence the divergence of this chain from {whom} is below "
+            f"{in_nats(nats)} at {_lengths(steps, curve.steps[-1])}."
         ]
         beyond = curve.steps_beyond(nats)
         if beyond is not None:
-            parts.append(f"With 95% confidence it is above {nats:g} nats up to {beyond:,} steps.")
+            parts.append(f"With 95% confidence it is above {in_nats(nats)} up to {beyond:,} steps.")
         found.append(parts)
     return found or [[_still_away(curve)]]
 
@@ -103,12 +103,12 @@ def _about_the_unseen(curve: "Convergence") -> str:
 def _still_away(curve: "Convergence") -> str:
     last = curve.records()[-1]
     text = (
-        f"After {last['steps']:,} steps the bound is still {last['value']:.2g} nats (95% upper "
+        f"After {last['steps']:,} steps the bound is still {in_nats(last['value'], 2)} (95% upper "
         f"limit {last['upper']:.2g})"
     )
     if not last["lower"] > 0:
         return f"{text}."
-    return f"{text}; with 95% confidence the divergence is above {last['lower']:.2g} nats."
+    return f"{text}; with 95% confidence the divergence is above {in_nats(last['lower'], 2)}."
 
 
 def _about_rhat(curve: "Convergence") -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from aide._core.algorithm import describe
 from aide._core.roles import GOLD, TARGET, Role
 from aide._core.validate import check_concrete
+from aide.reporting.numbers import in_nats
 
 MOST_OFFSET = 2.0**42
 """Size of log xi up to which double precision resolves 0.001 nats."""
@@ -147,8 +148,9 @@ def _check_offset(role: str, algorithm: Any, log_xi: np.ndarray) -> None:
         return
     raise ValueError(
         f"log_xi of the {role} algorithm ({describe(algorithm)}) is {finite.min():.2g} or more in "
-        f"size at all outputs, where double precision resolves {np.spacing(finite.min()):.1g} nats "
-        "and no divergence can be seen: subtract a constant from the log density, which cancels."
+        "size at all outputs, where double precision resolves "
+        f"{in_nats(np.spacing(finite.min()), 1)} and no divergence can be seen: "
+        "subtract a constant from the log density, which cancels."
     )
 
 

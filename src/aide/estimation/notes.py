@@ -15,6 +15,7 @@ from aide.estimation.looseness import lone_run_of
 from aide.estimation.reach import FAR, Reach, reach_of
 from aide.estimation.tails import HEAVY_TAIL, MIN_RUNS, pareto_shape
 from aide.estimation.terms import rests_on_one_density
+from aide.reporting.numbers import in_nats
 
 if TYPE_CHECKING:
     from aide.estimation.summary import Estimate
@@ -67,7 +68,7 @@ def _below_zero(estimate: "Estimate") -> list[str]:
         return []
     if is_impossible(estimate):
         return [
-            f"The estimate is {-estimate.value:.2g} nats below 0, which correct algorithms show "
+            f"The estimate is {in_nats(-estimate.value, 2)} below 0, which correct algorithms show "
             f"at most once in {1 / FALSE_ALARM:,.0f} times: a density or a meta-inference is wrong."
         ]
     return [
@@ -212,8 +213,9 @@ def _loose(estimate: "Estimate") -> list[str]:
         if lone is not None:
             found.append(
                 f"One run of {lone.num_runs:,} rules the looseness of the {NAMES[role]}, "
-                f"{gap.value:.2g} nats: its gap is {lone.gap:.2g} nats, the mean over all others "
-                f"is {lone.rest:.2g}. Meta-inference failed there once; more runs tell how often."
+                f"{in_nats(gap.value, 2)}: its gap is {in_nats(lone.gap, 2)}, the mean over all "
+                f"others is {lone.rest:.2g}. Meta-inference failed there once; more runs tell "
+                "how often."
             )
             continue
         # What to do about it is said once, by the advice if there is one.
@@ -226,7 +228,7 @@ def _loose(estimate: "Estimate") -> list[str]:
         elif gap.value > max(0.5 * estimate.value, 3 * gap.std_error, 0.05):
             found.append(
                 f"Meta-inference of the {role.word} adds {gap.value:.2g} of the "
-                f"{estimate.value:.2g} nats at its own outputs, which says nothing against the "
+                f"{in_nats(estimate.value, 2)} at its own outputs, which says nothing against the "
                 f"outputs{remedy}"
             )
     return found
@@ -238,10 +240,10 @@ def missed_words(reach: Reach) -> str:
     own = "none" if not reach.own_share else f"{reach.own_share:.1%}"
     return (
         f"At {reach.far_share:.0%} of the outputs of the {of} the log xi of the {by} differs by "
-        f"{reach.difference:.2g} nats between {reach.num_meta[-1]} meta-runs (at {own} of its own "
-        f"by more than {FAR:g}): its meta-inference hardly finds a way there. The divergence may "
-        "be much smaller than the bound, of which the last doubling of M took off "
-        f"{reach.slope.value:.2g} nats; and the {by} hardly gets there, as to a mode that its "
+        f"{in_nats(reach.difference, 2)} between {reach.num_meta[-1]} meta-runs (at {own} of its "
+        f"own by more than {FAR:g}): its meta-inference hardly finds a way there. The divergence "
+        "may be much smaller than the bound, of which the last doubling of M took off "
+        f"{in_nats(reach.slope.value, 2)}; and the {by} hardly gets there, as to a mode that its "
         "start misses."
     )
 

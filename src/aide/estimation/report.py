@@ -10,7 +10,7 @@ from aide.estimation.looseness import cross_fall
 from aide.estimation.sandwich.sandwich import MIN_RUNS, is_closed_form
 from aide.estimation.terms import is_tractable, rests_on_one_density
 from aide.estimation.trust import stored_words
-from aide.reporting.numbers import ROUNDING, interval, rounded_up, with_error
+from aide.reporting.numbers import ROUNDING, in_nats, interval, rounded_up, with_error
 
 if TYPE_CHECKING:
     from aide.estimation.summary import Estimate
@@ -117,7 +117,7 @@ def _looseness(estimate: "Estimate") -> Rows:
             text += f"; what it adds at the {other}'s is unknown (M = 1)"
             seen = seen or not is_tractable(draws, role)
         elif fall.value > max(2 * fall.std_error, least, ROUNDING):
-            text += f"; at the {other}'s the last doubling of M took off {fall.value:.2g} nats"
+            text += f"; at the {other}'s the last doubling of M took off {in_nats(fall.value, 2)}"
             seen = True
         if seen:
             found.append(("looseness", f"{text}."))

@@ -15,6 +15,7 @@ from aide.gold_standards.budget import Goal
 from aide.gold_standards.result import GoldStandard, Making
 from aide.gold_standards.sizing import NUM_RUNS, choose_size
 from aide.gold_standards.testing import run_tests
+from aide.reporting.numbers import in_nats
 from aide.running.pairs import run_pairs
 from aide.smc.policy import AbstractResampler, EssBelow, EveryStep
 
@@ -72,7 +73,7 @@ def make_filtered(
     value, error = tested.pairs.looseness, tested.pairs.std_error
     short = (
         [
-            f"Looseness is {value:.2g} nats, {goal.looseness:g} were asked for: pass a proposal "
+            f"Looseness is {in_nats(value, 2)}, {goal.looseness:g} were asked for: pass a proposal "
             "that looks at the data (proposals=), or raise max_evaluations."
         ]
         if np.isfinite(value) and value - 2 * error > goal.looseness

@@ -8,7 +8,7 @@ import numpy as np
 
 from aide.diagnosing.steps import StepDiagnosis
 from aide.reporting.data import as_data
-from aide.reporting.numbers import with_error
+from aide.reporting.numbers import in_nats, with_error
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED
 
 MOST_SCATTER = 0.5
@@ -105,7 +105,7 @@ class Record:
         if not self.tested:
             return ()
         value, error = self.looseness
-        words = f"the log evidence scatters by {self.scatter:.2g} nats from run to run"
+        words = f"the log evidence scatters by {in_nats(self.scatter, 2)} from run to run"
         if not self.scatter <= MOST_SCATTER:
             return (f"{words}, {MOST_SCATTER:g} at most would do",)
         if self.scatter**2 > EXPLAINED * (value + 2 * error) + SLACK:

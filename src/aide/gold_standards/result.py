@@ -26,7 +26,7 @@ from aide.diagnosing.steps import draw_steps, steps_grid, steps_layout
 from aide.gold_standards.record import Record
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import with_error
+from aide.reporting.numbers import in_nats, with_error
 from aide.reporting.result import Result
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
 
@@ -172,8 +172,8 @@ class GoldStandard(AbstractAlgorithm, Result):
         goal = "" if record.reached else f", where {record.goal:g} were asked for"
         measured = [
             f"Fresh runs have a looseness of {loose} nats{goal}.",
-            f"The log evidence is {with_error(z, error)}; it varies by {record.scatter:.2g} nats "
-            "from run to run (standard deviation).",
+            f"The log evidence is {with_error(z, error)}; it varies by "
+            f"{in_nats(record.scatter, 2)} from run to run (standard deviation).",
         ]
         shown = [
             *(measured if record.tested else ["Nothing: its tests ended in errors."]),

@@ -10,6 +10,7 @@ from aide.gold_standards.pilots.tuners import Tuner
 from aide.gold_standards.starts.covering import Covering
 from aide.gold_standards.starts.modes import StudentMixture
 from aide.gold_standards.testing import Tested
+from aide.reporting.numbers import in_nats
 
 SLOW = 20.0
 """Steps that a kernel may need to forget before that is said."""
@@ -63,8 +64,9 @@ def remarks_of(one: Annealed, tested: Tested, goal: Goal) -> tuple[str, ...]:
             else "more particles would help: raise max_evaluations"
         )
         found.append(
-            f"Looseness is {value:.2g} nats, {goal.looseness:g} were asked for; {why}. Estimates "
-            "with this gold standard are too high by that much at most, at its own outputs."
+            f"Looseness is {in_nats(value, 2)}, {goal.looseness:g} were asked for; {why}. "
+            "Estimates with this gold standard are too high by that much at most, at its "
+            "own outputs."
         )
     stages = one.pilot.stages if one.pilot else ()
     slow = max(stages, key=lambda stage: stage.time, default=None)

@@ -7,6 +7,7 @@ import numpy as np
 
 from aide._core.text import plain
 from aide.reporting.grid import wrap
+from aide.reporting.numbers import in_nats
 
 SMALLEST_P = 1e-16
 WIDEST_NAME = 28
@@ -103,7 +104,7 @@ def plot_limits(
     shown = np.isfinite(values)
     axis.plot(np.asarray(values)[shown], place[shown], "o", color="#1f6fb4", ms=4)
     if tolerance is not None:
-        axis.axvline(tolerance, color="grey", ls="--", lw=1, label=f"{tolerance:g} nats")
+        axis.axvline(tolerance, color="grey", ls="--", lw=1, label=in_nats(tolerance))
         axis.legend(frameon=False)
     axis.axvline(0.0, color="grey", lw=0.5)
     axis.set_yticks(place, [as_label(name) for name in names])

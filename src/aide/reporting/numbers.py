@@ -34,6 +34,12 @@ def short(value: float, digits: int = 3) -> str:
     return f"{0.0 if abs(value) < ROUNDING else value:.{digits}g}"
 
 
+def in_nats(number: float | str, digits: int = 6) -> str:
+    """`0.5 nats`, `1 nat`: a number in at most so many digits, or its text, with the unit."""
+    text = number if isinstance(number, str) else f"{number:.{digits}g}"
+    return f"{text} nat" if text == "1" else f"{text} nats"
+
+
 def interval(low: float, high: float) -> str:
     """`0.19 to 0.24`."""
     return f"{short(low)} to {short(high)}"

@@ -15,7 +15,7 @@ from aide.estimation.errors.variables import posterior_of
 from aide.estimation.trust import Trust, trust_in
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import interval, short, with_error
+from aide.reporting.numbers import in_nats, interval, short, with_error
 from aide.reporting.result import Result
 from aide.reporting.verdict import PASSED
 from aide.running.call import one_call
@@ -60,7 +60,7 @@ class Sweep(Result):
         num = sum(point.is_within(self.tolerance) for point in self.points)
         if isinstance(self.tolerance, ErrorTolerance):
             return f"{text}; {num} of them within {self.tolerance}"
-        return f"{text}; {num} have an upper limit below {self.tolerance:g} nats"
+        return f"{text}; {num} have an upper limit below {in_nats(self.tolerance)}"
 
     @property
     def head(self) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ class Sweep(Result):
         text = "All errors of one setting hold together with 95% confidence."
         errors = [("errors", text)] if isinstance(self.tolerance, ErrorTolerance) else []
         return [
-            ("smallest", f"The smallest bound is {short(best.bound)} nats, at {best.name}."),
+            ("smallest", f"The smallest bound is {in_nats(short(best.bound))}, at {best.name}."),
             (
                 "95% limits",
                 "Each limit alone holds with 97.5% confidence. They do not allow for choosing the "

@@ -30,7 +30,7 @@ from aide.estimation.errors.words import named, percent, sd_limit, sentence
 from aide.estimation.interval import unseen_share
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import rounded_up
+from aide.reporting.numbers import in_nats, rounded_up
 from aide.reporting.result import Result
 
 LEAST_NATS = 0.01
@@ -340,7 +340,7 @@ def _about(one: Direction, blame: Blame) -> str:
     if one.correlations is not None:
         gold, target = one.correlations
         text += f"; their correlation is {target:.2f} instead of {gold:.2f}"
-    share = f"{one.nats:.2g} of the {blame.nats:.2g} nats by which means and covariances differ"
+    share = f"{one.nats:.2g} of the {in_nats(blame.nats, 2)} by which means and covariances differ"
     return f"{text}. This dependence accounts for {share}."
 
 
@@ -349,7 +349,7 @@ def _ranking(blame: Blame) -> list[tuple[str, str]]:
     for name, what, parts in words:
         large = [pair for pair in parts[:3] if pair[1] >= LEAST_NATS]
         if large:
-            listed = ", ".join(f"{variable} by {nats:.2g} nats" for variable, nats in large)
+            listed = ", ".join(f"{variable} by {in_nats(nats, 2)}" for variable, nats in large)
             text = f"By means and covariances, these {what} differ most: {listed}."
             found.append((name, text))
     return found

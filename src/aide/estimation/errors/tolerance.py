@@ -8,7 +8,7 @@ import numpy as np
 
 from aide.estimation.errors.find import BELOW, INTERVAL, MEAN, PROBABILITY, SD, ErrorOf
 from aide.estimation.errors.words import named, percent
-from aide.reporting.numbers import rounded_up, short
+from aide.reporting.numbers import in_nats, rounded_up, short
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict, all_of
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def as_tolerance(given: Any) -> Tolerance:
 
 def tolerance_words(tolerance: Tolerance) -> str:
     """`0.5 nats`, or `means 0.1 sd, sds 10%`."""
-    return str(tolerance) if isinstance(tolerance, ErrorTolerance) else f"{tolerance:g} nats"
+    return str(tolerance) if isinstance(tolerance, ErrorTolerance) else in_nats(tolerance)
 
 
 def judge_errors(estimate: "Estimate", tolerance: ErrorTolerance) -> ErrorCloseness:

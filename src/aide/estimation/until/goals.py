@@ -8,7 +8,7 @@ from aide.estimation.closeness import LEVEL, check_tolerance, judge, remedy
 from aide.estimation.errors.tolerance import ErrorTolerance, as_tolerance, tolerance_words
 from aide.estimation.sandwich.balance import calm_limits
 from aide.estimation.summary import Estimate
-from aide.reporting.numbers import short
+from aide.reporting.numbers import in_nats, short
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED
 
 
@@ -67,7 +67,7 @@ class Decided(NamedTuple):
             where = {PASSED: "within", FAILED: "beyond"}.get(outcome)
             return f"errors were shown to be {where} {wanted}" if where else ""
         where = {PASSED: "below", FAILED: "above"}.get(outcome)
-        return f"the divergence was shown to be {where} {self.tolerance:g} nats" if where else ""
+        return f"the divergence was shown to be {where} {in_nats(self.tolerance)}" if where else ""
 
     def lacking(self, estimate: Estimate) -> str:
         """What it would take."""
@@ -90,14 +90,14 @@ class Shown(NamedTuple):
         """Why it is reached, in words; empty if it is not."""
         low, high = calm_limits(estimate.draws, estimate.look.level(LEVEL))
         if high <= self.tolerance:
-            return f"the divergence was shown to be below {self.tolerance:g} nats"
+            return f"the divergence was shown to be below {in_nats(self.tolerance)}"
         is_above = low > self.tolerance
         return f"the bound, {short(low)} or more, is above {self.tolerance:g}" if is_above else ""
 
     def lacking(self, estimate: Estimate) -> str:
         """What it would take."""
         words = remedy(estimate, judge(estimate, self.tolerance))
-        return f"the divergence was not shown to be below {self.tolerance:g} nats: {words}"
+        return f"the divergence was not shown to be below {in_nats(self.tolerance)}: {words}"
 
 
 Goal = StandardError | Decided | Shown

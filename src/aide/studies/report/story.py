@@ -5,6 +5,7 @@ from typing import Any
 from aide._core.algorithm import describe
 from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, tolerance_words
 from aide.estimation.summary import Estimate
+from aide.reporting.numbers import in_nats
 from aide.reporting.result import Result
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
 from aide.running.identify import identity_of
@@ -81,7 +82,7 @@ def sentence_of(result: Result, tolerance: Tolerance | None) -> str:
     if tolerance is None:
         low, high = result.interval()
         limits = f"({low:.3g} to {high:.3g}, 95%)"
-        return f"{target} is at most {result.value:.3g} nats from {gold} {limits}."
+        return f"{target} is at most {in_nats(result.value, 3)} from {gold} {limits}."
     found = result.judge(tolerance)
     words = {
         PASSED: f"is within {tolerance_words(tolerance)} of {gold}",
