@@ -7,7 +7,7 @@ from support.pairs import KEY, gaussian, run
 import aide
 from aide.estimation.errors.find import find_table
 from aide.estimation.errors.overlap import apart_in
-from aide.estimation.errors.tolerance import judge_errors
+from aide.estimation.errors.tolerance import ErrorCloseness, judge_errors
 from aide.estimation.errors.variables import Variable
 
 MEANS = [1.0, 0.4, 0.08, 0.02]
@@ -54,6 +54,7 @@ def test_a_wide_tolerance_takes_a_cheaper_one_and_a_narrow_one_none():
     gold = gaussian(0.0, 1.0)
     wide = aide.tune(KEY, gold, shifted, {"mean": [1.0, 0.4]}, tolerance="means 0.6 sd", cost=cost)
     assert wide.setting == {"mean": 0.4}
+    assert wide.best is not None
     assert wide.best.limits[1] > 0.1  # nats that a tolerance of 0.1 would not pass
     none = aide.tune(KEY, gold, shifted, {"mean": [1.0, 0.4]}, tolerance="means 0.1 sd", cost=cost)
     assert none.best is None
@@ -76,6 +77,8 @@ def test_a_sweep_marks_settings_within():
     assert found.headline.endswith(f"; 1 of them within {TOLERANCE}")
     far, near = found.points
     alone = aide.estimate(KEY, gaussian(0.0, 1.0), shifted(0.02), num_gold=200, num_target=200)
+    assert near.closeness is not None
+    assert far.closeness is not None
     assert near.closeness.outcome == alone.judge(TOLERANCE).outcome == "passed"
     assert far.closeness.outcome == "failed"
     assert near.record()["means_high"] == near.closeness.parts[0].most
@@ -129,6 +132,7 @@ def test_a_target_that_never_moves_does_not_pass():
     )
     assert found.errors().table.collapsed == ("x",)
     judged = found.judge("means 0.1 sd, sds 10%")
+    assert isinstance(judged, ErrorCloseness)
     assert judged.outcome == "undecided"
     assert "x cannot be judged" in judged.limits
     assert "never moves" in judged.remedy

@@ -12,7 +12,7 @@ from aide.estimation.errors.tolerance import (
 )
 from aide.estimation.sandwich.balance import calm_error, calm_limits
 from aide.estimation.summary import Estimate
-from aide.reporting.numbers import interval, short
+from aide.reporting.numbers import in_nats, interval, short
 from aide.reporting.verdict import PASSED, UNDECIDED
 from aide.tuning.pilots import Planned
 from aide.tuning.point import Point, error_cells
@@ -69,7 +69,7 @@ class Tried(NamedTuple):
         """What is shown about it."""
         if self.closeness is not None:
             return self.closeness.limits
-        return f"its divergence is below {short(self.limits[1])} nats (97.5%)"
+        return f"its divergence is below {in_nats(short(self.limits[1]))} (97.5%)"
 
     @property
     def cells(self) -> tuple[str, ...]:
