@@ -23,7 +23,11 @@ from scipy import special, stats
 
 from aide.estimation.errors.find import BELOW, INTERVAL, MEAN, PROBABILITY, SD, find_table
 from aide.estimation.errors.overlap import Overlap, bennett_constant
-from aide.estimation.errors.total_variation import _limit, _sizes, _unknown_constant
+from aide.estimation.errors.total_variation import (
+    _limit,
+    _unknown_constant,
+    total_variation_sizes,
+)
 from aide.estimation.errors.variables import Variable
 from aide.estimation.interval import confidence_limit, total_variation_bound
 from benchmarks.table import Row
@@ -255,14 +259,20 @@ def _limits(name: str, known: bool, num_runs: int, num: int, seed: int) -> dict[
     """Upper limits of total variation: by bounded terms, and by the divergence."""
     case, rng = cases()[name], np.random.default_rng([seed, 9])
     many = case.draw(np.random.default_rng(1), 400_000)
-    truth = float(0.5 * (_sizes(many.at_gold).mean() + _sizes(many.at_target).mean()))
+    truth = float(
+        0.5
+        * (
+            total_variation_sizes(many.at_gold).mean()
+            + total_variation_sizes(many.at_target).mean()
+        )
+    )
     found = {"truth": truth * num, "holds": 0.0, "limit": 0.0, "by divergence": 0.0}
     for _ in range(num):
         sample = case.draw(rng, num_runs)
         parts = sample.at_gold, sample.at_target
         nothing: Any = None
         if known:
-            limit = _limit(nothing, [_sizes(part) for part in parts], 0.95)
+            limit = _limit(nothing, [total_variation_sizes(part) for part in parts], 0.95)
         else:
             limit = _unknown_constant(nothing, parts, 0.95, False).upper
         old = total_variation_bound(confidence_limit([parts[0], -parts[1]], 0.975))
@@ -359,7 +369,10 @@ def _rare(share: float, num_runs: int, num: int, seed: int) -> dict[str, float]:
         y = rng.normal(size=num_runs)
         at_gold = np.where(far, np.inf, np.log1p(-share))
         at_target = np.full(num_runs, np.log1p(-share))
-        held += _limit(None, [_sizes(at_gold), _sizes(at_target)], 0.95) >= share  # type: ignore
+        held += (
+            _limit(None, [total_variation_sizes(at_gold), total_variation_sizes(at_target)], 0.95)
+            >= share
+        )  # type: ignore
         overlap = Overlap(np.concatenate([at_gold, at_target]), num_runs, 0.5, True)
         event = Variable("x > 10", (np.concatenate([x, y]) > 10).astype(float), True)
         table = find_table(overlap, [event], 0.95).variables

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 WORTH_SAYING = 0.1
 """Nats that meta-inference adds at the other's outputs which are printed beside any bound."""
 
+LEAST_SHIFT = 0.01
+"""In sds: a divergence is not translated to smaller shifts."""
+
 Rows = list[tuple[str, str]]
 
 
@@ -179,7 +182,22 @@ def _reading(estimate: "Estimate") -> Rows:
     off = f"differs from the gold standard's by at most {most} (95%)"
     if rests_on_one_density(estimate.draws):
         off = "may differ from the gold standard's: see the note"
-    return [("reading", f"Any probability computed from the target {off}.")]
+    found = [("reading", f"Any probability computed from the target {off}.")]
+    if rests_on_one_density(estimate.draws):
+        return found
+    value = estimate.value
+    if np.isfinite(value) and value >= LEAST_SHIFT**2:
+        shift = f"A normal distribution that is shifted by {np.sqrt(value):.2g} sd"
+        found.append(("reading", f"{shift} is {value:.2g} nats from where it was."))
+    elif not np.isfinite(value):
+        apart = rounded_up(estimate.jensen_shannon()), rounded_up(estimate.hellinger())
+        text = (
+            f"The Jensen–Shannon divergence, which is finite, is at most {apart[0]} nats (its "
+            f"largest value is 0.693), and the Hellinger distance at most {apart[1]} (its largest "
+            "value is 1), with 95% confidence each."
+        )
+        found.append(("reading", text))
+    return found
 
 
 def _unseen(estimate: "Estimate") -> Rows:

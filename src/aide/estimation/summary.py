@@ -24,7 +24,11 @@ from aide.estimation.bounds import (
 from aide.estimation.closer_look import CloserLook
 from aide.estimation.errors.errors import Errors, find_errors
 from aide.estimation.errors.repair import Repair
-from aide.estimation.errors.total_variation import total_variation_of
+from aide.estimation.errors.total_variation import (
+    hellinger_sizes,
+    jensen_shannon_sizes,
+    total_variation_of,
+)
 from aide.estimation.errors.variables import NamesOutputs
 from aide.estimation.interval import check_level, confidence_limit, unseen_share
 from aide.estimation.look import Look
@@ -154,6 +158,24 @@ class Estimate(Result):
             found = total_variation_of(self.draws, self.look.level(level))
             self._total_variations[level] = found.upper
         return self._total_variations[level]
+
+    def jensen_shannon(self, level: float = 0.95) -> float:
+        r"""The Jensen-Shannon divergence of both outputs is at most this many nats ($\le\log 2$).
+
+        Law: that of `total_variation`. Finite where the divergence is infinite.
+        """
+        check_level(level)
+        found = total_variation_of(self.draws, self.look.level(level), jensen_shannon_sizes)
+        return float(np.log(2) * found.upper)
+
+    def hellinger(self, level: float = 0.95) -> float:
+        r"""The Hellinger distance, $\sqrt{1 - \int\sqrt{pq}} \le 1$, is at most this.
+
+        Law: that of `total_variation`. Finite where the divergence is infinite.
+        """
+        check_level(level)
+        found = total_variation_of(self.draws, self.look.level(level), hellinger_sizes)
+        return float(np.sqrt(found.upper))
 
     @cached_property
     def _total_variations(self) -> dict[float, float]:

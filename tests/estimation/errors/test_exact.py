@@ -9,6 +9,11 @@ from aide._core.roles import GOLD, TARGET
 from aide.estimation.errors.overlap import Overlap, bennett_constant
 from aide.estimation.errors.quantities import probability_error
 from aide.estimation.errors.statistics import estimate_statistic
+from aide.estimation.errors.total_variation import (
+    hellinger_sizes,
+    jensen_shannon_sizes,
+    total_variation_sizes,
+)
 
 EXACT = 1e-12
 STATES, TRACES = 3, 2
@@ -127,3 +132,35 @@ def test_infinite_ratios_are_plain_differences():
     assert found.value == pytest.approx(5 / 20 - 12 / 30, abs=EXACT)
     plain = 0.4 * 0.6 / 29 + 0.25 * 0.75 / 19
     assert found.std_error**2 == pytest.approx(plain + 1 / 30**2 + 1 / 20**2)
+
+
+SIZES = {
+    "tv": (total_variation_sizes, lambda p, q: 0.5 * np.sum(np.abs(p - q))),
+    "js": (
+        jensen_shannon_sizes,
+        lambda p, q: (
+            0.5 * np.sum(p * np.log2(2 * p / (p + q))) + 0.5 * np.sum(q * np.log2(2 * q / (p + q)))
+        ),
+    ),
+    "hellinger": (hellinger_sizes, lambda p, q: 1 - np.sum(np.sqrt(p * q))),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("metas", [(1, 1), (2, 1), (1, 3)])
+def test_means_of_sizes_are_the_divergence_of_all_traces(name, metas):
+    """By enumeration: the extended divergence exactly, at least that of the outputs."""
+    gold, target, _, overlap, per_run = enumerate_pair(*metas, 0.5)
+    num, (sizes, divergence) = overlap.num_gold, SIZES[name]
+    found = 0.5 * np.sum(per_run / num * sizes(overlap.log_ratio))
+    traces = [list(itertools.product(range(TRACES), repeat=m)) for m in metas]
+    laws = [  # of the output and all traces, whichever of them was the one really used
+        [one.xi(x, (u, v)[k]) * gold.scored(x, u) * target.scored(x, v) for x, u, v in places]
+        for k, one in enumerate((gold, target))
+        for places in [itertools.product(range(STATES), *traces)]
+    ]
+    p, q = map(np.array, laws)
+    assert found == pytest.approx(divergence(p, q), abs=EXACT)
+    assert divergence(gold.output, target.output) <= found + EXACT
+    wrong = 0.5 * np.sum(per_run / num * sizes(overlap.log_ratio + 2.0))  # the control
+    assert abs(wrong - found) > 1e-3

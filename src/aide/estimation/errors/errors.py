@@ -35,6 +35,8 @@ from aide.reporting.result import Result
 
 LEAST_NATS = 0.01
 """Variables that differ by less are not named as differing most."""
+MOST_AVERAGED = 1e7
+"""Averaged draws: larger numbers of them are not named."""
 MOST_LINES = 8
 """Variables in a printed table; `records` and CSV have all."""
 TITLES = {
@@ -156,6 +158,7 @@ class Errors(Result):
         if self.blame is not None:
             found += [("direction", _about(one, self.blame)) for one in self.blame.directions]
             found += _ranking(self.blame)
+        found += _averages(self.table.variables)
         if self.total_variation is not None:
             most = rounded_up(self.total_variation.upper)
             text = f"Any other probability is off by at most {most} ({100 * self.level:g}%)."
@@ -193,6 +196,9 @@ class Errors(Result):
             "total_variation_upper": None if tv is None else tv.upper,
             "unseen": self.unseen,
             "directions": [] if self.blame is None else list(self.blame.directions),
+            "averaged_draws": {
+                one.name: n for one in self.table.variables if (n := one.averaged_draws)
+            },
             "nats": None if self.blame is None else self.blame.nats,
             "marginal_nats": [] if self.blame is None else dict(self.blame.singles),
             "block_nats": [] if self.blame is None else dict(self.blame.blocks),
@@ -310,6 +316,23 @@ def _event(one: VariableErrors) -> list[tuple[str, str]]:
         return []
     text = f"{error.target:.3g} instead of {error.gold:.3g}, an error of {_cell(error)}"
     return [("probability", f"{one.name} is {text}.")]
+
+
+def _averages(variables: tuple[VariableErrors, ...]) -> list[tuple[str, str]]:
+    """How many averaged draws of the target are worth having before bias outweighs noise."""
+    found = [(one.name, n) for one in variables if (n := one.averaged_draws) is not None]
+    least = min((n.low for _, n in found), default=np.inf)
+    parts = []
+    if 2 <= least < MOST_AVERAGED:
+        num = f"{int(least):,}"
+        text = f"in averages of up to {num} independent draws of the target, no bias exceeds the"
+        parts.append(f"{text} Monte Carlo error")
+    sure = min(found, key=lambda pair: pair[1].high, default=None)
+    if sure is not None and sure[1].high < MOST_AVERAGED:
+        num = f"{max(int(np.ceil(sure[1].high)), 1):,}"
+        parts.append(f"from {num} draws on, the bias of {sure[0]} exceeds its Monte Carlo error")
+    text = "; ".join(parts)
+    return [("averages", f"{text[:1].upper()}{text[1:]}.")] if parts else []
 
 
 def _others(rest: tuple[VariableErrors, ...]) -> str:

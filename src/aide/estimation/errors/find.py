@@ -88,6 +88,20 @@ class ErrorOf(NamedTuple):
         return value - self.none
 
 
+class AveragedDraws(NamedTuple):
+    """After how many averaged draws of the target a bias outweighs the Monte Carlo error.
+
+    Attributes:
+        value: The estimate.
+        low: No fewer; with the limits of the table.
+        high: No more; infinite where the bias may be nothing.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
 class VariableErrors(NamedTuple):
     """All errors of one variable.
 
@@ -102,6 +116,31 @@ class VariableErrors(NamedTuple):
     def of(self, quantity: str) -> ErrorOf | None:
         """That of one quantity, if it has one."""
         return next((one for one in self.errors if one.quantity == quantity), None)
+
+    @property
+    def averaged_draws(self) -> AveragedDraws | None:
+        r"""$n = sd_q^2/b^2$, at which $sd_q/\sqrt n$ is as large as the bias $b$ of the mean.
+
+        Limits are those of the table, of $b$ and, for a mean, of $sd_q$; for a probability $q$,
+        $sd_q^2 = q(1-q)$ is taken over all $q = p + b$ with $b$ within limits, $p$ as estimated.
+        """
+        mean, sd, event = self.of(MEAN), self.of(SD), self.of(PROBABILITY)
+        if mean is not None and sd is not None:
+            spreads = sd.low, sd.error, sd.high
+            error = mean
+        elif event is not None:
+            shares = [float(np.clip(event.gold + b, 0, 1)) for b in (event.low, event.high)]
+            sds = [np.sqrt(q * (1 - q)) for q in shares]
+            largest = 0.5 if shares[0] <= 0.5 <= shares[1] else max(sds)
+            now = float(np.clip(event.target, 0, 1))
+            spreads, error = (min(sds), np.sqrt(now * (1 - now)), largest), event
+        else:
+            return None
+        biases = error.most, error.size, error.least
+        found = [
+            np.inf if b == 0 else float(s / b) ** 2 for s, b in zip(spreads, biases, strict=True)
+        ]
+        return AveragedDraws(found[1], found[0], found[2])
 
     @property
     def rank(self) -> tuple[float, float]:

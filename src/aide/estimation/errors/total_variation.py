@@ -6,8 +6,12 @@ exactly, for every number of runs and every law: outputs that no run showed are 
 found by betting that the mean is smaller (Waudby-Smith & Ramdas, 2024, JRSS B 86:1-27): against a
 mean of $m$ or more, wealth $\prod_i\{1 + \lambda_i(m - t_i)\}$ exceeds $1/\delta$ with probability
 $\delta$ at most, whatever the $\lambda_i$ make of earlier runs.
+
+Jensen-Shannon divergence and squared Hellinger distance of $P$ and $Q$ are such means too, and
+above those of the outputs by the same argument (data processing): they are finite for every pair.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +33,9 @@ PRECISION = 1e-5
 """To which limits are computed, rounded outwards."""
 
 
+Sizes = Callable[[np.ndarray], np.ndarray]
+
+
 class TotalVariation(NamedTuple):
     r"""The extended total variation $TV(P, Q)$, which bounds that of the outputs.
 
@@ -41,11 +48,35 @@ class TotalVariation(NamedTuple):
     upper: float
 
 
-def total_variation_of(draws: Draws, level: float) -> TotalVariation:
+def total_variation_sizes(log_ratio: np.ndarray) -> np.ndarray:
+    r"""$|\tanh(\ell/2)|$, whose mean over both sides is $TV(P, Q)$."""
+    return np.abs(np.tanh(np.clip(log_ratio, -MOST_APART, MOST_APART) / 2))
+
+
+def jensen_shannon_sizes(log_ratio: np.ndarray) -> np.ndarray:
+    r"""$1 - h(\sigma)/\log 2$, $h$ the entropy of $\sigma = P/(P+Q)$: mean $JS(P, Q)/\log 2$."""
+    inside = special.expit(log_ratio)
+    entropy = special.entr(inside) + special.entr(special.expit(-log_ratio))
+    return np.clip(1 - entropy / np.log(2), 0.0, 1.0)
+
+
+def hellinger_sizes(log_ratio: np.ndarray) -> np.ndarray:
+    r"""$1 - 1/\cosh(\ell/2)$, whose mean over both sides is $H^2(P, Q) = 1 - \int\sqrt{PQ}$."""
+    return 1 - 1 / np.cosh(np.clip(log_ratio, -MOST_APART, MOST_APART) / 2)
+
+
+def total_variation_of(
+    draws: Draws, level: float, sizes_of: Sizes = total_variation_sizes
+) -> TotalVariation:
     """Estimate and upper limit, which holds with probability `level`.
 
     For runs that depend on each other the limit is that of `confidence_limit`, and `unseen_share`
     is added. 1 where the estimate rests on one density that both state.
+
+    Args:
+        draws: Runs with their scores.
+        level: The probability.
+        sizes_of: Of log ratios; another one in [0, 1] gives another divergence, by the same law.
     """
     if rests_on_one_density(draws):
         return TotalVariation(1.0, 1.0)
@@ -53,10 +84,10 @@ def total_variation_of(draws: Draws, level: float) -> TotalVariation:
     parts = terms.gold, -terms.target
     chained = any(draws.sequences(role) is not None for role in Role)
     if shift is not None:
-        sizes = [_sizes(part + shift) for part in parts]
+        sizes = [sizes_of(part + shift) for part in parts]
         limit = _chained_limit if chained else _limit
         return TotalVariation(_value(sizes), max(limit(draws, sizes, level), _value(sizes)))
-    return _unknown_constant(draws, parts, level, chained)
+    return _unknown_constant(draws, parts, level, chained, sizes_of)
 
 
 def upper_mean(terms: np.ndarray, level: float) -> float:
@@ -104,10 +135,6 @@ def _log_wealth(terms: np.ndarray, stakes: np.ndarray, mean: float) -> float:
         return float(np.max(np.cumsum(np.log1p(np.minimum(bets, 1e12) * (mean - terms)))))
 
 
-def _sizes(log_ratio: np.ndarray) -> np.ndarray:
-    return np.abs(np.tanh(np.clip(log_ratio, -MOST_APART, MOST_APART) / 2))
-
-
 def _value(sizes: list[np.ndarray]) -> float:
     return float(0.5 * sum(part.mean() for part in sizes))
 
@@ -135,7 +162,11 @@ def _paired(sizes: list[np.ndarray]) -> np.ndarray:
 
 
 def _unknown_constant(
-    draws: Draws, parts: tuple[np.ndarray, np.ndarray], level: float, chained: bool
+    draws: Draws,
+    parts: tuple[np.ndarray, np.ndarray],
+    level: float,
+    chained: bool,
+    sizes_of: Sizes = total_variation_sizes,
 ) -> TotalVariation:
     r"""The largest limit for any constant that is within limits of its own.
 
@@ -148,9 +179,9 @@ def _unknown_constant(
     low, high = _constant_limits(draws, parts, best, 1 - spent, chained)
     limit, found = (_chained_limit if chained else _limit), []
     for c in np.concatenate([[best], np.linspace(low, high, GRID)]):
-        sizes = [_sizes(part - c) for part in parts]
+        sizes = [sizes_of(part - c) for part in parts]
         found.append(limit(draws, sizes, level + spent))
-    value = _value([_sizes(part - best) for part in parts])
+    value = _value([sizes_of(part - best) for part in parts])
     return TotalVariation(value, max(*found, value))
 
 
