@@ -4,7 +4,7 @@ Tempering reaches a narrow mode through few particles: with weight $w$ and width
 dimensions its mass at temperature $\beta$ is $w^\beta s^{d(1-\beta)}$, up to a factor, once modes
 have parted (Woodard, Schmidler & Huber 2009). More steps do not help then, and more particles
 hardly; a start that knows the modes does. Climbs from draws of the start find them at a small part
-of the price of a particle.
+of the price of a particle, most of all those from draws whose density known modes do not explain.
 """
 
 from collections.abc import Callable
@@ -21,6 +21,7 @@ from aide.gold_standards.pilots.pilot import Pilot
 from aide.gold_standards.pilots.population import moments_of
 from aide.gold_standards.starts.ascent import NUM_STEPS, Ascent, climb_from, climb_from_start
 from aide.gold_standards.starts.climbing import STRETCH, Mode, Optimiser, join_modes
+from aide.gold_standards.starts.screening import Screen
 from aide.gold_standards.starts.student import draw_student, log_student, log_student_mixture
 from aide.running.map_runs import in_double, map_runs
 
@@ -46,6 +47,12 @@ FEWEST_CLIMBS, BATCH, MOST_BATCHES, FEWEST_HITS = 200, 50_000, 8, 3
 a time, until a batch shows nothing new and no mode was hit less often, though it was."""
 SHARE = 0.1
 """Of the evaluations of the pilots, for a second mode."""
+MOST_SCREENED, MOST_UNEXPLAINED, MOST_SCREENS = 65_536, 64, 4
+"""Draws of the start that are screened for what modes do not explain; climbs from those; times it
+is done, as long as it shows new modes. Draws are no more than what the first climbs from the start
+evaluate, so that their number depends on the key alone, and not on how busy a machine is."""
+SCREENING = 1
+"""Key of the draws that are screened."""
 
 
 class Search:
@@ -76,9 +83,10 @@ class Search:
         """What a start should lie about, if that is more than pilots' mean and spread; or none.
 
         Optimisers set out from pilots, those where the density has grown most among them, and from
-        draws of the start; where they find several modes that hold the pilots, from many more. A
-        narrow mode counts however few pilots are in it: where modes do not hold the pilots, what is
-        outside of them is another component, and masses decide which ones are kept.
+        draws of the start; where they find several modes that hold the pilots, from many more; and
+        from those of many draws of the start whose density the modes do not explain. A narrow mode
+        counts however few pilots are in it: where modes do not hold the pilots, what is outside of
+        them is another component, and masses decide which ones are kept.
         """
         modes = self._follow_up((), self._climb(climb_from, self._begins()))
         if not modes:
@@ -90,8 +98,13 @@ class Search:
         modes = self._follow_up(modes, ends)
         if are_held and len(modes) > 1:
             modes = self._look_further(modes, ends, num, most_evaluations)
-        rest = () if self._share_held(modes) >= HELD else self._rest(modes)
-        found = in_double(_weigh, self._key, self._ascent.log_density, (*modes, *rest))
+        weighed = self._weighed(modes)
+        for _ in range(MOST_SCREENS):
+            more = join_modes(modes, self._unexplained(weighed, num * NUM_STEPS))
+            if len(more) == len(modes) or self._is_late():
+                break
+            modes, weighed = more, self._weighed(more)
+        found = _largest(weighed)
         return () if len(found) == 1 and found[0].is_rest else found
 
     def _begins(self) -> np.ndarray:
@@ -133,13 +146,39 @@ class Search:
                 break
         return modes
 
+    def _weighed(self, modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
+        """Modes, and what is outside of them if they do not hold the pilots, with their masses."""
+        rest = () if self._share_held(modes) >= HELD else self._rest(modes)
+        return in_double(_weigh, self._key, self._ascent.log_density, (*modes, *rest))
+
+    def _unexplained(self, weighed: tuple[Mode, ...], num: int) -> tuple[Mode, ...]:
+        """Modes to which climbs lead from those draws of the start that known modes explain least.
+
+        Where a climb ended inside of a wide mode, the height tells whether that is another one.
+        """
+        screen, key = Screen.of(self._ascent, weighed), jax.random.fold_in(self._key, SCREENING)
+        num = min(num, MOST_SCREENED)
+        runs = screen.worst_runs(key, num, MOST_UNEXPLAINED)
+        self.num_evaluations += num
+        if not len(runs):
+            return ()
+        ends, heights = self._climbs(climb_from_start, runs, key)
+        return self._follow_up((), ends[screen.are_unexplained(ends, heights)])
+
     def _climb(self, operation: Callable[..., Any], begins: np.ndarray) -> np.ndarray:
         """Ends of climbs, the highest first."""
-        found = map_runs(operation, self._ascent, self._key, (begins,), what="log_joint")
+        return self._climbs(operation, begins, self._key)[0]
+
+    def _climbs(
+        self, operation: Callable[..., Any], begins: np.ndarray, key: Key
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same with the log density there."""
+        found = map_runs(operation, self._ascent, key, (begins,), what="log_joint")
         self.num_evaluations += len(begins) * NUM_STEPS
         ends, heights = found
         order = np.argsort(-heights)
-        return ends[order[np.isfinite(heights[order])]]
+        order = order[np.isfinite(heights[order])]
+        return ends[order], heights[order]
 
     def _follow_up(self, modes: tuple[Mode, ...], ends: np.ndarray) -> tuple[Mode, ...]:
         """Modes with those to which ends lead that lie inside of none; none if each has its own."""
@@ -191,7 +230,7 @@ def hidden_modes(modes: tuple[Mode, ...], flat: np.ndarray) -> tuple[Mode, ...]:
 def _weigh(
     key: Key, log_density: Callable[[Array], Array], modes: tuple[Mode, ...]
 ) -> tuple[Mode, ...]:
-    r"""Masses $E_{t_k}[\gamma/\sum_j t_j]$ instead of Laplace's; the smallest are dropped.
+    r"""Masses $E_{t_k}[\gamma/\sum_j t_j]$ instead of Laplace's.
 
     Draws of $t_k$ farther than `FARTHEST` from mode $k$ do not count: one that lands at a mode
     that is not known yet would give mode $k$ the mass of both.
@@ -209,6 +248,11 @@ def _weigh(
         return jax.nn.logsumexp(log_ratios) - np.log(NUM_DRAWS)
 
     masses = np.array([log_mass(mean, factor) for mean, factor in zip(means, factors, strict=True)])
+    return tuple(m._replace(log_mass=float(mass)) for m, mass in zip(modes, masses, strict=True))
+
+
+def _largest(weighed: tuple[Mode, ...]) -> tuple[Mode, ...]:
+    """Those that have a share of the mass of the largest one."""
+    masses = np.array([mode.log_mass for mode in weighed])
     kept = np.exp(masses - np.max(masses)) >= SMALLEST
-    found = zip(modes, masses, kept, strict=True)
-    return tuple(mode._replace(log_mass=float(mass)) for mode, mass, large in found if large)
+    return tuple(mode for mode, large in zip(weighed, kept, strict=True) if large)
