@@ -5,8 +5,9 @@ import pytest
 from support.pairs import gaussian
 
 import aide
-from aide.gold_standards import testing
+from aide.gold_standards import make, testing
 from aide.gold_standards.record import Record
+from aide.problems.distributions import Normal
 
 
 class Asked(Exception):
@@ -63,3 +64,24 @@ def test_a_test_that_fails_leaves_what_was_made(monkeypatch):
     assert not any((record.tested, record.reached, record.passed))
     assert "the gold standard's version (rival)" in tested.failures[1]
     assert "the target algorithm" not in " ".join(tested.failures)
+
+
+@pytest.mark.parametrize(("seconds", "num_starts"), [(1e-3, 1), (None, 2)])
+def test_no_pilots_set_out_from_a_wider_start_when_time_is_up(monkeypatch, seconds, num_starts):
+    starts, explore = [], make.explore
+
+    def watched(key, log_joint, start, *others):
+        starts.append(start)
+        return explore(key, log_joint, start, *others)
+
+    def sized(*arguments):
+        raise Asked
+
+    monkeypatch.setattr(make, "explore", watched)
+    monkeypatch.setattr(make, "make_annealed", sized)
+    start, walk = Normal(0.0, 1.0), aide.kernels.RandomWalk(1.0)
+    with pytest.raises(Asked):
+        aide.gold_standard(
+            0, start.log_prob, start, kernel=walk, num_pilots=20, max_seconds=seconds
+        )
+    assert len(starts) == num_starts

@@ -41,7 +41,8 @@ def run_passes(
     """
     pilot = run_pilot(jax.random.fold_in(key, 0), path, tuner, num_pilots, partial(report, 0))
     spent, losses = pilot.num_evaluations, pilot.losses
-    if isinstance(tuner, HmcTuner) and tuner.structure is None and _needs_sizes(pilot):
+    bent = isinstance(tuner, HmcTuner) and tuner.structure is None and _needs_sizes(pilot)
+    if isinstance(tuner, HmcTuner) and bent and not budget.is_late(PILOT_TIME):
         structure = find_structure(pilot.population.flat)
         if structure is not None:
             tuner = HmcTuner(tuner.dense, structure)
