@@ -150,14 +150,14 @@ SIZES = {
 @pytest.mark.parametrize("metas", [(1, 1), (2, 1), (1, 3)])
 def test_means_of_sizes_are_the_divergence_of_all_traces(name, metas):
     """By enumeration: the extended divergence exactly, at least that of the outputs."""
-    gold, target, _, overlap, per_run = enumerate_pair(*metas, 0.5)
+    gold, target, _, overlap, per_run = enumerate_pair(metas[0], metas[1], 0.5)
     num, (sizes, divergence) = overlap.num_gold, SIZES[name]
     found = 0.5 * np.sum(per_run / num * sizes(overlap.log_ratio))
     traces = [list(itertools.product(range(TRACES), repeat=m)) for m in metas]
     laws = [  # of the output and all traces, whichever of them was the one really used
         [one.xi(x, (u, v)[k]) * gold.scored(x, u) * target.scored(x, v) for x, u, v in places]
         for k, one in enumerate((gold, target))
-        for places in [itertools.product(range(STATES), *traces)]
+        for places in [itertools.product(range(STATES), traces[0], traces[1])]
     ]
     p, q = map(np.array, laws)
     assert found == pytest.approx(divergence(p, q), abs=EXACT)
