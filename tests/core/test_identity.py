@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.custom_batching
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -155,6 +156,26 @@ def test_a_callback_is_opaque_unless_it_states_what_it_is():
     assert stated.digest == _digest(calls(Model().value), DATA).digest
     Model.aide_identity = "version 2"
     assert stated.digest != _digest(calls(Model().value), DATA).digest
+
+
+def test_a_rule_for_batches_is_part_of_the_program():
+    """Runs are made in batches, where an operation may have a rule that one run does not show."""
+
+    def algorithm(factor):
+        @jax.custom_batching.custom_vmap
+        def doubled(x):
+            return 2.0 * x
+
+        @doubled.def_vmap
+        def _(size, is_batched, x):
+            return factor * x, True
+
+        return aide.Tractable(lambda key: doubled(jax.random.normal(key)), lambda x: -x * x)
+
+    one, same, other = (identity_of(algorithm(factor)) for factor in (2.0, 2.0, 3.0))
+    assert one.digest == same.digest
+    assert not one.unseen
+    assert "numbers in simulate" in one.differences(other)
 
 
 def test_printing_while_tracing_changes_nothing():

@@ -36,12 +36,15 @@ class ProgramDigest:
         constants: Digests of the array constants, by dtype and shape.
         opaque: Objects that only Python understands, such as a host callback without an
             `aide_identity`. A program that holds one is recognised in this process only.
+        has_rules: Whether an operation has a rule of its own for batches (`jax.custom_batching`),
+            which shows only in the traced program of a batch.
     """
 
     computation: str
     numbers: str
     constants: dict[str, str]
     opaque: tuple[Any, ...] = ()
+    has_rules: bool = False
 
     @property
     def digest(self) -> str:
@@ -64,7 +67,8 @@ def digest_of_program(program: ClosedJaxpr) -> ProgramDigest:
     computation = writer.closed(program)
     constants = {shape: digest_of_words(*found) for shape, found in writer.constants.items()}
     opaque = tuple(writer.opaque)
-    return ProgramDigest(computation, digest_of_words(*writer.numbers), constants, opaque)
+    numbers = digest_of_words(*writer.numbers)
+    return ProgramDigest(computation, numbers, constants, opaque, bool(writer.rules))
 
 
 @dataclass
@@ -74,6 +78,7 @@ class _Writer:
     numbers: list[str] = field(default_factory=list)
     constants: dict[str, list[str]] = field(default_factory=dict)
     opaque: list[Any] = field(default_factory=list)
+    rules: list[str] = field(default_factory=list)
     inner: "dict[int, tuple[_Writer, str]]" = field(default_factory=dict)
 
     def closed(self, program: ClosedJaxpr) -> str:
@@ -92,7 +97,7 @@ class _Writer:
     def jaxpr(self, jaxpr: Jaxpr) -> str:
         """The digest of a program inside this one. It is read once, and counts at every use."""
         if id(jaxpr) not in self.inner:
-            inside = _Writer(inner=self.inner, opaque=self.opaque)
+            inside = _Writer(inner=self.inner, opaque=self.opaque, rules=self.rules)
             self.inner[id(jaxpr)] = (inside, inside._read(jaxpr))
         inside, computation = self.inner[id(jaxpr)]
         self.numbers.append(digest_of_words(*inside.numbers))
@@ -128,6 +133,9 @@ class _Writer:
         skipped = _WITHOUT_EFFECT
         if primitive.startswith(("custom_jvp", "custom_vjp")):
             skipped = skipped | _RULES
+        if primitive == "custom_vmap_call":
+            self.rules.append(primitive)
+            skipped = skipped | {"rule"}
         if primitive == "debug_callback":
             skipped = skipped | {"callback"}
         return " ".join(

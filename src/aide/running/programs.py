@@ -76,7 +76,7 @@ class Program:
         call: Call,
     ):
         self.place = place
-        self._shapes, self._options = shapes, options
+        self._shapes, self._options, self._call = shapes, options, call
         with deferred_errors(), without_collection(), tracing(call):
             jaxpr, self.output = jax.make_jaxpr(one_run, return_shape=True)(*shapes)
         check_concrete("aide", jaxpr.consts)
@@ -85,6 +85,8 @@ class Program:
         check_memory("one run", self._footprint.hot)
         with without_collection():
             self.digest: ProgramDigest = digest_of_program(jaxpr)
+            if self.digest.has_rules:
+                self.digest = self._digest_of_a_batch()
         settings = tuple(setting(name) for name in GENERATOR_SETTINGS)
         tree = jax.tree.structure((shapes, self.output))
         self._name = (self.digest.digest, tree, place, tuple(sorted(options.items())), settings)
@@ -108,12 +110,21 @@ class Program:
             return slot.executable
 
     def _compile(self, size: int) -> Any:
+        with self.place.entered():
+            with without_collection(), tracing(self._call):
+                lowered = jax.jit(self._run_chunk).lower(*self._chunk_of(size))
+            return self._compile_lowered(lowered)
+
+    def _digest_of_a_batch(self) -> ProgramDigest:
+        """The digest of two runs at once, in which rules for batches have been traced."""
+        with tracing(self._call):
+            return digest_of_program(jax.make_jaxpr(self._run_chunk)(*self._chunk_of(2)))
+
+    def _chunk_of(self, size: int) -> tuple[Any, Any, Any]:
+        """Shapes of the arguments of a chunk."""
         arrays, (key, *row) = self._shapes
         rows = jax.tree.map(lambda s: jax.ShapeDtypeStruct((size, *s.shape), s.dtype), tuple(row))
-        with self.place.entered():
-            with without_collection():
-                lowered = jax.jit(self._run_chunk).lower(arrays, key, rows)
-            return self._compile_lowered(lowered)
+        return arrays, key, rows
 
     def _run_chunk(self, arrays: list[Any], key: Any, rows: tuple[Any, ...]) -> Any:
         run_one, tree = jaxpr_function(self._jaxpr), jax.tree.structure(self.output)
