@@ -64,6 +64,7 @@ def test_a_gold_standard_is_made_of_the_log_joint(monkeypatch):
     post.gold(key, looseness=0.1)
     post.gold(key, start=start)
     (first, log_joint, zero), options = seen[0]
-    assert (first is key, log_joint, options) == (True, post.log_joint, {"looseness": 0.1})
+    expected = {"looseness": 0.1, "names": ("x[0]", "x[1]")}
+    assert (first is key, log_joint, options) == (True, post.log_joint, expected)
     np.testing.assert_array_equal(zero, np.zeros(2))
     assert seen[1][0][2] is start

@@ -207,7 +207,7 @@ def test_errors_and_infinities_are_named():
 
     with pytest.raises(TypeError, match=r"sample_joint\(key\) must return \(x, y\)"):
         run(joint=lambda key: jnp.zeros(3))
-    with pytest.raises(TypeError, match="algorithm_for.*without simulate"):
+    with pytest.raises(TypeError, match="algorithm_for.*must be an inference algorithm"):
         run(algorithm=lambda y: y)
     with pytest.raises(ValueError, match="log_joint is nan for .* first in data set"):
         run(density=lambda x, y: LogJoint()(x, y) + jnp.log(y))
