@@ -42,6 +42,15 @@ def eight_schools_draws(draws: Draws) -> Draws:
     return {"mu": draws["mu"], "tau": draws["tau"], "theta_trans": unit}
 
 
+def eight_schools_centred(y: Any, sigma: Any) -> None:
+    """Centred: the same posterior, whose funnel a normal fit misses."""
+    mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
+    tau = numpyro.sample("tau", dist.HalfCauchy(5.0))
+    with numpyro.plate("schools", len(y)):
+        theta: Any = numpyro.sample("theta", dist.Normal(mu, tau))
+        numpyro.sample("y", dist.Normal(theta, sigma), obs=y)
+
+
 def kidscore(kid_score: Any, mom_hs: Any, mom_iq: Any) -> None:
     """A regression on two covariates, neither of them centred."""
     beta: Any = flat("beta", constraints.real_vector, (3,))
@@ -120,3 +129,5 @@ POSTERIORS = {
 """By their names in the database."""
 DEPENDENT = Posterior(garch_dependent, ("y", "sigma1"))
 """garch again; automatic guides do not take it."""
+CENTRED = Posterior(eight_schools_centred, ("y", "sigma"))
+"""Eight schools again, with the draws as the database stores them."""

@@ -32,6 +32,12 @@ def test_a_table_has_its_head(tmp_path, which):
     assert "| N(0.1, 1) |" in text
 
 
+def test_cases_without_their_data_are_skipped_in_a_sentence(tmp_path):
+    words = ("--only", "cases", "--folder", tmp_path / "none", "--case", "kidiq")
+    done = run("coverage/errors", *words, "--out", tmp_path)
+    assert "kidiq, full rank: skipped, because" in done.stdout + done.stderr
+
+
 def test_every_file_is_listed_and_an_unknown_one_named():
     folders = ("speed", "coverage", "power", "learned", "gold", "adapters", "studies")
     names = {f"{s}/{file.stem}" for s in folders for file in (ROOT / "benchmarks" / s).glob("*.py")}

@@ -2,6 +2,7 @@
 
     python benchmarks/run.py coverage/errors --replications 1000 --jobs 16
     python benchmarks/run.py coverage/errors --only efficiency --replications 1000 --jobs 16
+    python benchmarks/run.py coverage/errors --only cases --folder POSTERIORDB
     python benchmarks/run.py coverage/errors --only library --library-replications 200 --jobs 16
 
 Truths are closed forms, sums over a grid, or means over many more draws. `coverage`: shares of
@@ -9,7 +10,8 @@ replications in which single limits at 95% hold (per quantity, all variables tog
 all limits of a table hold. `efficiency`: mean squared error of the error of a mean, an sd and a
 probability, over that of the plain difference at equal runs. `total_variation`: the upper limit
 beside the truth and beside what the divergence alone allows. `library`: algorithms of the library
-through `aide.estimate`. `rare`: a mode of 0.3% that the target misses.
+through `aide.estimate`. `rare`: a mode of 0.3% that the target misses. `cases`: usual fits to
+well-known posteriors.
 """
 
 import multiprocessing
@@ -440,10 +442,24 @@ def _library(name: str, num_runs: int, num: int, seed: int) -> dict[str, float]:
     return found
 
 
+def cases_of_posteriors(
+    folder: str = "posteriordb",
+    case_runs: int = 500,
+    num_truth: int = 10_000,
+    num_steps: int = 10_000,
+    case: str = "",
+) -> Iterator[Row]:
+    """Errors of fits to posteriors of posteriordb in `folder`, and of filters of the Nile."""
+    from benchmarks.error_cases import error_cases
+
+    yield from error_cases(folder, case_runs, num_truth, num_steps, case)
+
+
 TABLES = {
     "coverage": coverage,
     "efficiency": efficiency,
     "total_variation": total_variation,
     "rare": rare,
     "library": library,
+    "cases": cases_of_posteriors,
 }
