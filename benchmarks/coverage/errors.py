@@ -371,10 +371,9 @@ def _rare(share: float, num_runs: int, num: int, seed: int) -> dict[str, float]:
         y = rng.normal(size=num_runs)
         at_gold = np.where(far, np.inf, np.log1p(-share))
         at_target = np.full(num_runs, np.log1p(-share))
-        held += (
-            _limit(None, [total_variation_sizes(at_gold), total_variation_sizes(at_target)], 0.95)
-            >= share
-        )  # type: ignore
+        nothing: Any = None
+        sizes = [total_variation_sizes(at_gold), total_variation_sizes(at_target)]
+        held += _limit(nothing, sizes, 0.95) >= share
         overlap = Overlap(np.concatenate([at_gold, at_target]), num_runs, 0.5, True)
         event = Variable("x > 10", (np.concatenate([x, y]) > 10).astype(float), True)
         table = find_table(overlap, [event], 0.95).variables
