@@ -30,6 +30,7 @@ def page_of(story: Mapping[str, Any]) -> str:
         _verdict(story),
         *(f"<p>{_text(sentence)}</p>" for sentence in story.get("head", ())),
         _table(story.get("grid")),
+        _order(story.get("parts", {}), bool(story.get("grid"))),
         *_errors(story.get("parts", {})),
         _rows(story.get("rows", ()), story.get("notes", ())),
         _figures(story.get("figures", ())),
@@ -82,6 +83,14 @@ def _part(name: str, part: Mapping[str, Any]) -> str:
         f"<details><summary>{_text(name)}</summary><p>{_text(part['headline'])}</p>"
         f"{_rows(part['rows'], part['notes'])}{_figures(part.get('figures', ()))}</details>"
     )
+
+
+def _order(parts: Mapping[str, Any], is_ranked: bool) -> str:
+    """In which order targets follow, beside a table that ranks them."""
+    if len(parts) < 2 or not is_ranked:
+        return ""
+    names = ", ".join(_text(name) for name in parts)
+    return f"<p>Targets now follow in the order in which they were given: {names}.</p>"
 
 
 def _errors(parts: Mapping[str, Any]) -> Iterable[str]:
