@@ -90,7 +90,7 @@ def _order(parts: Mapping[str, Any], is_ranked: bool) -> str:
     if len(parts) < 2 or not is_ranked:
         return ""
     names = ", ".join(_text(name) for name in parts)
-    return f"<p>Targets now follow in the order in which they were given: {names}.</p>"
+    return f"<p>Results now follow in the order in which they were given: {names}.</p>"
 
 
 def _errors(parts: Mapping[str, Any]) -> Iterable[str]:

@@ -131,4 +131,4 @@ def _estimates(result: Result) -> dict[str, Estimate]:
     if hasattr(result, "estimates"):
         return dict(result.estimates)
     tried = getattr(result, "tried", {})
-    return {one.planned.name: one.estimate for one in tried.values()}
+    return {one.planned.name: one.estimate for _, one in sorted(tried.items())}
