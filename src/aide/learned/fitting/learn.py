@@ -30,7 +30,7 @@ from aide.learned.records.statistics import FOLDS, gather_statistics, shadow_ste
 from aide.learned.records.transitions import Transitions
 from aide.running.choose import runner_of
 from aide.running.chunks import Chunk
-from aide.running.map_runs import ignore
+from aide.running.map_runs import ignore, in_double
 from aide.running.progress import Progress
 from aide.smc.smc import ALL_ZERO
 
@@ -169,7 +169,7 @@ def learn_tilted(
     check_size("num_pilots", num_pilots, 50)
     keys = jax.random.split(key, 2)
     with Progress(("pilots", "sums"), (num_pilots, FOLDS), progress) as bars:
-        shapes = jax.eval_shape(lambda: recorder.record(keys[0])[3])
+        shapes = in_double(jax.eval_shape, lambda: recorder.record(keys[0])[3])
         watched = min(num_pilots, count_pilots(None, size) if shapes.size else NUM_WATCHED)
         pilots = run_pilots(keys[0], recorder, watched, bars.reporter(0))
         check_pilots(pilots)
