@@ -21,9 +21,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from aide._core.identity import GENERATOR_SETTINGS
-from aide._core.jax_compat import jaxpr_function, setting
+from aide._core.jax_compat import ClosedJaxpr, jaxpr_function, setting
 from aide._core.program_digest import ProgramDigest, digest_of_program
 from aide._core.validate import check_concrete, check_memory, deferred_errors
 from aide.running.call import Call, one_call, tracing
@@ -80,6 +81,9 @@ class Program:
         with deferred_errors(), without_collection(), tracing(call):
             jaxpr, self.output = jax.make_jaxpr(one_run, return_shape=True)(*shapes)
         check_concrete("aide", jaxpr.consts)
+        # Copies: JAX 0.10 shares its conversions of NumPy arrays between single and double
+        # precision as long as one of them is alive, and compiled programs live long.
+        jaxpr = ClosedJaxpr(jaxpr.jaxpr, [_copy(constant) for constant in jaxpr.consts])
         self._jaxpr = jaxpr
         self._footprint = Footprint.of(jaxpr.jaxpr)
         check_memory("one run", self._footprint.hot)
@@ -191,6 +195,14 @@ def compile_quickly(quick: bool = True) -> Iterator[None]:
         yield
     finally:
         QUICK.reset(token)
+
+
+def _copy(constant: Any) -> Any:
+    """A NumPy array, or JAX's conversion of one, as an array of its own."""
+    if not isinstance(constant, np.ndarray | np.generic):
+        return constant
+    with jax.enable_x64(True):
+        return jnp.array(np.asarray(constant))
 
 
 def _options(subject: Any, place: Place) -> dict[str, Any]:

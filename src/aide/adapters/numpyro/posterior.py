@@ -220,7 +220,7 @@ def posterior(model: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Numpyr
     Arguments are promoted to double precision. Discrete latent variables, plates that subsample and
     `numpyro.param` sites without a value are refused with advice.
     """
-    forget_single_precision(model)
+    in_double(forget_single_precision, model)
     return in_double(_posterior, model, args, kwargs)
 
 

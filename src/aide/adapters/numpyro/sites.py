@@ -1,8 +1,6 @@
 """What a NumPyro model or guide is made of, found by running it."""
 
-import functools
 import inspect
-import weakref
 from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
@@ -52,11 +50,12 @@ def promote(tree: Any) -> Any:
 
 
 def forget_single_precision(model: Any) -> None:
-    """Let JAX convert NumPy arrays for every precision anew, if a model reads any from outside.
+    """Clear JAX's caches if they hold a model's data in single precision; call it in double.
 
-    JAX 0.10 remembers what a sampler in single precision made of such an array as long as the
-    sampler's program lives, and an index of 32 bits then meets one of 64. JAX's caches, with the
-    user's compiled programs, stay as they are.
+    JAX 0.10 remembers what a sampler in single precision made of a NumPy array as long as the
+    sampler's program lives, and an index of 32 bits then meets one of 64. Nothing but
+    `jax.clear_caches` ends that, so it is called only where JAX is seen to have such a memory of an
+    array that the model closes over or reads from its module.
     """
     while hasattr(model, "fn"):  # handlers
         model = model.fn
@@ -64,28 +63,16 @@ def forget_single_precision(model: Any) -> None:
         return
     outside = inspect.getclosurevars(model)
     read = (*outside.nonlocals.values(), *outside.globals.values())
-    if any(isinstance(value, np.ndarray) for value in read):
-        _convert_by_precision()
+    if any(isinstance(value, np.ndarray) and _is_kept_in_single(value) for value in read):
+        jax.clear_caches()
 
 
-@functools.cache
-def _convert_by_precision() -> None:
-    """Register a conversion of NumPy arrays that depends on the precision in force (JAX 0.10)."""
-    from jax._src import dtypes, literals
-
-    # Conversions that are still in use, with their arrays: an id is no other array's meanwhile.
-    made: dict[tuple[int, Any], tuple[weakref.ref[Any], np.ndarray]] = {}
-
-    def converted(array: np.ndarray) -> Any:
-        dtype = dtypes.canonicalize_dtype(array.dtype)
-        name = (id(array), dtype)
-        found = made[name][0]() if name in made else None
-        if found is None:
-            found = literals.TypedNdArray(np.asarray(array, dtype))
-            made[name] = weakref.ref(found, lambda _: made.pop(name, None)), array
-        return found
-
-    dtypes.register_canonicalize_value_handler(np.ndarray, converted)
+def _is_kept_in_single(array: np.ndarray) -> bool:
+    """Whether a traced function that reads the array gets fewer bits than the array has."""
+    if array.dtype.kind not in "fiu" or array.dtype.itemsize < 8:
+        return False
+    [traced] = jax.make_jaxpr(lambda: jax.lax.add(array, array))().out_avals
+    return traced.dtype.itemsize < array.dtype.itemsize
 
 
 def run_at(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace:
