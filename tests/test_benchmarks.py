@@ -38,6 +38,7 @@ def test_cases_without_their_data_are_skipped_in_a_sentence(tmp_path):
     assert "kidiq, full rank: skipped, because" in done.stdout + done.stderr
 
 
+@pytest.mark.full
 def test_every_file_is_listed_and_an_unknown_one_named():
     folders = ("speed", "coverage", "power", "learned", "gold", "adapters", "studies")
     names = {f"{s}/{file.stem}" for s in folders for file in (ROOT / "benchmarks" / s).glob("*.py")}

@@ -61,6 +61,7 @@ def test_the_rule():
     assert np.shape(Possible(lambda x: x)(np.zeros(3))) == (3,)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("num", [FULL(1), 2, FULL(3)])
 def test_nan_is_minus_infinity(num):
     """To the last bit, where no gradient sees the difference."""

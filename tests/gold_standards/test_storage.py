@@ -59,6 +59,7 @@ def simulate(algorithm):
     return runner_of(algorithm).simulate(jax.random.key(3), GOLD, np.arange(3), Chunk(3), ignore)
 
 
+@pytest.mark.full
 def test_the_same_algorithm_comes_back(gold, file):
     again = aide.gold_standards.load(file, LOG_JOINT, START)
     assert identity_of(again) == identity_of(gold)
@@ -143,6 +144,7 @@ def test_fitted_starts_are_stored(tmp_path):
         aide.gold_standards.load(path, LOG_JOINT, START)
 
 
+@pytest.mark.full
 def test_coordinates_and_covering_starts_are_stored(tmp_path):
     slopes = np.array([[0.0, 0.0], [0.5, 0.0]])
     bent = ScaledCoordinates(0.2 * slopes, slopes, np.zeros(2))

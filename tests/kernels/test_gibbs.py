@@ -113,6 +113,7 @@ def test_a_value_out_of_range_stays(num_values, value, site):
     assert np.all(np.asarray(back.log_forward) == -np.inf)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("reverse", [False, True])
 def test_the_joint_law_is_invariant_for_sites_of_different_sizes(reverse):

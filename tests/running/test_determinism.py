@@ -130,6 +130,7 @@ print(result.value.hex(), result.std_error.hex(), result.looseness.target.value.
 """
 
 
+@pytest.mark.full
 def test_a_fresh_process_gives_the_same_bits():
     """Even with double precision switched on for everything there, and off for everything here."""
     done = subprocess.run(
