@@ -5,6 +5,7 @@
 | `registry`, `toys` | small instances of every algorithm, and the problems they are made of |
 | `laws` | the laws of every pair as z-scores |
 | `wrong`, `injected` | algorithms that are wrong on purpose |
+| `hidden_ways` | ways in which data hide from a look at code |
 | `correct` | correct algorithms that look wrong to a normal approximation |
 | `keyed` | keyed results of every algorithm, recorded |
 | `pairs`, `plain` | small algorithms with known answers, in JAX and in NumPy |
