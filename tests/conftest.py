@@ -10,7 +10,7 @@ import os
 import jax
 import pytest
 
-from aide.running.programs import QUICK_OPTIONS, compile_quickly
+from aide.engine.programs.programs import QUICK_OPTIONS, compile_quickly
 
 gc.set_threshold(200_000, 50, 1000)  # traced programs are many objects, and few are garbage
 # What is compiled outside the engine, here and in processes that tests start: programs run once.

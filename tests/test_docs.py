@@ -6,7 +6,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from aide.running.programs import compile_quickly
+from aide.engine.programs.programs import compile_quickly
 
 ROOT = Path(__file__).parents[1]
 LONG = {

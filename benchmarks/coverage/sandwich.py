@@ -32,7 +32,7 @@ class Case:
 
     name: str
     truth: float
-    replications: Callable[[int], Iterator[aide.draws.Draws]]
+    replications: Callable[[int], Iterator[aide.engine.Draws]]
     cheap: bool = False
 
 
@@ -42,7 +42,7 @@ def gaussian_case(kind: str, dimension: int, wanted: float, num: int) -> Case:
     gold, target = noisy_pair(wanted, dimension, slope)
     log_z: Any = UNKNOWN if kind == "noisy, log Z unknown" else (0.0, 0.0)
 
-    def replications(count: int) -> Iterator[aide.draws.Draws]:
+    def replications(count: int) -> Iterator[aide.engine.Draws]:
         for seed in range(count):
             rng = np.random.default_rng(seed)
             yield make_draws(rng, gold, target, (num, num), (meta, meta), log_z)

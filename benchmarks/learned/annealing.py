@@ -17,9 +17,9 @@ from scipy import stats
 
 import aide
 from aide._core.roles import TARGET
+from aide.engine.runners.pairs import run_pairs
 from aide.problems import IsingModel, LinearRegression
 from aide.problems.distributions import Normal
-from aide.running.pairs import run_pairs
 from benchmarks.chains import Shifted, gaussian_problem, meta_bias, outputs
 from benchmarks.regressions import LogisticRegression
 from benchmarks.table import Row

@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 import aide
-from aide.running.map_runs import map_runs
+from aide.engine.programs.map_runs import map_runs
 from benchmarks.regressions import Laplace, LogisticRegression
 from benchmarks.table import Row
 

@@ -20,7 +20,7 @@ from benchmarks.table import Row
 RUNS = {100: 20_000, 1_000: 4_000, 10_000: 400}
 
 
-def filter_draws(num: int, runs: int, seed: int) -> aide.draws.Draws:
+def filter_draws(num: int, runs: int, seed: int) -> aide.engine.Draws:
     """Both algorithms on the benchmark's data."""
     model = LocalLevelModel(simulate_data(), 0.5, 1.0, 0.0, 1.0, 0.9)
     target = aide.ParticleFilter(model.state_space(), num)

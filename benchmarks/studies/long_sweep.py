@@ -11,8 +11,8 @@ import jax
 import numpy as np
 
 import aide
+from aide.engine.programs import programs
 from aide.problems.distributions import Normal
-from aide.running import programs
 from benchmarks.table import Row
 
 

@@ -13,7 +13,7 @@ from aide import (
     comparing,
     convergence,
     diagnosing,
-    draws,
+    engine,
     estimation,
     gold_standards,
     kernels,
@@ -43,22 +43,27 @@ from aide.comparing.compare import compare
 from aide.comparing.compare_draws import compare_draws
 from aide.convergence.convergence import measure_convergence
 from aide.diagnosing.diagnose import diagnose
-from aide.draws.draw import draw
+from aide.engine.draw import draw
+from aide.engine.programs.store import keep_programs
 from aide.estimation.estimate import estimate
 from aide.estimation.summary import summarise
 from aide.estimation.yardsticks import compare_log_evidence, compare_probe
 from aide.gold_standards.make import gold_standard
 from aide.learned.refine import refine
 from aide.learned.tighten import tighten
-from aide.running.store import keep_programs
 from aide.tuning.sweep import sweep
 from aide.tuning.tune import tune
+
+_RENAMED = {"draws": "engine", "running": "engine"}
+"""Former names of this package, with the names that took their place."""
 
 
 def __getattr__(name: str) -> ModuleType:
     """Adapters of other libraries (`aide.numpyro`), loaded at their first use."""
     if name in adapters.EXTRAS:
         return adapters.load_adapter(name)
+    if name in _RENAMED:
+        raise AttributeError(f"aide.{name} is now called aide.{_RENAMED[name]}: use that name.")
     raise AttributeError(f"module 'aide' has no attribute {name!r}")
 
 
@@ -93,7 +98,7 @@ __all__ = [
     "diagnose",
     "diagnosing",
     "draw",
-    "draws",
+    "engine",
     "estimate",
     "estimation",
     "gold_standard",

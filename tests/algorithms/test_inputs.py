@@ -140,7 +140,7 @@ def test_sizes_are_checked_up_front(name):
 
 
 def test_a_chunk_that_does_not_fit_says_so(monkeypatch):
-    from aide.running.programs import Program
+    from aide.engine.programs.programs import Program
 
     def exhausted(*_):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 51 bytes.")

@@ -14,8 +14,8 @@ from rich.console import Console
 import aide
 from aide.auditing.audit import Widened, _budgets, audit, widen
 from aide.auditing.simulated.study import audit_simulated
+from aide.engine.programs.programs import compile_quickly
 from aide.problems.distributions import Normal
-from aide.running.programs import compile_quickly
 
 KEY = jax.random.key(5)
 PRIOR = Normal(0.0, 3.0)

@@ -11,8 +11,8 @@ from support import Z_MAX
 
 import aide
 from aide.auditing.simulated.study import audit_simulated
+from aide.engine.programs.programs import compile_quickly
 from aide.problems.distributions import Normal
-from aide.running.programs import compile_quickly
 
 KEY = jax.random.key(3)
 PRIOR_STD, NOISE_STD = 2.0, 0.5

@@ -14,8 +14,8 @@ from support.plain import plain
 
 import aide
 from aide.comparing.compare import compare_estimates
+from aide.engine.runners.choose import identity_of
 from aide.estimation.closeness import judge
-from aide.running.identify import identity_of
 
 GOLD = NoisyGaussian(0.3, 0.8, 0.5)
 TARGETS = {

@@ -15,8 +15,8 @@ import aide
 from aide._core.random import derive, derive_keys
 from aide.convergence.curve import Convergence
 from aide.convergence.diagnostics import import_arviz, rhat_and_ess, run_chains
+from aide.engine.programs.programs import compile_quickly
 from aide.problems.distributions import Normal
-from aide.running.programs import compile_quickly
 
 START, POSTERIOR, KERNEL = Normal(0.5, 2.0), Normal(0.0, 1.0), aide.kernels.RandomWalk(1.5)
 PARTS = (START, POSTERIOR.log_prob)

@@ -17,8 +17,8 @@ from support.pairs import gaussian
 import aide
 from aide._core.identity import stated_identity
 from aide._core.program_digest import digest_of_program
+from aide.engine.runners.choose import identity_of
 from aide.problems.distributions import Normal
-from aide.running.identify import identity_of
 
 DATA = np.array([0.3, -0.4])
 

@@ -12,10 +12,10 @@ from support.hard_posteriors import annealed_logistic, logistic_regression
 
 import aide
 from aide._core.versions import ask
+from aide.engine.programs.programs import QUICK_OPTIONS, compile_quickly
 from aide.kernels.kernel import AbstractKernel
 from aide.problems import LocalLevelModel
 from aide.problems.distributions import Normal
-from aide.running.programs import QUICK_OPTIONS, compile_quickly
 
 KEY = jax.random.key(5)
 WALK = aide.kernels.RandomWalk(0.9)

@@ -19,7 +19,7 @@ from aide.problems import LinearRegression
 LARGE = 100
 
 
-def _fewer(draws: aide.draws.Draws, num_meta: int) -> aide.draws.Draws:
+def _fewer(draws: aide.engine.Draws, num_meta: int) -> aide.engine.Draws:
     """The same runs with a smaller M of the target."""
     fewer = with_tables(draws, GOLD, draws.gold.own, draws.gold.cross[:, :num_meta])
     fewer = with_tables(fewer, TARGET, draws.target.own[:, : num_meta + 1], draws.target.cross)

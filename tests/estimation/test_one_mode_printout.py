@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import pytest
 
 import aide
+from aide.engine.programs.programs import compile_quickly
 from aide.problems.distributions import Normal
-from aide.running.programs import compile_quickly
 
 KEY = jax.random.key(0)
 START, WALK, NUM_STEPS = Normal(8.0, 1.0), aide.kernels.RandomWalk(1.0), 10

@@ -12,8 +12,8 @@ from support.made import made_draws
 
 import aide
 from aide._core.roles import GOLD, TARGET
+from aide.engine.programs.programs import compile_quickly
 from aide.estimation.reach import reach_of
-from aide.running.programs import compile_quickly
 
 WORDS = "hardly finds a way there"
 NUM = 200

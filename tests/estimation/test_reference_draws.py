@@ -6,7 +6,7 @@ import pytest
 from support.chains import Normal, ar1, standard_log_joint
 
 import aide
-from aide.draws.draws import concatenate
+from aide.engine.draws import concatenate
 from aide.estimation.interval import confidence_limit
 
 KEY = jax.random.key(8)

@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from aide.cli import app
+from aide.engine.programs.programs import compile_quickly
 from aide.experiments.linreg import true_mh_divergence
 from aide.problems import LinearRegression
-from aide.running.programs import compile_quickly
 
 pytestmark = pytest.mark.full
 COLUMNS = (

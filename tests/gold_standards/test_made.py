@@ -13,11 +13,11 @@ from support import Z_MAX, laws
 
 import aide
 from aide._core.roles import GOLD
+from aide.engine.runners.choose import identity_of
+from aide.engine.runners.pairs import run_pairs
 from aide.gold_standards.pilots.tuners import HmcTuner
 from aide.problems import IsingModel, LocalLevelModel
 from aide.problems.distributions import Categorical, Normal
-from aide.running.identify import identity_of
-from aide.running.pairs import run_pairs
 
 pytestmark = pytest.mark.full
 KEY, PRIOR, START = jax.random.key(0), Normal(0.0, 1.0), Normal(np.zeros(2), 2.0)

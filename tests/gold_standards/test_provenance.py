@@ -12,12 +12,12 @@ from support.results import RECORD
 import aide
 from aide._core.algorithm import Aside
 from aide.auditing.result import Audit
+from aide.engine.programs.programs import Program
+from aide.engine.runners.choose import identity_of
 from aide.estimation import Budget
 from aide.gold_standards.record import Agreement
 from aide.gold_standards.result import GoldStandard, Making
 from aide.problems.distributions import Normal
-from aide.running.identify import identity_of
-from aide.running.programs import Program
 
 KEY, START = jax.random.key(0), Normal(0.0, 2.0)
 TARGET = aide.Tractable.of(Normal(0.1, 1.0))
@@ -71,8 +71,8 @@ def test_estimates_state_where_their_gold_standard_comes_from(tmp_path):
     (text,) = gold_rows(both)
     assert text.startswith("made by aide.gold_standard: looseness 0.020 ± 0.010 nats; agrees with")
     assert "; audit " in text
-    aide.draws.save(both.draws, tmp_path / "draws.nc")
-    assert gold_rows(aide.summarise(aide.draws.load(tmp_path / "draws.nc"))) == [text]
+    aide.engine.save(both.draws, tmp_path / "draws.nc")
+    assert gold_rows(aide.summarise(aide.engine.load(tmp_path / "draws.nc"))) == [text]
 
 
 WRONG = dataclasses.replace(
@@ -102,8 +102,8 @@ def test_every_table_says_in_its_head_how_far_its_gold_standard_can_be_trusted(t
         assert ("of a gold standard that failed" in table.headline) == (outcome == "failed")
         alone = table["fit"]
         assert ("disagrees" in repr(alone)) == (outcome == "failed")
-        aide.draws.save(alone.draws, tmp_path / f"{outcome}.nc")
-        again = aide.summarise(aide.draws.load(tmp_path / f"{outcome}.nc"))
+        aide.engine.save(alone.draws, tmp_path / f"{outcome}.nc")
+        again = aide.summarise(aide.engine.load(tmp_path / f"{outcome}.nc"))
         assert again.trust == alone.trust
     untested = aide.compare(KEY, PLAIN, {"fit": PLAIN}, **RUNS)
     assert repr(untested).splitlines()[1].startswith("Gold standard: not tested")

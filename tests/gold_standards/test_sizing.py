@@ -7,10 +7,10 @@ import jax
 import numpy as np
 import pytest
 
+from aide.engine.runners.pairs import Pairs
 from aide.gold_standards import sizing
 from aide.gold_standards.budget import Budget
 from aide.gold_standards.sizing import choose_size, rounded
-from aide.running.pairs import Pairs
 
 
 def test_the_terms_have_the_mean_of_the_looseness():

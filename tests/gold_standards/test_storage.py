@@ -15,6 +15,9 @@ import aide
 from aide._core.algorithm import Aside
 from aide._core.roles import GOLD
 from aide.auditing.audit import Widened
+from aide.engine.programs.map_runs import ignore
+from aide.engine.programs.places import Chunk
+from aide.engine.runners.choose import identity_of, runner_of
 from aide.gold_standards.annealed import Annealed
 from aide.gold_standards.pilots.tuners import HmcTuner
 from aide.gold_standards.record import Record
@@ -23,10 +26,6 @@ from aide.gold_standards.starts.covering import Covering
 from aide.gold_standards.starts.modes import StudentMixture
 from aide.kernels import ScaledCoordinates
 from aide.problems.distributions import Normal
-from aide.running.choose import runner_of
-from aide.running.chunks import Chunk
-from aide.running.identify import identity_of
-from aide.running.map_runs import ignore
 
 START = Normal(np.zeros(2), 3.0)
 

@@ -14,8 +14,8 @@ from support.wrong import WrongMetric
 
 import aide
 from aide.checking.kernel.adapt import claimed_reversal
+from aide.engine.programs.programs import QUICK_OPTIONS
 from aide.problems.distributions import Normal
-from aide.running.programs import QUICK_OPTIONS
 
 
 def log_density(x):

@@ -14,8 +14,8 @@ from support.toys import log_table
 from support.wrong import WrongCycle, WrongDrift, WrongGibbsSites, WrongMetric
 
 import aide
+from aide.engine.programs.programs import QUICK_OPTIONS
 from aide.problems.distributions import Normal
-from aide.running.programs import QUICK_OPTIONS
 
 NUM = 100_000
 

@@ -16,8 +16,8 @@ from support.clockwork import (
 )
 
 import aide
+from aide.engine.programs.programs import QUICK_OPTIONS
 from aide.problems.distributions import Normal
-from aide.running.programs import QUICK_OPTIONS
 
 NUM_PAIRS = NUM_STATES * NUM_NOISES
 DEPTH = 3

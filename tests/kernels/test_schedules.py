@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import aide
+from aide.engine.programs import programs
 from aide.kernels.kernel import AbstractInvariantKernel
 from aide.problems.distributions import Normal
-from aide.running import programs
 
 HMC, WALK = aide.kernels.Hmc, aide.kernels.RandomWalk
 START = Normal(np.zeros(2), 1.5)

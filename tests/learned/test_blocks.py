@@ -11,8 +11,8 @@ from support.registry import Entry
 
 import aide
 from aide._core.validate import check_scalar
+from aide.engine.programs.programs import compile_quickly
 from aide.problems.distributions import Normal
-from aide.running.programs import compile_quickly
 
 CORRELATION = 0.8
 ROOT = float(np.sqrt(1 - CORRELATION**2))

@@ -19,7 +19,7 @@ from support.learned import (
 )
 
 import aide
-from aide.running.programs import compile_quickly
+from aide.engine.programs.programs import compile_quickly
 
 
 def marked(names, quick):

@@ -18,9 +18,9 @@ from support.learned import CHAIN_KERNELS, learned_chain, stack, wide_model
 from support.registry import LINE, Entry
 
 import aide
+from aide.engine.programs.programs import compile_quickly
 from aide.learned.fitting.crossing import fit_clusters
 from aide.learned.models.divided import DividedModel, GaussianClusters
-from aide.running.programs import compile_quickly
 
 FEW = 8_000
 

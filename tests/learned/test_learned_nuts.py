@@ -6,9 +6,9 @@ import pytest
 
 import aide
 from aide._core.roles import TARGET
+from aide.engine.runners.pairs import run_pairs
 from aide.learned.fitting import em
 from aide.problems.distributions import Normal
-from aide.running.pairs import run_pairs
 
 SIZE, STEPS = 20, 1
 

@@ -9,12 +9,12 @@ from support.learned import made_up_fit
 
 import aide
 from aide._core.distribution import log_density_of
+from aide.engine.programs.map_runs import PreparedRuns
+from aide.engine.programs.places import Chunk
+from aide.engine.programs.programs import QUICK_OPTIONS, compile_quickly
 from aide.learned.models.mixture import JointMixture
 from aide.learned.refined import RefinedChain, transitions_of
 from aide.problems.distributions import Normal
-from aide.running.chunks import Chunk
-from aide.running.map_runs import PreparedRuns
-from aide.running.programs import QUICK_OPTIONS, compile_quickly
 
 
 def stated(size, noise_size, num_times=2, seed=0):

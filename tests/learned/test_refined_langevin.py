@@ -11,9 +11,9 @@ from support.learned import annealed_langevin, tilted_langevin
 
 import aide
 from aide._core.roles import TARGET
+from aide.engine.runners.pairs import run_pairs
 from aide.learned.models.tilted import TiltedKernel
 from aide.problems.distributions import Normal
-from aide.running.pairs import run_pairs
 
 KEY = jax.random.key(1)
 

@@ -28,14 +28,14 @@ from support.registry import LINE, Entry
 
 import aide
 from aide._core.roles import TARGET
+from aide.engine.programs.programs import QUICK_OPTIONS as QUICK
+from aide.engine.programs.programs import compile_quickly
+from aide.engine.runners.pairs import run_pairs
 from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.models.mean_weights import MeanWeights, interpolate
 from aide.learned.models.table import JointTable
 from aide.learned.refined_smc import RefinedSmc
 from aide.problems.distributions import Normal
-from aide.running.pairs import run_pairs
-from aide.running.programs import QUICK_OPTIONS as QUICK
-from aide.running.programs import compile_quickly
 
 FEW = 8_000
 """Enough for the quick cases."""

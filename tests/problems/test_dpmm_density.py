@@ -13,9 +13,9 @@ import pytest
 from reference import dpmm as reference
 from scipy import special
 
+from aide.engine.programs.programs import QUICK_OPTIONS
 from aide.problems import DirichletMixture
 from aide.problems.dpmm.clusters import canonical_labels
-from aide.running.programs import QUICK_OPTIONS
 
 HYPER = {"alpha": 0.8, "m": -0.3, "r": 0.6, "nu": 1.7, "s": 0.4}
 

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from aide.engine.programs.programs import QUICK_OPTIONS
 from aide.problems.dpmm.clusters import side_by_side
 from aide.problems.dpmm.move import AddDatum
-from aide.running.programs import QUICK_OPTIONS
 
 NUM_LANES = []
 

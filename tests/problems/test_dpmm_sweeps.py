@@ -16,12 +16,12 @@ from reference import dpmm as reference
 from scipy.special import gammaln
 from support import Z_MAX, z_score
 
+from aide.engine.programs.programs import CPU_OPTIONS
 from aide.problems import DirichletMixture
 from aide.problems.dpmm import hyperparameters
 from aide.problems.dpmm.assignment import Setting, make_state
 from aide.problems.dpmm.clusters import canonical_labels, gather_clusters
 from aide.problems.dpmm.move import rejuvenate
-from aide.running.programs import CPU_OPTIONS
 
 Y = np.array([0.2, 1.4, 0.5, -0.7])
 HYPER = {"alpha": 0.9, "m": 0.2, "r": 0.4, "nu": 2.3, "s": 0.6}

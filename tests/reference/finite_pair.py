@@ -2,7 +2,7 @@ r"""Algorithms with finitely many traces and outputs, all of whose draws can be 
 
 `joint` is $q(u, x)$ [U, X] and `guess` is $r(u; x)$ [U, X], columns summing to 1; $\xi = Z q/r$,
 and 0 where $q = 0$. `enumerate_side` lists every gold (or target) draw with its probability, in the
-layout of `aide.draws.Draws`, so that means over draws become exact sums.
+layout of `aide.engine.Draws`, so that means over draws become exact sums.
 """
 
 import itertools
@@ -61,7 +61,7 @@ def enumerate_side(own: Finite, other: Finite, meta: tuple[int, int]) -> tuple[T
 
 def enumerate_pair(
     gold: Finite, target: Finite, metas: tuple[int, int]
-) -> tuple[aide.draws.Draws, np.ndarray, np.ndarray]:
+) -> tuple[aide.engine.Draws, np.ndarray, np.ndarray]:
     """Every gold and every target draw, and their probabilities."""
     gold_side, gold_chance = enumerate_side(gold, target, metas)
     target_side, target_chance = enumerate_side(target, gold, metas[::-1])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import aide
-from aide.running.programs import QUICK_OPTIONS
+from aide.engine.programs.programs import QUICK_OPTIONS
 from aide.smc.policy import AbstractResampler
 from aide.smc.resampling import NOBODY, SCHEMES
 

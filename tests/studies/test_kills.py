@@ -16,10 +16,10 @@ import aide
 
 ROOT = Path(__file__).parents[2]
 STUDY = """
-import aide, aide.draws.storage.checkpoint
+import aide, aide.engine.storage.checkpoint
 from support.plain import SlowNoisy, plain
 
-aide.draws.storage.checkpoint.SAVE_EVERY = 0.1  # seconds; 30 for users
+aide.engine.storage.checkpoint.SAVE_EVERY = 0.1  # seconds; 30 for users
 gold, target = plain(), aide.PythonAlgorithm(SlowNoisy(0.1, 0.8, 0.6))
 """
 TUNED = """
@@ -95,7 +95,7 @@ def test_ten_kills_change_no_bit(tmp_path, words, plan):
     files = sorted(file.name for file in runs.glob("*.nc"))
     assert files == sorted(file.name for file in whole.glob("*.nc"))
     for name in files:
-        one, two = aide.draws.load(runs / name), aide.draws.load(whole / name)
+        one, two = aide.engine.load(runs / name), aide.engine.load(whole / name)
         for first, second in zip(arrays(one), arrays(two), strict=True):
             assert first.tobytes() == second.tobytes()
     data = [(tmp_path / name / "result.csv").read_bytes() for name in ("killed", "whole")]

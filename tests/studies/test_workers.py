@@ -42,7 +42,7 @@ def test_one_of_two_workers_killed_at_five_random_moments(undisturbed, tmp_path)
             found = aide.draw(KEY, *PAIR, executor=client, checkpoint=file, **SIZES)
             num_killed += not timer.is_alive()
             timer.cancel()
-        for draws in (found, aide.draws.load(file)):
+        for draws in (found, aide.engine.load(file)):
             for one, two in zip(arrays(undisturbed), arrays(draws), strict=True):
                 assert one.tobytes() == two.tobytes()
     assert num_killed == 5
@@ -68,6 +68,6 @@ def test_the_command_on_a_local_cluster_or_devices_gives_the_same_result(tmp_pat
         result = CliRunner().invoke(app, words, catch_exceptions=False)
         assert result.exit_code == 0, (result.output, time.monotonic() - begun)
         [runs] = Path(tmp_path / name / "runs").glob("*.nc")
-        found.append(aide.draws.load(runs))
+        found.append(aide.engine.load(runs))
     for here, *others in zip(*map(arrays, found), strict=True):
         assert all(other.tobytes() == here.tobytes() for other in others)

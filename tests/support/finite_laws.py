@@ -173,7 +173,7 @@ OLD = ("old interval", "old reading", "old contradiction")
 """Wrong on purpose: nothing left out, and five standard errors for a contradiction."""
 
 
-def ratio_draws(ratio: tuple[np.ndarray, ...], log_z: Any = (0.0, 0.0)) -> aide.draws.Draws:
+def ratio_draws(ratio: tuple[np.ndarray, ...], log_z: Any = (0.0, 0.0)) -> aide.engine.Draws:
     r"""Draws of two tractable algorithms with M = 2, from $\ell$ at both kinds of outputs."""
     gold, target = (np.repeat(part[:, None], 2, axis=1) for part in ratio)
     sides = (np.zeros((len(gold), 3)), -gold), (np.zeros((len(target), 3)), target)

@@ -12,8 +12,8 @@ import jax
 import numpy as np
 
 import aide
+from aide.engine.programs.programs import compile_quickly
 from aide.problems.distributions import Normal
-from aide.running.programs import compile_quickly
 from support.learned import CHAIN_KERNELS, learned_chain
 from support.registry import REGISTRY
 

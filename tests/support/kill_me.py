@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 import aide
-from aide.draws.storage import checkpoint
+from aide.engine.storage import checkpoint
 
 KEY = jax.random.key(11)
 EVENTS = ("open", "os.mkdir", "os.rename", "os.remove", "shutil.rmtree")

@@ -11,11 +11,11 @@ from scipy import special, stats
 
 import aide
 from aide._core.roles import GOLD
-from aide.running.choose import runner_of
-from aide.running.chunks import Chunk
-from aide.running.map_runs import ignore
-from aide.running.programs import compile_quickly
-from aide.running.runner import MetaRuns
+from aide.engine.programs.map_runs import ignore
+from aide.engine.programs.places import Chunk
+from aide.engine.programs.programs import compile_quickly
+from aide.engine.runners.choose import runner_of
+from aide.engine.runners.runner import MetaRuns
 from support import Z_MAX, z_score
 
 MAX_BINS = 8

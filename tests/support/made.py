@@ -18,8 +18,8 @@ from scipy import special
 
 import aide
 from aide._core.roles import Role
-from aide.draws.draws import Draws
-from aide.draws.sides import Runs, Side
+from aide.engine.draws import Draws
+from aide.engine.runs import Runs, Side
 
 
 def made_draws(
@@ -115,7 +115,7 @@ def make_draws(
     nums: tuple[int, int],
     metas: tuple[int, int] = (1, 1),
     log_z: Any = (0.0, 0.0),
-) -> aide.draws.Draws:
+) -> aide.engine.Draws:
     """What `aide.draw` would give, with outputs kept."""
     sides = []
     for own, other, num, meta in (

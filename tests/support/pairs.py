@@ -103,12 +103,12 @@ def run(gold: Any, target: Any, num_gold: Any = 20, num_target: Any = 30, **opti
     return aide.estimate(key, gold, target, num_gold=num_gold, num_target=num_target, **options)
 
 
-def arrays(draws: aide.draws.Draws) -> list[np.ndarray]:
+def arrays(draws: aide.engine.Draws) -> list[np.ndarray]:
     """All log xi, in a fixed order."""
     return [draws.gold.own, draws.gold.cross, draws.target.own, draws.target.cross]
 
 
-def assert_same(draws: aide.draws.Draws, other: aide.draws.Draws, tolerance: float = 0.0) -> None:
+def assert_same(draws: aide.engine.Draws, other: aide.engine.Draws, tolerance: float = 0.0) -> None:
     """All log xi agree: exactly, or to a tolerance."""
     for one, two in zip(arrays(draws), arrays(other), strict=True):
         np.testing.assert_allclose(one, two, rtol=tolerance, atol=tolerance)
@@ -190,7 +190,7 @@ def hidden_markov(num_particles: int) -> Known:
     return HMM.posterior(), target, truth
 
 
-def slices(gold: Any, target: Any, num: int, count: int, meta: int) -> Iterator[aide.draws.Draws]:
+def slices(gold: Any, target: Any, num: int, count: int, meta: int) -> Iterator[aide.engine.Draws]:
     """Replications: one long run with outputs, `num` runs of each algorithm at a time."""
     draws = aide.draw(
         jax.random.key(11),

@@ -28,7 +28,7 @@ from aide.comparing.draw_sets import make_draw_set
 from aide.comparing.draws_difference import DrawsDifference
 from aide.convergence.curve import Convergence
 from aide.diagnosing import Diagnosis, StepDiagnosis
-from aide.draws.sides import Runs
+from aide.engine.runs import Runs
 from aide.estimation import Contrast, Sandwich
 from aide.estimation.closeness import judge
 from aide.estimation.means import Mean

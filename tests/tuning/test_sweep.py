@@ -7,8 +7,8 @@ from support.pairs import KEY, NoisyGaussian, gaussian
 from support.plain import plain
 
 import aide
+from aide.engine.programs import programs
 from aide.reporting.numbers import with_error
-from aide.running import programs
 from aide.tuning.data_sets import fit_hardness
 from aide.tuning.settings import build, settings_of, words_of
 

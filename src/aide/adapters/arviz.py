@@ -13,7 +13,7 @@ import numpy as np
 from aide._core.roles import Role
 from aide._version import __version__
 from aide.comparing.comparison import Comparison
-from aide.draws.draws import Draws
+from aide.engine.draws import Draws
 from aide.estimation.summary import Estimate
 from aide.reporting.data import as_data
 

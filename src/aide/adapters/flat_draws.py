@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike
 
 from aide.adapters.layout import Layout
-from aide.running.map_runs import in_double
+from aide.engine.programs.map_runs import in_double
 
 if TYPE_CHECKING:
     from aide.adapters.posterior import AbstractPosterior

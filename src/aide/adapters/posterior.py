@@ -23,11 +23,11 @@ from aide.adapters.targets import ConstrainedTarget, ReorderedTarget
 from aide.algorithms.draw_arrays import column_names
 from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.tractable import Tractable
+from aide.engine.programs.map_runs import in_double
 from aide.gold_standards.make import gold_standard
 from aide.gold_standards.pilots.losses import StartError
 from aide.gold_standards.result import GoldStandard
 from aide.reporting.numbers import p_value
-from aide.running.map_runs import in_double
 
 Values = Mapping[str, ArrayLike]
 """Values of the variables by name, on the scale of the model."""

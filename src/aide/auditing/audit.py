@@ -24,12 +24,12 @@ from aide._core.versions import NoSuchVersion, budget_version, rivals_of, starte
 from aide.auditing.result import Audit, AuditTest
 from aide.auditing.simulated.result import Simulated
 from aide.comparing.compare import compare
-from aide.draws.outputs import check_algorithm
+from aide.engine.outputs import check_algorithm
+from aide.engine.programs.map_runs import in_double, map_runs
+from aide.engine.programs.programs import compile_quickly
+from aide.engine.programs.tracing import one_call
+from aide.engine.runners.choose import identity_of
 from aide.estimation.closeness import check_tolerance
-from aide.running.call import one_call
-from aide.running.identify import identity_of
-from aide.running.map_runs import in_double, map_runs
-from aide.running.programs import compile_quickly
 
 NUM_CENTRE = 1000
 """Draws of a start whose mean is the centre about which the start is widened."""

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from aide._core.algorithm import InferenceAlgorithm
-from aide.draws.outputs import check_algorithm
+from aide.engine.outputs import check_algorithm
 
 Loaded = TypeVar("Loaded")
 

@@ -11,17 +11,16 @@ from aide._core.roles import GOLD, TARGET, Role
 from aide._core.types import Key
 from aide._core.validate import check_count, check_options
 from aide.comparing.comparison import Comparison
-from aide.draws.draw import draw
-from aide.draws.draw_many import draw_many
-from aide.draws.draws import Draws
-from aide.draws.outputs import check_algorithm
+from aide.engine.draw import draw, draw_many
+from aide.engine.draws import Draws
+from aide.engine.outputs import check_algorithm
+from aide.engine.programs.tracing import one_call
 from aide.estimation.closeness import judge, metas_to_raise
 from aide.estimation.errors.tolerance import ErrorTolerance, as_tolerance
 from aide.estimation.errors.variables import posterior_of
 from aide.estimation.look import Look
 from aide.estimation.summary import Estimate
 from aide.reporting.verdict import UNDECIDED
-from aide.running.call import one_call
 
 OPTIONS = set(inspect.signature(draw).parameters) - {"key", "gold", "target", "extend"}
 """Everything that may follow the targets, besides what `compare` names itself."""

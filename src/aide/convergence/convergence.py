@@ -11,11 +11,11 @@ from aide._core.validate import check_size
 from aide.algorithms.mcmc import MarkovChain
 from aide.convergence.curve import LEVEL, Convergence
 from aide.convergence.diagnostics import Diagnostics, import_arviz, rhat_and_ess, run_chains
-from aide.draws.draw_many import draw_many
+from aide.engine.draw import draw_many
+from aide.engine.programs.tracing import one_call
 from aide.estimation.sandwich.sandwich import what_is_missing
 from aide.estimation.summary import Estimate
 from aide.learned.refined import RefinedChain
-from aide.running.call import one_call
 
 
 @one_call()

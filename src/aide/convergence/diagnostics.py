@@ -18,7 +18,7 @@ from aide._core.random import as_key, derive, derive_keys
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_count
 from aide.algorithms.mcmc import MarkovChain, Transition
-from aide.running.map_runs import map_runs
+from aide.engine.programs.map_runs import map_runs
 
 CHAINS = 2
 """The stream of keys for these chains; the runs of an estimate use 0 and 1."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aide._core.roles import GOLD, TARGET, Role
-from aide.draws.draws import Draws
+from aide.engine.draws import Draws
 from aide.estimation.means import Bracket, Mean, mean_of
 from aide.estimation.terms import Terms, is_tractable, log_z_shift, scores_at
 

@@ -7,8 +7,8 @@ from aide._core.roles import Role
 from aide._core.types import Key
 from aide._core.versions import NoSuchVersion
 from aide.diagnosing.diagnose import diagnose
-from aide.draws.draw import draw
-from aide.draws.draws import Draws
+from aide.engine.draw import draw
+from aide.engine.draws import Draws
 
 NUM_RUNS = 8
 """Extra runs, looked at step by step."""

@@ -9,15 +9,15 @@ from aide._core.identity import Identity
 from aide._core.random import as_key
 from aide._core.types import Key
 from aide._core.validate import check_options
-from aide.draws.draw import draw
-from aide.draws.draws import Draws
+from aide.engine.draw import draw
+from aide.engine.draws import Draws
+from aide.engine.programs.tracing import one_call
+from aide.engine.runners.choose import identity_of
 from aide.estimation.closer_look import CloserLook
 from aide.estimation.errors.variables import posterior_of
 from aide.estimation.summary import Estimate
 from aide.estimation.until.goals import Budget, Goal, as_goal, check_budget
 from aide.estimation.until.until import estimate_until
-from aide.running.call import one_call
-from aide.running.identify import identity_of
 
 OPTIONS = set(inspect.signature(draw).parameters) - {"key", "gold", "target"}
 """Everything that may follow, besides what `estimate` names itself."""

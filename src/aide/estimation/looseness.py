@@ -6,8 +6,8 @@ import numpy as np
 
 from aide._core.numerics import row_log_mean_exp
 from aide._core.roles import Role
-from aide.draws.draws import Draws
-from aide.draws.sides import Side
+from aide.engine.draws import Draws
+from aide.engine.runs import Side
 from aide.estimation.means import Mean, mean_of
 
 FEWEST_RUNS, LONE, LONE_NATS = 20, 0.5, 0.05

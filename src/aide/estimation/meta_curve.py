@@ -6,7 +6,7 @@ import numpy as np
 
 from aide._core.numerics import running_log_mean_exp
 from aide._core.roles import Role
-from aide.draws.draws import Draws
+from aide.engine.draws import Draws
 from aide.estimation.means import mean_of
 from aide.estimation.terms import scores_at
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from aide._core.roles import GOLD, TARGET, Role
 from aide.diagnosing.steps import MOST_SCATTER
-from aide.draws.sides import Side
+from aide.engine.runs import Side
 from aide.estimation.interval import FALSE_ALARM, FEW_RUNS, MOST_SKEWED, skewness
 from aide.estimation.looseness import lone_run_of
 from aide.estimation.reach import FAR, Reach, reach_of

@@ -15,7 +15,7 @@ import numpy as np
 
 from aide._core.numerics import row_log_mean_exp
 from aide._core.roles import Role
-from aide.draws.draws import Draws
+from aide.engine.draws import Draws
 from aide.estimation.closer_look import CloserLook
 from aide.estimation.interval import FALSE_ALARM
 from aide.estimation.looseness import cross_fall

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aide._core.roles import GOLD, TARGET, Role
-from aide.draws.draws import Draws
+from aide.engine.draws import Draws
 
 ROUNDING, MOST_ROUNDING, UNITS = 1e-9, 1e-4, 16.0
 """Differences between log xi are rounding below `ROUNDING` of their size, and below so many units

@@ -7,8 +7,8 @@ import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.roles import GOLD
-from aide.draws.request import facts_of
-from aide.draws.sides import Side
+from aide.engine.plan import facts_of
+from aide.engine.runs import Side
 from aide.estimation.notes import LEAST_EFFECTIVE, MOST_RHAT
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from aide._core.types import LogDensity
 from aide._core.validate import is_refusal
-from aide.draws.draws import Draws
-from aide.draws.sides import Side
+from aide.engine.draws import Draws
+from aide.engine.runs import Side
 from aide.estimation.means import Mean, mean_of
 from aide.estimation.summary import Estimate
 from aide.reporting.figures import as_label, plot_limits

@@ -11,8 +11,8 @@ import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.roles import TARGET
-from aide.draws.draw import draw
-from aide.draws.draws import Draws
+from aide.engine.draw import draw
+from aide.engine.draws import Draws
 from aide.estimation.summary import Estimate
 
 

@@ -11,10 +11,10 @@ from aide._core.algorithm import describe
 from aide._core.distribution import Distribution, SampleFrom, sample_from
 from aide._core.types import Key, LogDensity
 from aide.algorithms.tractable import Tractable
+from aide.engine.programs.map_runs import in_double
 from aide.gold_standards.pilots.tuners import GivenKernel, HmcTuner, Tuner, WalkTuner
 from aide.kernels.gibbs import GibbsSites
 from aide.kernels.kernel import AnyKernel, as_invariant
-from aide.running.map_runs import in_double
 
 MOST_DENSE = 300
 """Dimensions up to which the metric is a matrix."""

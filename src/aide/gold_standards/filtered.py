@@ -10,13 +10,13 @@ from aide._core.roles import GOLD
 from aide._core.types import Key
 from aide.algorithms.particle_filter import ParticleFilter
 from aide.algorithms.state_space import Proposal, StateSpaceModel
+from aide.engine.runners.pairs import run_pairs
 from aide.gold_standards.annealed import SIZING_SHARE
 from aide.gold_standards.budget import Goal
 from aide.gold_standards.result import GoldStandard, Making
 from aide.gold_standards.sizing import NUM_RUNS, choose_size
 from aide.gold_standards.testing import run_tests
 from aide.reporting.numbers import in_nats
-from aide.running.pairs import run_pairs
 from aide.smc.policy import AbstractResampler, EssBelow, EveryStep
 
 NUM_TRIAL = 100

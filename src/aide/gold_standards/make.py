@@ -14,6 +14,10 @@ from aide._core.types import Key, LogDensity, Value
 from aide._core.undefined import possible
 from aide._core.validate import check_count, check_positive
 from aide.algorithms.state_space import StateSpaceModel
+from aide.engine.programs.map_runs import quick_while_fast
+from aide.engine.programs.programs import compile_quickly
+from aide.engine.programs.progress import Progress
+from aide.engine.programs.tracing import one_call
 from aide.gold_standards.annealed import Annealed, make_annealed, make_rival
 from aide.gold_standards.budget import Budget, Goal, Stopwatch
 from aide.gold_standards.choices import check_kind, choose_tuner, has_gradient
@@ -34,10 +38,6 @@ from aide.gold_standards.starts.modes import NUM_POINTS, fit_start
 from aide.gold_standards.testing import run_tests
 from aide.gold_standards.words import chosen_words, remarks_of, title_of
 from aide.kernels.kernel import AnyKernel
-from aide.running.call import one_call
-from aide.running.map_runs import quick_while_fast
-from aide.running.programs import compile_quickly
-from aide.running.progress import Progress
 
 MOST_EVALUATIONS = 1e9
 WIDER_TIME = 0.5

@@ -13,9 +13,9 @@ import numpy as np
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.roles import GOLD
 from aide._core.types import Key
+from aide.engine.programs.programs import compile_quickly
+from aide.engine.runners.pairs import run_pairs
 from aide.gold_standards.budget import Budget
-from aide.running.pairs import run_pairs
-from aide.running.programs import compile_quickly
 
 FEWEST_PARTICLES = 32
 NUM_RUNS = 40

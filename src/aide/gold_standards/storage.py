@@ -21,6 +21,7 @@ from aide._core.identity import Identity
 from aide._core.numerics import as_parameter
 from aide._core.types import LogDensity, Value
 from aide.auditing.audit import Widened
+from aide.engine.runners.choose import identity_of
 from aide.gold_standards.annealed import Annealed
 from aide.gold_standards.choices import choose_tuner, shape_of
 from aide.gold_standards.exploring import WIDER
@@ -31,7 +32,6 @@ from aide.gold_standards.starts.covering import Covering
 from aide.gold_standards.starts.modes import StudentMixture
 from aide.kernels.coordinates import ScaledCoordinates
 from aide.kernels.kernel import AnyKernel
-from aide.running.identify import identity_of
 
 VERSION = 3
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)

@@ -14,13 +14,13 @@ from aide._core.versions import budget_version
 from aide.comparing.compare import compare
 from aide.comparing.comparison import Comparison
 from aide.diagnosing.diagnose import Diagnosis, diagnose
+from aide.engine.programs.map_runs import map_runs
+from aide.engine.runners.pairs import Pairs
 from aide.estimation.closeness import Closeness
 from aide.estimation.errors.tolerance import ErrorCloseness
 from aide.gold_standards.record import Agreement, Record
 from aide.gold_standards.sizing import NUM_RUNS
 from aide.reporting.verdict import UNDECIDED
-from aide.running.map_runs import map_runs
-from aide.running.pairs import Pairs
 
 NUM_LOOKED_AT = 10
 """Runs that are looked at step by step."""

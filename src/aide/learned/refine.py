@@ -17,6 +17,8 @@ from aide._core.types import Key
 from aide._core.validate import check_size
 from aide.algorithms.annealed_langevin import AnnealedLangevin
 from aide.algorithms.mcmc import MarkovChain
+from aide.engine.programs.tracing import one_call
+from aide.engine.runners.pairs import run_pairs
 from aide.kernels.retrace import parts_of
 from aide.learned.fitting.families import state_size
 from aide.learned.fitting.learn import can_tilt, extend_fit, learn_reverse, learn_tilted
@@ -31,8 +33,6 @@ from aide.learned.refined import (
     transitions_of,
 )
 from aide.learned.refined_smc import RefinedSmc, share_out
-from aide.running.call import one_call
-from aide.running.pairs import run_pairs
 from aide.smc.moves import KernelMove, Steps
 from aide.smc.smc import Smc
 

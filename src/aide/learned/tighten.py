@@ -12,12 +12,12 @@ from aide._core.random import as_key
 from aide._core.roles import TARGET
 from aide._core.types import Key
 from aide._core.validate import check_positive, check_size
+from aide.engine.programs.tracing import one_call
+from aide.engine.runners.pairs import MetaTrial
 from aide.learned.refined import RefinedChain, RefinedLangevin
 from aide.learned.refined_smc import RefinedSmc
 from aide.reporting.numbers import with_error
 from aide.reporting.result import Result
-from aide.running.call import one_call
-from aide.running.pairs import MetaTrial
 
 FEWEST_REVERSE = 16
 """Number of reverse particles with which the search begins."""

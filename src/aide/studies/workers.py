@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from aide.engine.programs.places import Devices
 from aide.experiments.data import BadInput
-from aide.running.devices import Devices
 
 
 @contextmanager

@@ -13,14 +13,14 @@ import numpy as np
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.random import as_key
 from aide._core.types import Key
-from aide.draws.pilot import TimedGold
+from aide.engine.pilot import TimedGold
+from aide.engine.programs.progress import Progress
+from aide.engine.programs.tracing import one_call
 from aide.estimation.trust import Trust, common_words, trust_in
 from aide.reporting.figures import PanelGrid, as_label, few_ticks, plain_ticks
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import interval, short, with_error
 from aide.reporting.result import Result
-from aide.running.call import one_call
-from aide.running.progress import Progress
 from aide.tuning.point import Point, point_of
 from aide.tuning.settings import particles_of
 from aide.tuning.sweep import MOST_LINES

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.files import make_folder, write_atomically
 from aide._core.types import Key
-from aide.draws.pilot import Pilot, TimedGold, pilot_key
+from aide.engine.pilot import Pilot, TimedGold, pilot_key
+from aide.engine.runners.choose import identity_of
 from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, judge_errors
 from aide.estimation.errors.variables import posterior_of
 from aide.estimation.summary import Estimate
@@ -17,7 +18,6 @@ from aide.estimation.until.goals import Decided, Shown
 from aide.estimation.until.plan_file import as_allocation
 from aide.estimation.until.until import PILOT_METAS, PILOT_RUNS
 from aide.reporting.verdict import FAILED
-from aide.running.identify import identity_of
 from aide.tuning.settings import Family, Setting, build, particles_of, words_of
 
 MOST_PILOTS = 16

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aide.comparing.columns import slack_of
-from aide.draws.pilot import Pilot
+from aide.engine.pilot import Pilot
 from aide.estimation.closeness import LEVEL, bound_of
 from aide.estimation.errors.tolerance import (
     ErrorCloseness,

@@ -6,7 +6,7 @@ from typing import Any
 
 from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.versions import budget_version, rebuilt
-from aide.running.call import users_code_ran
+from aide.engine.programs.tracing import users_code_ran
 
 Setting = dict[str, Any]
 Family = Callable[..., InferenceAlgorithm] | InferenceAlgorithm

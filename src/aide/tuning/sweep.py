@@ -8,8 +8,10 @@ import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.types import Key
-from aide.draws.outputs import check_algorithm
-from aide.draws.pilot import TimedGold
+from aide.engine.outputs import check_algorithm
+from aide.engine.pilot import TimedGold
+from aide.engine.programs.progress import Progress
+from aide.engine.programs.tracing import one_call
 from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, as_tolerance
 from aide.estimation.errors.variables import posterior_of
 from aide.estimation.trust import Trust, trust_in
@@ -18,8 +20,6 @@ from aide.reporting.grid import Grid
 from aide.reporting.numbers import in_nats, interval, short, with_error
 from aide.reporting.result import Result
 from aide.reporting.verdict import PASSED
-from aide.running.call import one_call
-from aide.running.progress import Progress
 from aide.tuning.plot import plot_points
 from aide.tuning.point import Point, error_cells, point_of, seconds_words, titles_of
 from aide.tuning.settings import (

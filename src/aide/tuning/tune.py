@@ -19,14 +19,14 @@ from typing import Any
 
 from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.types import Key
-from aide.draws.draws import Draws
-from aide.draws.outputs import check_algorithm
+from aide.engine.draws import Draws
+from aide.engine.outputs import check_algorithm
+from aide.engine.programs.tracing import one_call
 from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, as_tolerance
 from aide.estimation.look import share_of
 from aide.estimation.trust import trust_in
 from aide.estimation.until.goals import Budget, check_budget
 from aide.estimation.until.until import estimate_until
-from aide.running.call import one_call
 from aide.tuning.pilots import Pilots, Planned, goal_of
 from aide.tuning.settings import METAS, Family, Setting, settings_of
 from aide.tuning.tried import Tried

@@ -16,9 +16,9 @@ from support.wrong import WrongDrift
 
 import aide
 from aide.checking.kernel.check import check_kernel
+from aide.engine.programs.programs import compile_quickly
 from aide.problems import IsingModel
 from aide.problems.distributions import Normal
-from aide.running.programs import compile_quickly
 
 SEEDS = (0, 1, 2)
 FEW = 30_000

@@ -229,7 +229,7 @@ def test_infinite_and_constant_numbers_are_left_out_in_words():
 
 
 def test_large_outputs_are_not_kept(monkeypatch):
-    from aide.draws import draws
+    from aide.engine import draws
 
     monkeypatch.setattr(draws, "MOST_KEPT", 8 * 40)
     assert run(gaussian(0.1, 0.7), gaussian(0.3, 1.3), 20, 30).draws.gold.values is None

@@ -9,7 +9,7 @@ from support.plain import plain
 
 import aide
 from aide._core.roles import GOLD, TARGET
-from aide.draws.pilot import Cost, Pilot, run_pilot
+from aide.engine.pilot import Cost, Pilot, run_pilot
 from aide.estimation import Budget, Decided
 from aide.estimation.until.allocation import FEWEST_RUNS, MARGIN, allocate
 from aide.estimation.until.goals import Shown, StandardError

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from support.traps import TRAPS
 
+from aide.engine.programs.map_runs import map_runs
 from aide.gold_standards.pilots.path import Path, start_particle
 from aide.gold_standards.pilots.pilot import Pilot
 from aide.gold_standards.pilots.population import Population
@@ -16,7 +17,6 @@ from aide.gold_standards.starts.screening import UNEXPLAINED, Screen, residual_a
 from aide.gold_standards.starts.searching import Search
 from aide.gold_standards.starts.student import log_student_mixture
 from aide.problems.distributions import Normal
-from aide.running.map_runs import map_runs
 
 START = Normal(np.zeros(2), 3.0)
 WIDE = Mode(float(np.log(0.5)), np.zeros(2), 1.5 * np.eye(2))

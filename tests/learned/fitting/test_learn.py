@@ -9,6 +9,7 @@ from scipy import stats
 from support import Z_MAX
 
 import aide
+from aide.engine.programs.programs import compile_quickly
 from aide.learned.fitting.em import (
     RecordsAtTime,
     em_step,
@@ -20,7 +21,6 @@ from aide.learned.fitting.real_states import estimate_log_z
 from aide.learned.fitting.reverse_fit import describe_stragglers
 from aide.learned.records.pilots import nearest, time_grid
 from aide.problems.distributions import Normal
-from aide.running.programs import compile_quickly
 
 START, POSTERIOR, SHIFT = Normal(0.0, 3.0), Normal(1.0, 0.5), 2.5
 NUM_STEPS = 12

@@ -21,10 +21,10 @@ from support.learned import (
 )
 
 import aide
+from aide.engine.programs.programs import QUICK_OPTIONS as QUICK
+from aide.engine.programs.programs import compile_quickly
 from aide.learned.models.joint import redirect
 from aide.learned.models.table import states_of, strides_of
-from aide.running.programs import QUICK_OPTIONS as QUICK
-from aide.running.programs import compile_quickly
 
 NUM_RUNS = 6_000
 

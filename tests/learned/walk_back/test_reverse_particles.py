@@ -15,10 +15,10 @@ from support.clockwork import GAMMA, NOISE, NUM_NOISES, NUM_STATES, START, Clock
 
 import aide
 from aide._core.flat_states import FlatLayout
+from aide.engine.programs.programs import QUICK_OPTIONS
 from aide.learned.models.joint import Proposed
 from aide.learned.records.transitions import FlatKernel, StepRecord
 from aide.learned.walk_back.reverse_particles import begin, step_back
-from aide.running.programs import QUICK_OPTIONS
 
 KERNEL = Clockwork(3, "stan", 3.0)
 TABLE = np.random.default_rng(8).uniform(0.01, 1.0, (NUM_STATES, NUM_NOISES))

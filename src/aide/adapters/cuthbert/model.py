@@ -16,8 +16,8 @@ from aide.adapters.cuthbert.laws import (
     gaussian,
 )
 from aide.algorithms.state_space import StateSpaceModel
+from aide.engine.programs.map_runs import in_double
 from aide.problems.distributions import Categorical
-from aide.running.map_runs import in_double
 
 NO_DENSITY = {
     "cuthbert.smc": "is made of samplers (init_sample, propagate_sample) without a density",

@@ -16,7 +16,7 @@ from aide.adapters.cuthbert.laws import gaussian
 from aide.adapters.cuthbert.model import builder_of
 from aide.adapters.gaussian import Gaussian
 from aide.algorithms.tractable import Tractable
-from aide.running.map_runs import in_double
+from aide.engine.programs.map_runs import in_double
 
 Path = Float[Array, "num_states d"]
 

@@ -34,7 +34,7 @@ from aide.adapters.numpyro.sites import (
 from aide.adapters.posterior import AbstractPosterior, Values
 from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.tractable import Tractable
-from aide.running.map_runs import in_double
+from aide.engine.programs.map_runs import in_double
 
 SAME_MODEL = 1e-6
 """Nats by which log joints of one model may differ at several points, but for a constant."""

@@ -15,7 +15,7 @@ from aide.adapters.layout import Layout, Variable
 from aide.adapters.posterior import AbstractPosterior, Values
 from aide.adapters.pymc.graph import PLAIN, as_jax, draws_at_random, unconstrain_graph
 from aide.algorithms.tractable import Tractable
-from aide.running.map_runs import in_double
+from aide.engine.programs.map_runs import in_double
 
 
 class PymcPosterior(AbstractPosterior):

@@ -12,7 +12,7 @@ from aide.adapters.layout import Layout, Variable
 from aide.adapters.posterior import AbstractPosterior, Values
 from aide.adapters.stan.model import StanCalls, StanModel
 from aide.algorithms.reference import ReferenceDraws
-from aide.running.map_runs import in_double
+from aide.engine.programs.map_runs import in_double
 
 CONSTANTS = "log Z lacks the constants that Stan's ~ drops"
 NO_SPLIT = (

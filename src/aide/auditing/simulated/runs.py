@@ -29,9 +29,9 @@ from aide._core.numerics import as_log
 from aide._core.random import run_key
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_scalar
-from aide.draws.draw import draw
-from aide.running.choose import is_plain_python
-from aide.running.map_runs import NotTraceable, in_double, map_runs
+from aide.engine.draw import draw
+from aide.engine.programs.map_runs import NotTraceable, in_double, map_runs
+from aide.engine.runners.choose import is_plain_python
 
 NUM_FUNCTIONS = 12
 """Number of bounded functions of outputs and data whose means are tested."""

@@ -15,9 +15,9 @@ from aide._core.types import Key, Value
 from aide._core.validate import check_size
 from aide.auditing.simulated.result import Simulated
 from aide.auditing.simulated.runs import Pieces, SimulatedStudy, first_data_set, run_study
-from aide.draws.outputs import check_algorithm
-from aide.running.call import one_call
-from aide.running.map_runs import in_double
+from aide.engine.outputs import check_algorithm
+from aide.engine.programs.map_runs import in_double
+from aide.engine.programs.tracing import one_call
 
 
 @one_call()

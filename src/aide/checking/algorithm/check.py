@@ -45,12 +45,12 @@ from aide.checking.algorithm.moved_runs import moved_law
 from aide.checking.algorithm.region import ProbeFeatures, fit_region, repeated
 from aide.checking.algorithm.report import CheckReport
 from aide.checking.kernel.check import check_kernel
-from aide.draws.draw import draw
-from aide.draws.draws import Draws
-from aide.draws.outputs import check_algorithm
+from aide.engine.draw import draw
+from aide.engine.draws import Draws
+from aide.engine.outputs import check_algorithm
+from aide.engine.programs.programs import compile_quickly
+from aide.engine.programs.tracing import one_call
 from aide.reporting.verdict import FAILED
-from aide.running.call import one_call
-from aide.running.programs import compile_quickly
 
 CHUNK = 1000
 """Runs that one program computes at a time."""

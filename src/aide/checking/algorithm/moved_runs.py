@@ -12,10 +12,10 @@ from aide._core.types import Key, Value
 from aide.checking.algorithm.laws import Evidence
 from aide.checking.algorithm.moved import moved_evidence
 from aide.checking.algorithm.region import MOST_REPEATED, OutputLayout, repeated
-from aide.running.choose import runner_of
-from aide.running.chunks import Chunk
-from aide.running.map_runs import ignore
-from aide.running.runner import MetaRuns
+from aide.engine.programs.map_runs import ignore
+from aide.engine.programs.places import Chunk
+from aide.engine.runners.choose import runner_of
+from aide.engine.runners.runner import MetaRuns
 
 LAW = 6
 """Number of the law in reports."""

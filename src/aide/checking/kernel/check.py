@@ -26,8 +26,8 @@ from aide.checking.kernel.functions import Functions
 from aide.checking.kernel.laws import InvarianceTest, LawTest, ReversalTest, reversal_terms
 from aide.checking.kernel.result import KernelCheck
 from aide.checking.kernel.runs import KernelTrial, StartQuality, StepRuns, TrialRuns, Weights
+from aide.engine.programs.tracing import one_call
 from aide.kernels.kernel import AnyKernel
-from aide.running.call import one_call
 
 MIN_RUNS = 1000
 """Fewest steps that a check accepts: fewer would show next to nothing."""

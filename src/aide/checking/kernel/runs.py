@@ -20,9 +20,9 @@ from aide._core.random import run_key
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_scalar
 from aide.checking.kernel.adapt import kernel_name
+from aide.engine.programs.map_runs import PreparedRuns
+from aide.engine.programs.places import Chunk
 from aide.estimation.tails import pareto_shape
-from aide.running.chunks import Chunk
-from aide.running.map_runs import PreparedRuns
 
 BLOCK_RUNS = 2**14
 """Most runs that are kept in memory at a time."""

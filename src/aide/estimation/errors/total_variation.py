@@ -18,7 +18,7 @@ import numpy as np
 
 from aide._core.lazy import special
 from aide._core.roles import GOLD, Role
-from aide.draws.draws import Draws
+from aide.engine.draws import Draws
 from aide.estimation.errors.overlap import MOST_APART, bennett_constant, effective_runs
 from aide.estimation.interval import confidence_limit, unseen_share
 from aide.estimation.terms import log_z_shift, rests_on_one_density, terms_of

@@ -10,7 +10,7 @@ import numpy as np
 from aide._core.types import Value
 from aide._core.validate import is_refusal
 from aide.algorithms.draw_arrays import column_names, columns_of
-from aide.draws.draws import Draws
+from aide.engine.draws import Draws
 
 MOST_VARIABLES = 500
 """Columns of outputs in a table; of more, so many are taken, evenly spread."""

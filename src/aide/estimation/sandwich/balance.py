@@ -30,7 +30,7 @@ import numpy as np
 from aide._core.betting import log_capital
 from aide._core.lazy import special
 from aide._core.roles import GOLD, TARGET, Role
-from aide.draws.draws import Draws
+from aide.engine.draws import Draws
 from aide.estimation.interval import FALSE_ALARM, confidence_limit
 from aide.estimation.means import mean_of
 from aide.estimation.terms import Metas, Terms, log_z_shift, terms_of

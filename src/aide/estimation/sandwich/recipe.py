@@ -15,7 +15,7 @@ import numpy as np
 
 from aide._core.numerics import row_log_mean_exp
 from aide._core.roles import GOLD, TARGET, Role
-from aide.draws.draws import Draws
+from aide.engine.draws import Draws
 from aide.estimation.means import Sequences
 from aide.estimation.sandwich.balance import LogRatio, fold_of, log_ratio_of
 from aide.estimation.terms import Metas, is_tractable

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from aide._core.roles import Role
-from aide.draws.draws import Draws
+from aide.engine.draws import Draws
 from aide.estimation.sandwich.balance import calm_limits
 from aide.estimation.sandwich.lower_bound import lower_terms
 from aide.estimation.sandwich.recipe import find_recipes

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from aide._core.roles import GOLD, TARGET, Role
-from aide.draws.draws import Draws
-from aide.draws.pilot import Pilot
+from aide.engine.draws import Draws
+from aide.engine.pilot import Pilot
 from aide.estimation.advice import Forecast, predict_falls
 from aide.estimation.errors.tolerance import ErrorTolerance
 from aide.estimation.sandwich.balance import calm_terms

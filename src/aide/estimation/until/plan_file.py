@@ -7,9 +7,9 @@ from typing import Any
 
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.files import write_atomically
+from aide.engine.runners.choose import identity_of
 from aide.estimation.until.allocation import Allocation
 from aide.estimation.until.goals import Goal
-from aide.running.identify import identity_of
 
 
 def plan_path(checkpoint: str | Path) -> Path:

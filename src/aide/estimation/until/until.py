@@ -16,9 +16,9 @@ import numpy as np
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.roles import Role
 from aide._core.types import Key
-from aide.draws.draw import draw
-from aide.draws.draws import Draws
-from aide.draws.pilot import run_pilot
+from aide.engine.draw import draw
+from aide.engine.draws import Draws
+from aide.engine.pilot import run_pilot
 from aide.estimation.errors.variables import posterior_of
 from aide.estimation.look import Look, share_of
 from aide.estimation.summary import Estimate

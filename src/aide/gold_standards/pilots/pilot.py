@@ -13,6 +13,8 @@ import numpy as np
 
 from aide._core.types import Key
 from aide._core.undefined import Strict
+from aide.engine.programs.map_runs import in_double, map_runs
+from aide.engine.programs.programs import compile_quickly
 from aide.gold_standards.pilots.losses import (
     Losses,
     StartError,
@@ -34,8 +36,6 @@ from aide.gold_standards.pilots.population import (
 from aide.gold_standards.pilots.tuners import Settings, Tuner
 from aide.gold_standards.pilots.walking import LAGS, walk
 from aide.kernels.coordinates import ScaledCoordinates
-from aide.running.map_runs import in_double, map_runs
-from aide.running.programs import compile_quickly
 
 SHARE = 0.8
 """Effective share of the particles that a step of the pilots leaves."""

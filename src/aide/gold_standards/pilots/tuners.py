@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from aide._core.types import Key
+from aide.engine.programs.map_runs import map_runs
 from aide.gold_standards.pilots.losses import Losses, losses_of_trial
 from aide.gold_standards.pilots.path import Path
 from aide.gold_standards.pilots.population import Frame, Population
@@ -22,7 +23,6 @@ from aide.kernels.coordinates import InCoordinates, Metric, ScaledCoordinates
 from aide.kernels.hamiltonian import Hmc
 from aide.kernels.kernel import AnyKernel, Cycle, Repeat
 from aide.kernels.metropolis import RandomWalk
-from aide.running.map_runs import map_runs
 
 NUM_SIZES = 8
 """Step sizes tried at a time."""

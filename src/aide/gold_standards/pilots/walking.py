@@ -10,10 +10,10 @@ from jaxtyping import Array, Float
 from aide._core.flat_states import flat_reals
 from aide._core.types import Key, Value
 from aide._core.versions import ask
+from aide.engine.programs.map_runs import map_runs
 from aide.gold_standards.pilots.path import Path
 from aide.gold_standards.pilots.population import Population
 from aide.kernels.kernel import AbstractKernel, AnyKernel
-from aide.running.map_runs import map_runs
 
 LAGS = 4
 """Steps at a time."""

@@ -11,11 +11,11 @@ from jaxtyping import Array
 from aide._core.flat_states import flat_reals
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
+from aide.engine.programs.map_runs import in_double
 from aide.gold_standards.budget import Budget
 from aide.gold_standards.pilots.path import unraveller
 from aide.gold_standards.starts.climbing import End, Mode, Optimiser
 from aide.gold_standards.starts.student import draw_student, log_student_mixture
-from aide.running.map_runs import in_double
 
 NUM_POINTS, SCATTER = 32, (0.1, 1.0, 3.0, 10.0)
 """Points from which optimisers set out, and how far from the given one they lie."""

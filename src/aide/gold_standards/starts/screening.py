@@ -17,11 +17,11 @@ import numpy as np
 from jaxtyping import Array
 
 from aide._core.types import Key, Parameter
+from aide.engine.programs.map_runs import in_double, map_runs
 from aide.gold_standards.pilots.path import start_particle
 from aide.gold_standards.starts.ascent import Ascent
 from aide.gold_standards.starts.climbing import Mode
 from aide.gold_standards.starts.student import log_student_mixture
-from aide.running.map_runs import in_double, map_runs
 
 UNEXPLAINED = 4.0
 """Nats above what modes explain, from which on a draw may be at a mode that is not known: in a

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array
 
 from aide._core.types import Key
+from aide.engine.programs.map_runs import in_double, map_runs
 from aide.gold_standards.pilots.path import Path
 from aide.gold_standards.pilots.pilot import Pilot
 from aide.gold_standards.pilots.population import moments_of
@@ -23,7 +24,6 @@ from aide.gold_standards.starts.ascent import NUM_STEPS, Ascent, climb_from, cli
 from aide.gold_standards.starts.climbing import STRETCH, Mode, Optimiser, join_modes
 from aide.gold_standards.starts.screening import Screen
 from aide.gold_standards.starts.student import draw_student, log_student, log_student_mixture
-from aide.running.map_runs import in_double, map_runs
 
 MOST_PEAKS = 64
 """Climbs from places on the pilots' way to the posterior."""

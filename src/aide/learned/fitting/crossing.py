@@ -27,13 +27,13 @@ from jaxtyping import Array
 from aide._core.flat_states import FlatLayout
 from aide._core.random import derive_keys
 from aide._core.types import Key, Value
+from aide.engine.programs.map_runs import map_runs
 from aide.learned.models.divided import DividedModel, GaussianClusters
 from aide.learned.models.joint import Stored
 from aide.learned.models.mixture import JointMixture
 from aide.learned.records.pilots import nearest, time_grid
 from aide.learned.records.recorders import ChainRecorder
 from aide.learned.records.transitions import Transitions
-from aide.running.map_runs import map_runs
 
 MOST_CLUSTERS = 6
 """Largest number of Gaussians among which the Bayesian information criterion chooses."""

@@ -15,6 +15,10 @@ from aide._core.algorithm import InferenceAlgorithm
 from aide._core.roles import GOLD
 from aide._core.types import Key
 from aide._core.validate import check_size
+from aide.engine.programs.map_runs import ignore, in_double
+from aide.engine.programs.places import Chunk
+from aide.engine.programs.progress import Progress
+from aide.engine.runners.choose import runner_of
 from aide.kernels.retrace import parts_of, weighs_origins
 from aide.learned.fitting.crossing import learn_crossing
 from aide.learned.fitting.families import StateFamily, example_state, family_for, state_size
@@ -28,10 +32,6 @@ from aide.learned.records.pilots import PilotRuns, check_pilots, nearest, run_pi
 from aide.learned.records.recorders import Recorder
 from aide.learned.records.statistics import FOLDS, gather_statistics, shadow_steps, times_of
 from aide.learned.records.transitions import Transitions
-from aide.running.choose import runner_of
-from aide.running.chunks import Chunk
-from aide.running.map_runs import ignore, in_double
-from aide.running.progress import Progress
 from aide.smc.smc import ALL_ZERO
 
 NUM_LAGGING = 3

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from aide._core.types import Key
+from aide.engine.programs.map_runs import map_runs
 from aide.kernels.retrace import NO_RECORD
 from aide.learned.models.joint import Stored
 from aide.learned.records.recorders import Recorder
-from aide.running.map_runs import map_runs
 
 SPACING = 0.1
 """Distance of neighbouring grid times relative to the time, and width of the window around each."""

@@ -17,12 +17,12 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from aide._core.types import Key
+from aide.engine.programs.map_runs import map_runs
 from aide.kernels.retrace import parts_of
 from aide.learned.models.joint import Stored
 from aide.learned.records.pilots import time_grid
 from aide.learned.records.recorders import Recorder, Recording
 from aide.learned.records.transitions import Transitions
-from aide.running.map_runs import map_runs
 
 FOLDS = 8
 """Number of sets of pilots whose sums are kept apart: each set tests a fit to the others."""

@@ -3,12 +3,12 @@
 from typing import Any
 
 from aide._core.algorithm import describe
+from aide.engine.runners.choose import identity_of
 from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, tolerance_words
 from aide.estimation.summary import Estimate
 from aide.reporting.numbers import in_nats
 from aide.reporting.result import Result
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
-from aide.running.identify import identity_of
 from aide.studies.folder import now, versions
 from aide.studies.options import StudyOptions
 from aide.studies.report.figures import figures_of, own_figures, svg_of

@@ -1,0 +1,193 @@
+"""The draw stage: run both algorithms, score every output with both."""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from aide._core.algorithm import InferenceAlgorithm
+from aide._core.roles import GOLD, Role
+from aide._core.types import Key
+from aide.engine.draws import Draws
+from aide.engine.known import Source, check_repeated, check_sources, known_runs
+from aide.engine.outputs import check_algorithm
+from aide.engine.plan import Plan, make_plan, make_request
+from aide.engine.programs.places import compile_all, current_place
+from aide.engine.programs.tracing import one_call
+from aide.engine.runners.choose import runner_of
+from aide.engine.runs import Kept
+from aide.engine.stage import as_executor, num_parts_for, progress_of, run_plan
+from aide.engine.storage.checkpoint import Checkpoint
+
+
+@one_call()
+def draw(
+    key: Key | int,
+    gold: InferenceAlgorithm,
+    target: InferenceAlgorithm,
+    *,
+    num_gold: int | None = None,
+    num_target: int | None = None,
+    num_meta_gold: int = 1,
+    num_meta_target: int = 1,
+    looseness: bool = True,
+    keep_values: bool | None = None,
+    share: Draws | None = None,
+    extend: Draws | None = None,
+    first_run: int = 0,
+    checkpoint: str | Path | None = None,
+    chunk_size: int | None = None,
+    progress: bool | None = None,
+    executor: Executor | Any = None,
+    unchanged: bool = False,
+) -> Draws:
+    r"""Run `gold` and `target`; score each output with both (Algorithm 2 up to its last line).
+
+    Every $\log\xi$ is a function of (key, role, run, meta index) and its algorithm alone.
+
+    Args:
+        key: A JAX key, or an integer seed.
+        gold: The gold standard, an `InferenceAlgorithm`.
+        target: The algorithm being measured.
+        num_gold: Runs of the gold standard, N_gold: 500 unless stated, or all draws of
+            `aide.ReferenceDraws` if it has fewer (500 of more are spread evenly over them).
+        num_target: Runs of the target, N_target; the same.
+        num_meta_gold: Meta-inference runs of the gold standard per output, M_gold.
+        num_meta_target: Meta-inference runs of the target per output, M_target.
+        looseness: Draw one more meta-inference run per output, which measures how loose the bound
+            is.
+        keep_values: Keep the outputs, which errors of expectations, probes and evidence estimates
+            need; by default if they take 64 MiB at most and none of the runs was stored without
+            (checkpoints store outputs only if `True`).
+        share: Draws of the same gold standard with another target and the same key: their gold
+            runs are used again. A gold standard that changed since is an error.
+        extend: Draws of the same pair and key with fewer runs or meta-runs: only what is missing
+            is run.
+        first_run: Index of the first run, to spread runs over machines: give each its own range,
+            then `concatenate`.
+        checkpoint: A file (netCDF, or a folder `.zarr`) that keeps finished blocks and only ever
+            grows; calling again continues there. Algorithms that changed since are refused.
+        chunk_size: Runs computed at a time; chosen to fit the cache. Never changes the numbers
+            beyond rounding.
+        progress: Show a progress bar; by default if the run takes long and a person watches.
+        executor: Runs blocks of runs elsewhere: any `concurrent.futures.Executor` (processes,
+            MPI), a `distributed.Client` (Dask), or `aide.engine.Devices` (several GPUs). By default
+            they run here, on all cores or the first GPU. The numbers are the same bits (with
+            `Devices`, up to rounding unless `chunk_size` is given), and progress counts whole
+            blocks.
+        unchanged: Say that an algorithm in plain Python, which JAX cannot trace, is what it was
+            when the stored runs were made. Without that its runs are used again only if it states
+            what it is by an attribute `aide_identity`.
+    """
+    request = make_request(
+        key,
+        gold,
+        target,
+        num_gold=num_gold,
+        num_target=num_target,
+        num_meta_gold=num_meta_gold,
+        num_meta_target=num_meta_target,
+        looseness=looseness,
+        first_run=first_run,
+        chunk_size=chunk_size,
+        keep_values=bool(keep_values),
+    )
+    executor = as_executor(executor)
+    file = None if checkpoint is None else Checkpoint(checkpoint)
+    known, sources = known_runs(request, share, extend, file)
+    with progress_of(request, known, progress) as bar:
+        plan = make_plan(request, num_parts=num_parts_for(executor))
+        check_sources(plan, sources, unchanged)
+        if executor is None:
+            compile_all(plan.compile_tasks())
+        check_repeated(plan, known)
+        draws = run_plan(plan, known, file, executor, bar)
+    return draws.keeping(keep_values)
+
+
+def draw_many(
+    key: Key | int,
+    gold: InferenceAlgorithm,
+    targets: Mapping[str, InferenceAlgorithm],
+    **settings: Any,
+) -> dict[str, Draws]:
+    """Draws of every target, by name: to the bit those of `aide.draw` with the same key.
+
+    The gold standard runs once, and the programs of all targets are compiled side by side.
+
+    Args:
+        key: A JAX key, or an integer seed.
+        gold: The gold standard.
+        targets: The algorithms to measure, by name.
+        **settings: Those of `aide.draw`, for every target; `checkpoint` is a mapping from names to
+            files, and there is no `extend`.
+    """
+    return dict(draw_each(key, gold, targets, **settings))
+
+
+def draw_each(
+    key: Key | int,
+    gold: InferenceAlgorithm,
+    targets: Mapping[str, InferenceAlgorithm],
+    *,
+    share: Draws | None = None,
+    checkpoint: Mapping[str, str | Path] | None = None,
+    keep_values: bool | None = None,
+    progress: bool | None = None,
+    executor: Executor | Any = None,
+    unchanged: bool = False,
+    **settings: Any,
+) -> Iterator[tuple[str, Draws]]:
+    """`draw_many`, target by target: each as soon as its runs are there, in the order given."""
+    if not targets:
+        raise ValueError("targets must hold at least one algorithm, got an empty mapping.")
+    check_algorithm("gold", gold)
+    for name, target in targets.items():
+        check_algorithm(f"targets[{name!r}]", target)
+    if checkpoint is not None and (
+        not isinstance(checkpoint, Mapping) or set(checkpoint) != set(targets)
+    ):
+        raise ValueError(
+            f"checkpoint must name a file for each of {sorted(targets)}, as a mapping: the runs of "
+            f"two targets cannot be in one file. Got {checkpoint!r}."
+        )
+    executor = as_executor(executor)
+    runner = runner_of(gold)
+    plans: dict[str, Plan] = {}
+    compiling: dict[str, list[Future[None]]] = {}
+    with ExitStack() as stack:
+        pool = ThreadPoolExecutor(current_place().num_threads)
+        stack.callback(pool.shutdown, cancel_futures=True)
+        with one_call():
+            for name, target in targets.items():
+                request = make_request(key, gold, target, keep_values=bool(keep_values), **settings)
+                plans[name] = make_plan(request, {GOLD: runner}, num_parts_for(executor))
+                tasks = [] if executor is not None else plans[name].compile_tasks()
+                compiling[name] = [pool.submit(task) for task in tasks]
+        shared: Kept | None = None
+        for name, plan in plans.items():
+            file = None if checkpoint is None else Checkpoint(checkpoint[name])
+            known, sources = _known(plan, file, share, shared)
+            check_sources(plan, sources, unchanged)
+            with progress_of(plan.request, known, progress) as bar:
+                for future in compiling.pop(name):
+                    future.result()
+                if sources:  # runs made a moment ago need no check
+                    check_repeated(plan, known)
+                draws = run_plan(plan, known, file, executor, bar)
+            shared = Kept.of(draws.gold).without_cross() if shared is None else shared
+            yield name, draws.keeping(keep_values)
+
+
+def _known(
+    plan: Plan, file: Checkpoint | None, share: Draws | None, shared: Kept | None
+) -> tuple[dict[Role, Kept], list[Source]]:
+    """Runs that are there already, and where they come from.
+
+    Those of an earlier target's gold standard (`shared`) were made in this very call.
+    """
+    known, sources = known_runs(plan.request, share if shared is None else None, None, file)
+    if shared is not None and known[GOLD].num_runs == 0:
+        known[GOLD] = shared
+    return known, sources

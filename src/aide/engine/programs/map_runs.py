@@ -1,0 +1,233 @@
+"""Running something many times: the one way in, for everybody.
+
+`operation(subject, key, *row)` is one run: a function that JAX can trace, of an object whose arrays
+are traced, of one key for all runs, and of what tells one run from another (its number, say).
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import jax
+import numpy as np
+
+from aide._core.program_digest import ProgramDigest
+from aide._core.types import Key
+from aide._core.validate import is_refusal
+from aide.engine.programs.places import Chunk, Place, current_place, in_threads
+from aide.engine.programs.programs import get_program
+
+Report = Callable[[int], None]
+SLOW_CALL = 0.3
+"""Processor seconds per core, of a call that is made some ten times, from which its program should
+be compiled well."""
+_PACE: ContextVar[set[Any] | None] = ContextVar("pace", default=None)
+"""The operations that took long, where programs are compiled quickly otherwise."""
+
+
+class NotTraceable(TypeError):
+    """Code that JAX refuses to trace; `reason` is what JAX said."""
+
+    def __init__(self, words: str, reason: str):
+        super().__init__(words)
+        self.reason = reason
+
+
+def ignore(done: int) -> None:
+    """Report to nobody."""
+
+
+def map_runs(
+    operation: Callable[..., Any],
+    subject: Any,
+    key: Key,
+    rows: tuple[Any, ...],
+    *,
+    what: str,
+    advice: str = "Write it with jax.numpy and jax.lax.",
+    report: Report = ignore,
+) -> Any:
+    """`operation(subject, key, *row)` for every row of `rows`; results stacked, as NumPy arrays.
+
+    In double precision, compiled once for all rows and for later calls with the same code and
+    shapes, as many rows at a time as suit the device, on all cores.
+
+    Args:
+        operation: One run; a module-level function or an object with equality, so that a second
+            call finds its program.
+        subject: The object that the operation works on.
+        key: Given to every run.
+        rows: Arrays, or trees of them, with one entry per run.
+        what: Names the code in the error if JAX cannot trace it.
+        advice: What to do about that.
+        report: Counts finished runs.
+    """
+    place = current_place()
+    with place.entered():
+        like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), rows)
+    pace = _PACE.get()
+    if pace is not None:
+        place = place._replace(quick=place.quick or operation not in pace)
+    runs = PreparedRuns(operation, subject, key, like, place=place, what=what, advice=advice)
+    chunk = Chunk(len(jax.tree.leaves(rows)[0]))
+    if pace is None:
+        return runs.map(key, rows, chunk, report)
+    runs.compile(chunk)
+    begun = time.process_time()
+    found = runs.map(key, rows, chunk, report)
+    if time.process_time() - begun > SLOW_CALL * place.num_threads:
+        pace.add(operation)
+    return found
+
+
+@contextmanager
+def quick_while_fast() -> Iterator[None]:
+    """Compile what `map_runs` traces here quickly, as long as its calls do not take long.
+
+    An operation with a call that took longer than `SLOW_CALL` is compiled for speed from its next
+    call on. Numbers are the same up to rounding.
+    """
+    token = _PACE.set(set())
+    try:
+        yield
+    finally:
+        _PACE.reset(token)
+
+
+def in_double(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function once, in double precision and outside of compiled code."""
+    with current_place().entered():
+        return function(*arguments)
+
+
+class PreparedRuns:
+    """An operation on a subject, traced once, to be run for several sets of rows.
+
+    It holds its program, so that an object nobody can look into is traced once all the same.
+
+    Args:
+        operation: See `map_runs`.
+        subject: See `map_runs`.
+        key: A key like the one of the runs.
+        row: Shapes and dtypes of one row.
+        place: Where to run; by default where JAX computes now.
+        what: See `map_runs`.
+        advice: See `map_runs`.
+        raised_by: Names the code in a note to its own errors.
+    """
+
+    def __init__(
+        self,
+        operation: Callable[..., Any],
+        subject: Any,
+        key: Key,
+        row: tuple[Any, ...],
+        *,
+        place: Place | None = None,
+        what: str,
+        advice: str = "Write it with jax.numpy and jax.lax.",
+        raised_by: str = "",
+    ):
+        place = current_place() if place is None else place
+        with place.entered(), _refusals(what, advice, raised_by):
+            self._program, self._arrays = get_program(operation, subject, (key, *row), place)
+
+    @property
+    def output(self) -> Any:
+        """Shapes and dtypes of what one run returns."""
+        return self._program.output
+
+    @property
+    def digest(self) -> ProgramDigest:
+        """What one run computes."""
+        return self._program.digest
+
+    def size(self, chunk: Chunk) -> int:
+        """Runs per chunk."""
+        return self._program.size(chunk)
+
+    def compile(self, chunk: Chunk) -> None:
+        """Compile now what `map` would compile; several programs may do so in threads."""
+        self._program.compiled(self.size(chunk))
+
+    def map(
+        self,
+        key: Key,
+        rows: tuple[Any, ...],
+        chunk: Chunk,
+        report: Report = ignore,
+        gathered: tuple[Any, np.ndarray] | None = None,
+    ) -> Any:
+        """Run every row of `rows`, a chunk at a time; the last chunk is padded.
+
+        `gathered` is a last argument (tree, index): row i gets entry index[i] of the tree, taken
+        chunk by chunk so that nothing is copied M times at once.
+        """
+
+        def run(index: np.ndarray) -> Any:
+            taken = jax.tree.map(lambda a: a[index], rows)
+            if gathered is not None:
+                tree, position = gathered
+                taken = (*taken, jax.tree.map(lambda a: a[position[index]], tree))
+            return self.run_chunk(key, taken)
+
+        num, size = len(jax.tree.leaves(rows)[0]), self.size(chunk)
+        self._program.compiled(size)
+        return map_chunks(run, num, size, self._program.place.num_threads, report)
+
+    def run_chunk(self, key: Key, rows: tuple[Any, ...]) -> Any:
+        """Run all rows at once; results are where they were computed."""
+        size = len(jax.tree.leaves(rows)[0])
+        execute = self._program.compiled(size)
+        with self._program.place.entered(), _memory_errors(size):
+            return jax.block_until_ready(execute(self._arrays, key, rows))
+
+
+def map_chunks(
+    run: Callable[[np.ndarray], Any], num: int, size: int, num_threads: int, report: Report
+) -> Any:
+    """`run(index)` for chunks of the rows 0 to `num`, in threads; results stacked, in NumPy.
+
+    The last chunk is padded with its last row.
+    """
+
+    def run_from(begin: int) -> Any:
+        index = np.minimum(np.arange(begin, begin + size), num - 1)
+        return jax.tree.map(np.asarray, run(index))
+
+    pieces = []
+    for piece in in_threads(run_from, range(0, num, size), num_threads):
+        pieces.append(piece)
+        report(min(size, num - size * (len(pieces) - 1)))
+    return jax.tree.map(lambda *parts: np.concatenate(parts)[:num], *pieces)
+
+
+@contextmanager
+def _refusals(what: str, advice: str, raised_by: str) -> Iterator[None]:
+    """Say in words that code cannot be traced; its own errors pass, with a note."""
+    try:
+        yield
+    except Exception as error:
+        if not is_refusal(error):
+            if raised_by:
+                error.add_note(f"(raised by {raised_by})")
+            raise
+        reason = str(error).splitlines()[0]
+        words = f"{what} is not traceable by JAX. It said: {reason} {advice}"
+        raise NotTraceable(words, reason) from error
+
+
+@contextmanager
+def _memory_errors(size: int) -> Iterator[None]:
+    """Say in words that a chunk does not fit; other errors of the device pass."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise MemoryError(
+            f"{size} run(s) at a time do not fit into memory ({str(error).splitlines()[0]}). Use "
+            "fewer particles or steps, or a smaller chunk_size."
+        ) from error

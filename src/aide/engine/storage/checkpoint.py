@@ -1,0 +1,67 @@
+"""A file that keeps what was finished, and only ever grows."""
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from aide._core.process import Terminated, exit_code, held_back, in_main_thread, terminable
+from aide.engine.draws import Draws
+from aide.engine.runs import Kept, nothing
+from aide.engine.storage.files import exists, read_kept, save_kept
+
+SAVE_EVERY = 30.0
+"""Seconds between two writes of a checkpoint; the end of a run, good or bad, writes one too."""
+
+
+class Checkpoint:
+    """The file of one call of `aide.draw`."""
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self.header: Draws | None = None
+        self.stored: tuple[Kept, Kept] = (nothing(), nothing())
+        if exists(self.path):
+            self.header, self.stored = read_kept(self.path)
+        self._written: Any = None if self.header is None else _size(self.stored)
+        self._last = time.monotonic()
+
+    def save(self, header: Draws, sides: tuple[Kept, Kept]) -> None:
+        """Write, unless the file holds all of it already; a signal waits until it is done."""
+        if self._written == _size(sides):
+            return
+        with held_back():
+            save_kept(header, sides, self.path)
+        self._written, self._last = _size(sides), time.monotonic()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last write is long ago."""
+        return time.monotonic() - self._last > SAVE_EVERY
+
+    @contextmanager
+    def saved_at_the_end(self, save: Callable[[], None]) -> Iterator[None]:
+        """Save after the work, also if Ctrl-C, SIGTERM or an error ends it; then say how to go on.
+
+        SIGTERM ends the program with exit code 143, unless the program handles it itself.
+        """
+        how = f"What was finished is kept in {self.path}; the same call continues there."
+        unhandled = in_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        with terminable() if unhandled else nullcontext():
+            try:
+                yield
+            except BaseException as error:
+                save()
+                error.add_note(how)
+                if unhandled and isinstance(error, Terminated):
+                    print(how, file=sys.stderr)
+                    raise SystemExit(exit_code(error)) from error
+                raise
+            save()
+
+
+def _size(sides: tuple[Kept, Kept]) -> Any:
+    return sides[0].size, sides[1].size

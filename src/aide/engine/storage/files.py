@@ -1,0 +1,165 @@
+"""Files and folders with draws: netCDF or zarr, whole or absent, never pickle."""
+
+import io
+import json
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from aide._core.files import write_atomically
+from aide.engine.draws import Draws
+from aide.engine.runs import Kept
+from aide.engine.storage.dataset import dataset_of, draws_of, kept_in, to_xarray
+
+
+def save(draws: Draws, path: str | Path) -> None:
+    """Write a zarr folder if `path` ends in `.zarr`, else a netCDF file; replaced at once."""
+    write_dataset(to_xarray(draws), Path(path))
+
+
+def load(path: str | Path) -> Draws:
+    """Read what `save` wrote, or the checkpoint of `aide.draw`."""
+    return draws_of(*read_kept(Path(path)))
+
+
+def save_kept(header: Draws, sides: tuple[Kept, Kept], path: Path) -> None:
+    """Write what is known of both sides."""
+    write_dataset(dataset_of(header, sides), path)
+
+
+def read_kept(path: Path) -> tuple[Draws, tuple[Kept, Kept]]:
+    """Read settings and runs; every error names the path."""
+    import xarray as xr
+
+    if path.suffix == ".zarr":
+        _recover(path)
+    if not path.exists():
+        raise FileNotFoundError(f"no saved draws at {path}.")
+    with _named(path):
+        if path.suffix == ".zarr":
+            check_zarr(path)
+            with xr.open_zarr(path, consolidated=False, zarr_format=3) as dataset:
+                return kept_in(dataset.load())
+        check_netcdf(path)
+        with xr.open_dataset(path, engine="h5netcdf") as dataset:
+            return kept_in(dataset.load())
+
+
+def _no_cluster() -> AbstractContextManager[Any]:
+    """Where a Dask client is the default, xarray asks its cluster for a lock; the data are here."""
+    dask: Any = sys.modules.get("dask")
+    return nullcontext() if dask is None else dask.config.set(scheduler="synchronous")
+
+
+def exists(path: Path) -> bool:
+    """Whether draws were saved there, also if writing the next ones was interrupted."""
+    return path.exists() or (path.suffix == ".zarr" and _aside(path).exists())
+
+
+def write_dataset(dataset: Any, path: Path) -> None:
+    """Write it as a whole: a kill, an error or a full disk leaves what was there before."""
+    if path.suffix != ".zarr":
+        buffer = io.BytesIO()
+        with _no_cluster():
+            dataset.to_netcdf(buffer, engine="h5netcdf")
+        write_atomically(path, buffer.getvalue())
+        return
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        with _no_cluster():
+            dataset.to_zarr(partial, mode="w", consolidated=False, zarr_format=3)
+        for file in partial.rglob("*"):
+            if file.is_file():
+                _sync(file)
+        _recover(path)
+        if path.exists():
+            os.rename(path, _aside(path))
+        os.rename(partial, path)
+    except OSError as error:
+        reason = f"{error.strerror or error} (what was there is as it was)"
+        raise OSError(error.errno, reason, str(path)) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    shutil.rmtree(_aside(path), ignore_errors=True)
+
+
+def _aside(path: Path) -> Path:
+    """Where the old folder waits while the new one takes its name."""
+    return path.with_name(f".{path.name}.old")
+
+
+def _recover(path: Path) -> None:
+    """Finish what a kill interrupted: bring the old folder back, or remove it."""
+    if _aside(path).exists():
+        if path.exists():
+            shutil.rmtree(_aside(path), ignore_errors=True)
+        else:
+            os.rename(_aside(path), path)
+
+
+def _sync(file: Path) -> None:
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Errors of the formats and of our own checks, with the path and what to do."""
+    try:
+        yield
+    except (ImportError, PermissionError):
+        raise
+    except Exception as error:  # h5py, zarr and xarray raise many kinds for broken files
+        reason = " ".join(str(error).split())[:300]
+        raise ValueError(
+            f"{path} cannot be used: {reason}. It is damaged or was not written by this version of "
+            "aide; choose another file, or delete it and draw afresh."
+        ) from error
+
+
+_CODECS = {"bytes", "zstd"}
+
+
+def check_netcdf(path: Path) -> None:
+    """Raise unless an HDF5 file holds plain arrays only.
+
+    External links and external storage would read other files of this machine, filters may load
+    code, and virtual data sets do the former in disguise.
+    """
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        for name in file:
+            link: Any = file.get(name, getlink=True)
+            if not isinstance(link, h5py.HardLink):
+                raise ValueError(f"{name!r} is a link to something else, which is not followed")
+            part: Any = file[name]
+            if not isinstance(part, h5py.Dataset):
+                raise ValueError(f"{name!r} is not an array")
+            if part.external is not None or part.is_virtual:
+                raise ValueError(f"{name!r} is stored outside of the file, which is not read")
+            if part.id.get_create_plist().get_nfilters():
+                raise ValueError(f"{name!r} is filtered, as no file of aide is")
+
+
+def check_zarr(path: Path) -> None:
+    """Raise unless a folder is a zarr store of format 3 with plain numbers.
+
+    Format 2 knows codecs that unpickle, which executes code.
+    """
+    for folder in (path, *(child for child in path.iterdir() if child.is_dir())):
+        if any((folder / name).exists() for name in (".zgroup", ".zarray", ".zattrs")):
+            raise ValueError("it is a zarr store of format 2, which may hold code")
+        described = json.loads((folder / "zarr.json").read_text())
+        if described["zarr_format"] != 3:
+            raise ValueError(f"it is a zarr store of format {described['zarr_format']}, not 3")
+        names = {codec["name"] for codec in described.get("codecs", ())}
+        if not names <= _CODECS:
+            raise ValueError(f"{folder.name!r} uses the codecs {sorted(names - _CODECS)}")
+        if not isinstance(described.get("data_type", ""), str):
+            raise ValueError(f"{folder.name!r} does not hold plain numbers")
