@@ -16,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 import aide
-from aide._core.roles import TARGET
+from aide._core.types import TARGET
 from aide.engine.runners.pairs import run_pairs
 from aide.problems import IsingModel, LinearRegression
 from aide.problems.distributions import Normal

@@ -112,7 +112,7 @@ def demo(
 ) -> None:
     """Measure six particle filters on 100 years of the Nile's flow (about a minute)."""
     with _ending("demo", "The same command starts again."):
-        from aide._core.files import make_folder
+        from aide._core.process import make_folder
         from aide.experiments.command import check_seed
         from aide.experiments.demo import run_demo
 

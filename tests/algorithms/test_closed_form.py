@@ -11,7 +11,7 @@ from support import Z_MAX, toys
 
 import aide
 from aide._core.random import CROSS_META, SIMULATE, run_key, stream_key
-from aide._core.roles import GOLD, TARGET
+from aide._core.types import GOLD, TARGET
 from aide.engine.programs.programs import QUICK_OPTIONS
 from aide.problems import LinearRegression
 from aide.problems.distributions import Normal

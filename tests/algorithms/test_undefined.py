@@ -13,7 +13,7 @@ from support import Z_MAX
 from support.pairs import KEY, gaussian, run
 
 import aide
-from aide._core.undefined import Possible, as_written, possible
+from aide._core.distribution import Possible, as_written, possible
 from aide.problems.distributions import Normal
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from aide._core.identity import Identity
 from aide.auditing.result import Audit
 from aide.auditing.simulated.result import Simulated
 from aide.auditing.simulated.runs import Pieces
+from aide.engine.programs.identity import Identity
 from aide.estimation.interval import total_variation_bound
 
 GRID = np.linspace(-60.0, 60.0, 6001)

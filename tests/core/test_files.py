@@ -10,8 +10,8 @@ import threading
 
 import pytest
 
-from aide._core import files as _files
-from aide._core.files import write_atomically
+from aide._core import process as _files
+from aide._core.process import write_atomically
 
 OLD, NEW = b"old" * 1000, b"new" * 2000
 

@@ -11,7 +11,7 @@ from support import kill_me
 from support.pairs import KEY, NoisyGaussian, NumpyGaussian, arrays, gaussian
 
 import aide
-from aide._core.roles import GOLD, TARGET
+from aide._core.types import GOLD, TARGET
 from aide.engine.known import NUM_REPEATED
 from aide.engine.stage import _keep_finished
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from support.made import made_draws, swapped
 
-from aide._core.identity import Identity
-from aide._core.roles import GOLD, TARGET, as_role
+from aide._core.types import GOLD, TARGET, as_role
+from aide.engine.programs.identity import Identity
 from aide.engine.storage.dataset import draws_of, kept_in, to_xarray
 
 SETTINGS = (

@@ -12,7 +12,7 @@ from support.made import Gaussian, made_draws, make_draws, swapped, with_tables
 from support.pairs import HMM, NoisyGaussian, gaussian, run
 
 import aide
-from aide._core.roles import GOLD, TARGET
+from aide._core.types import GOLD, TARGET
 from aide.estimation.advice import MOST_META, find_advice, predict_falls
 from aide.problems import LinearRegression
 

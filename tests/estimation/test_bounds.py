@@ -14,7 +14,7 @@ from support import Z_MAX
 from support.pairs import KEY, gaussian, run, unnormalised
 
 import aide
-from aide._core.roles import GOLD, TARGET
+from aide._core.types import GOLD, TARGET
 from aide.problems import LinearRegression
 from aide.problems.distributions import Normal
 

@@ -7,7 +7,7 @@ from support.chains import Normal
 from support.made import made_draws
 
 import aide
-from aide._core.roles import GOLD
+from aide._core.types import GOLD
 from aide.estimation.terms import is_tractable, rests_on_one_density
 
 KEY, TARGET = jax.random.key(2), aide.Tractable.of(Normal(0.3, 1.0, 1))

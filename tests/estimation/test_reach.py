@@ -11,7 +11,7 @@ from support.hard_posteriors import missed_mode, two_modes
 from support.made import made_draws
 
 import aide
-from aide._core.roles import GOLD, TARGET
+from aide._core.types import GOLD, TARGET
 from aide.engine.programs.programs import compile_quickly
 from aide.estimation.reach import reach_of
 

@@ -14,8 +14,8 @@ from support.made import estimate_with, made_draws, with_tables
 from support.pairs import NoisyGaussian, NumpyGaussian, gaussian, run
 
 import aide
-from aide._core.roles import GOLD, TARGET
-from aide._core.text import plain
+from aide._core.algorithm import plain
+from aide._core.types import GOLD, TARGET
 from aide.estimation.looseness import cross_fall
 from aide.estimation.terms import rests_on_one_density
 from aide.problems.distributions import Normal

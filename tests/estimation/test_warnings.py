@@ -13,7 +13,7 @@ from support.made import made_draws
 from support.pairs import gaussian, run
 
 import aide
-from aide._core.roles import GOLD
+from aide._core.types import GOLD
 from aide.problems.distributions import Normal
 
 CAUCHY = aide.Tractable(

@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from aide._core import files as _files
+from aide._core import process as _files
 from aide.cli import app
 
 RUN = CliRunner()

@@ -13,7 +13,7 @@ from support import tiny_experiment
 from support.tiny_experiment import tiny
 from typer.testing import CliRunner
 
-from aide._core import files as _files
+from aide._core import process as _files
 from aide.cli import app
 from aide.experiments import command, demo
 

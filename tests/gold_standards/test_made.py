@@ -12,7 +12,7 @@ from scipy import stats
 from support import Z_MAX, laws
 
 import aide
-from aide._core.roles import GOLD
+from aide._core.types import GOLD
 from aide.engine.runners.choose import identity_of
 from aide.engine.runners.pairs import run_pairs
 from aide.gold_standards.pilots.tuners import HmcTuner

@@ -13,7 +13,7 @@ from support.results import RECIPE, RECORD, hand_made
 
 import aide
 from aide._core.algorithm import Aside
-from aide._core.roles import GOLD
+from aide._core.types import GOLD
 from aide.auditing.audit import Widened
 from aide.engine.programs.map_runs import ignore
 from aide.engine.programs.places import Chunk

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import aide
-from aide._core.roles import TARGET
+from aide._core.types import TARGET
 from aide.engine.runners.pairs import run_pairs
 from aide.learned.fitting import em
 from aide.problems.distributions import Normal

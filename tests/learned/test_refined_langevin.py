@@ -10,7 +10,7 @@ from scipy import stats
 from support.learned import annealed_langevin, tilted_langevin
 
 import aide
-from aide._core.roles import TARGET
+from aide._core.types import TARGET
 from aide.engine.runners.pairs import run_pairs
 from aide.learned.models.tilted import TiltedKernel
 from aide.problems.distributions import Normal

@@ -27,7 +27,7 @@ from support.learned import (
 from support.registry import LINE, Entry
 
 import aide
-from aide._core.roles import TARGET
+from aide._core.types import TARGET
 from aide.engine.programs.programs import QUICK_OPTIONS as QUICK
 from aide.engine.programs.programs import compile_quickly
 from aide.engine.runners.pairs import run_pairs

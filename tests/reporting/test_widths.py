@@ -7,7 +7,7 @@ import pytest
 import rich.console
 from support.results import RESULTS
 
-from aide._core.text import plain
+from aide._core.algorithm import plain
 from aide.reporting.grid import Grid, fit, wrap
 from aide.reporting.html import grid_html
 

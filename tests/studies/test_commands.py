@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import aide
-from aide._core.files import InUse, owned
+from aide._core.process import InUse, owned
 from aide.cli import app
 from aide.experiments.data import BadInput
 from aide.studies.options import parse_budget, parse_until

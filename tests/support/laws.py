@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special, stats
 
 import aide
-from aide._core.roles import GOLD
+from aide._core.types import GOLD
 from aide.engine.programs.map_runs import ignore
 from aide.engine.programs.places import Chunk
 from aide.engine.programs.programs import compile_quickly

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import special
 
 import aide
-from aide._core.roles import Role
+from aide._core.types import Role
 from aide.engine.draws import Draws
 from aide.engine.runs import Runs, Side
 

@@ -11,7 +11,6 @@ import numpy as np
 
 import aide
 from aide._core.algorithm import Aside
-from aide._core.identity import Identity
 from aide.algorithms.score_check import ScoreCheck, ScoreTest
 from aide.auditing.audit import widen
 from aide.auditing.result import Audit, AuditTest
@@ -28,6 +27,7 @@ from aide.comparing.draw_sets import make_draw_set
 from aide.comparing.draws_difference import DrawsDifference
 from aide.convergence.curve import Convergence
 from aide.diagnosing import Diagnosis, StepDiagnosis
+from aide.engine.programs.identity import Identity
 from aide.engine.runs import Runs
 from aide.estimation import Contrast, Sandwich
 from aide.estimation.closeness import judge

@@ -167,6 +167,15 @@ def describe(algorithm: object) -> str:
     return f"{name}, {particles} particles" if isinstance(particles, int) else name
 
 
+def plain(text: str) -> str:
+    r"""Text of others, such as a name, on one line without control characters, fit to print.
+
+    Spaces of all kinds, line ends and tabs become a space; every other character that is not
+    printable (controls such as ESC, marks that change the direction of writing) becomes U+FFFD.
+    """
+    return "".join(c if c.isprintable() else " " if c.isspace() else "�" for c in text)
+
+
 def underlying(algorithm: InferenceAlgorithm) -> InferenceAlgorithm:
     """The algorithm that does the runs, so that both share their compiled programs.
 

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import equinox as eqx
 from jaxtyping import Array, Float, Int
 
-from aide._core.algorithm import Draw, InferenceAlgorithm, describe
+from aide._core.algorithm import Draw, InferenceAlgorithm, describe, plain
 from aide._core.distribution import Distribution
-from aide._core.text import plain
 from aide._core.types import Key, LogDensity, LogProb, Value
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from aide._core.roles import Role
+from aide._core.types import Role
 from aide._version import __version__
 from aide.comparing.comparison import Comparison
 from aide.engine.draws import Draws

@@ -1,6 +1,6 @@
 """Inference algorithms, one family a file."""
 
-from aide._core.undefined import strict
+from aide._core.distribution import strict
 from aide.algorithms.annealed import Tempered
 from aide.algorithms.mcmc import MarkovChain
 from aide.algorithms.numpy_steps import NumpyProposal

@@ -12,11 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from aide._core.distribution import Distribution, LogDensityOf, check_distribution
+from aide._core.distribution import (
+    Distribution,
+    LogDensityOf,
+    as_written,
+    check_distribution,
+    possible,
+)
 from aide._core.jax_compat import is_traced
 from aide._core.numerics import as_log, as_parameter, log_ratio
 from aide._core.types import Key, LogDensity, LogProb, Numbers, Parameter, Value
-from aide._core.undefined import as_written, possible
 from aide._core.validate import check_scalar, check_size
 from aide._core.versions import KernelUse, ObservedMove
 from aide.kernels.kernel import InvariantKernel, as_invariant, observe_kernel

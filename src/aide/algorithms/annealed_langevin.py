@@ -21,13 +21,13 @@ from aide._core.distribution import (
     LogDensityOf,
     check_distribution,
     log_density_of,
+    possible,
     sample_from,
 )
 from aide._core.flat_states import all_finite, ravel_reals
 from aide._core.numerics import log_ratio
 from aide._core.random import derive, derive_keys, standard_normal
 from aide._core.types import Key, LogDensity, LogProb, Numbers, Value
-from aide._core.undefined import possible
 from aide._core.versions import MOST_STEPS, AbstractAlgorithm
 from aide.algorithms.annealed import Tempered, check_schedule
 from aide.algorithms.mcmc import Transition

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from aide._core.chains import autocovariances
-from aide._core.lazy import special
+from aide._core.numerics import special
 from aide._core.types import Value
 from aide.algorithms.draw_arrays import columns_of
 

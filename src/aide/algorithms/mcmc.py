@@ -8,10 +8,9 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from aide._core.algorithm import Draw, Label, describe
-from aide._core.distribution import Distribution, SampleFrom, check_distribution
+from aide._core.distribution import Distribution, SampleFrom, check_distribution, possible
 from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
-from aide._core.undefined import possible
 from aide._core.validate import MOST, check_size
 from aide._core.versions import (
     AbstractAlgorithm,

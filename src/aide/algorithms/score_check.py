@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._core.chains import mean_variance
-from aide._core.lazy import special
-from aide._core.numerics import as_log
+from aide._core.numerics import as_log, special
 from aide._core.types import LogDensity, Value
 from aide.algorithms.draw_arrays import column_names, columns_of
 from aide.reporting.figures import plot_p_values

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from aide._core.identity import Identity
 from aide.auditing.simulated.result import Simulated
 from aide.comparing.columns import slack_of
+from aide.engine.programs.identity import Identity
 from aide.estimation.closeness import LEVEL, Closeness
 from aide.estimation.sandwich.sandwich import MIN_RUNS
 from aide.estimation.summary import Estimate

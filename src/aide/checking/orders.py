@@ -8,7 +8,7 @@ a sum of independent variables with two known values each. Nothing about it has 
 
 import numpy as np
 
-from aide._core.lazy import special
+from aide._core.numerics import special
 
 NEWTON_STEPS = 12
 """Most steps of Newton's method; fewer make a p-value larger, never wrong."""

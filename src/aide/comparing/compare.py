@@ -7,8 +7,7 @@ from typing import Any
 
 from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.random import as_key
-from aide._core.roles import GOLD, TARGET, Role
-from aide._core.types import Key
+from aide._core.types import GOLD, TARGET, Key, Role
 from aide._core.validate import check_count, check_options
 from aide.comparing.comparison import Comparison
 from aide.engine.draw import draw, draw_many

@@ -1,6 +1,6 @@
 """Two sets of draws, no densities: how far apart are they at least?"""
 
-from aide._core.lazy import special
+from aide._core.numerics import special
 from aide._core.types import Value
 from aide.algorithms.reference import ReferenceDraws
 from aide.comparing.draw_functions import compare_functions

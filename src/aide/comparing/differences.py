@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from aide._core.roles import Role
+from aide._core.types import Role
 from aide.estimation.means import Mean
 from aide.estimation.summary import Estimate
 from aide.estimation.terms import Metas, terms_of

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide._core.lazy import special
+from aide._core.numerics import special
 from aide.comparing.draw_sets import DrawSet
 from aide.comparing.mean_tests import mean_test
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aide._core.chains import mean_variance
-from aide._core.lazy import special
+from aide._core.numerics import special
 from aide.estimation.means import Sequences
 
 FEW_EVENTS = 10

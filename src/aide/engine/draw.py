@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from aide._core.algorithm import InferenceAlgorithm
-from aide._core.roles import GOLD, Role
-from aide._core.types import Key
+from aide._core.types import GOLD, Key, Role
 from aide.engine.draws import Draws
 from aide.engine.known import Source, check_repeated, check_sources, known_runs
 from aide.engine.outputs import check_algorithm

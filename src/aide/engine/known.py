@@ -1,7 +1,7 @@
 """Runs that need not be repeated, and whether they are of these very algorithms.
 
 Stored runs belong to the traced programs of both algorithms and to the arrays they got
-(`aide._core.identity`). Of an algorithm in plain Python nobody can tell, unless it states an
+(`programs.identity`). Of an algorithm in plain Python nobody can tell, unless it states an
 `aide_identity`, or the caller says `unchanged=True`. Some stored runs are repeated in any case.
 """
 
@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from aide._core.identity import Identity
-from aide._core.roles import GOLD, TARGET, Role
+from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
 from aide.engine.plan import Plan, Request
+from aide.engine.programs.identity import Identity
 from aide.engine.programs.map_runs import ignore
 from aide.engine.runners.runner import MetaRuns
 from aide.engine.runs import Kept, Side, nothing

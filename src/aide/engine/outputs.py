@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._core.algorithm import describe
-from aide._core.roles import GOLD, TARGET, Role
+from aide._core.types import GOLD, TARGET, Role
 from aide._core.validate import check_concrete
 from aide.reporting.numbers import in_nats
 

@@ -8,12 +8,11 @@ import jax
 import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm
-from aide._core.identity import Identity
 from aide._core.random import as_key
-from aide._core.roles import GOLD, TARGET, Role
-from aide._core.types import Key, Value
+from aide._core.types import GOLD, TARGET, Key, Role, Value
 from aide.engine.draws import Draws
 from aide.engine.plan import Plan, make_plan, make_request
+from aide.engine.programs.identity import Identity
 from aide.engine.programs.map_runs import Report
 from aide.engine.programs.places import Chunk, compile_all, current_place
 from aide.engine.programs.tracing import one_call

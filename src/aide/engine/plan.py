@@ -10,13 +10,12 @@ import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm, describe, log_z_of
 from aide._core.chains import Chains
-from aide._core.identity import Identity
 from aide._core.random import as_key
-from aide._core.roles import GOLD, TARGET, Role
-from aide._core.types import Key
+from aide._core.types import GOLD, TARGET, Key, Role
 from aide._core.validate import check_count, check_memory
 from aide.engine.draws import Draws
 from aide.engine.outputs import check_algorithm, common_output
+from aide.engine.programs.identity import Identity
 from aide.engine.programs.places import Chunk, current_place
 from aide.engine.runners.choose import runner_of
 from aide.engine.runners.runner import FirstRun, Runner

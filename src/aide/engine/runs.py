@@ -9,10 +9,9 @@ import numpy as np
 from jaxtyping import Float
 
 from aide._core.chains import Chains
-from aide._core.identity import Identity
 from aide._core.numerics import row_log_mean_exp
-from aide._core.roles import Role
-from aide._core.types import Value
+from aide._core.types import Role, Value
+from aide.engine.programs.identity import Identity
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Side(Runs):
         provenance: How it was made and tested, in words, if it says so.
         doubts: What its tests found against it, in words; `None`: it was not tested.
         chains: Of a fixed list of draws, how they lie: its runs depend on each other.
-        identity: What it is; see `aide._core.identity`.
+        identity: What it is; see `aide.engine.programs.identity`.
     """
 
     role: Role = field(kw_only=True)

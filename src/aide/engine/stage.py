@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from aide._core.roles import GOLD, TARGET, Role
+from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
 from aide.engine.outputs import check_log_xi, check_varied, fingerprints_of
 from aide.engine.plan import Plan, Request, draws_without_runs, remaining_work

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aide._core.numerics import row_log_mean_exp, running_log_mean_exp
-from aide._core.roles import Role
+from aide._core.types import Role
 from aide.engine.draws import Draws
 from aide.estimation.looseness import looseness_of
 from aide.estimation.means import Mean

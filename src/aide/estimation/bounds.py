@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide._core.roles import GOLD, TARGET, Role
+from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
 from aide.estimation.means import Bracket, Mean, mean_of
 from aide.estimation.terms import Terms, is_tractable, log_z_shift, scores_at

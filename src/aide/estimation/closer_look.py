@@ -3,8 +3,7 @@
 import jax
 
 from aide._core.algorithm import InferenceAlgorithm
-from aide._core.roles import Role
-from aide._core.types import Key
+from aide._core.types import Key, Role
 from aide._core.versions import NoSuchVersion
 from aide.diagnosing.diagnose import diagnose
 from aide.engine.draw import draw

@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from aide._core.algorithm import InferenceAlgorithm, describe
-from aide._core.identity import Identity
 from aide._core.random import as_key
 from aide._core.types import Key
 from aide._core.validate import check_options
 from aide.engine.draw import draw
 from aide.engine.draws import Draws
+from aide.engine.programs.identity import Identity
 from aide.engine.programs.tracing import one_call
 from aide.engine.runners.choose import identity_of
 from aide.estimation.closer_look import CloserLook

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aide._core.numerics import running_log_mean_exp
-from aide._core.roles import Role
+from aide._core.types import Role
 from aide.engine.draws import Draws
 from aide.estimation.means import mean_of
 from aide.estimation.terms import scores_at

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aide._core.roles import GOLD, TARGET, Role
+from aide._core.types import GOLD, TARGET, Role
 from aide.diagnosing.steps import MOST_SCATTER
 from aide.engine.runs import Side
 from aide.estimation.interval import FALSE_ALARM, FEW_RUNS, MOST_SKEWED, skewness

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aide._core.roles import GOLD, TARGET, Role
+from aide._core.types import GOLD, TARGET, Role
 from aide.estimation.advice import WORTHWHILE, Advice
 from aide.estimation.looseness import cross_fall
 from aide.estimation.sandwich.sandwich import MIN_RUNS, is_closed_form

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from aide._core.roles import GOLD, TARGET, Role, as_role
+from aide._core.types import GOLD, TARGET, Role, as_role
 from aide.engine.draws import Draws
 from aide.engine.storage.dataset import to_xarray
 from aide.engine.storage.files import load, save

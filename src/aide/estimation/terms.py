@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide._core.roles import GOLD, TARGET, Role
+from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
 
 ROUNDING, MOST_ROUNDING, UNITS = 1e-9, 1e-4, 16.0

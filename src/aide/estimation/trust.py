@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm
-from aide._core.roles import GOLD
+from aide._core.types import GOLD
 from aide.engine.plan import facts_of
 from aide.engine.runs import Side
 from aide.estimation.notes import LEAST_EFFECTIVE, MOST_RHAT

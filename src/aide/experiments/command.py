@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
-from aide._core.files import make_folder
+from aide._core.process import make_folder
 from aide.experiments.bimodal import bimodal
 from aide.experiments.data import BadInput, quote
 from aide.experiments.dpmm import dpmm, galaxy

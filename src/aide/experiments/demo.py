@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from aide._core.files import write_atomically
+from aide._core.process import write_atomically
 from aide.algorithms.particle_filter import ParticleFilter
 from aide.comparing.compare import compare
 from aide.comparing.comparison import Comparison

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm
-from aide._core.roles import TARGET
+from aide._core.types import TARGET
 from aide.engine.draw import draw
 from aide.engine.draws import Draws
 from aide.estimation.summary import Estimate

@@ -24,7 +24,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from aide._core.files import make_folder, write_atomically
+from aide._core.process import make_folder, write_atomically
 from aide._version import __version__
 from aide.experiments.data import BadInput
 from aide.experiments.results import Row, format_rows, parse_rows

@@ -6,8 +6,7 @@ import jax
 import numpy as np
 
 from aide._core.algorithm import Aside, InferenceAlgorithm
-from aide._core.roles import GOLD
-from aide._core.types import Key
+from aide._core.types import GOLD, Key
 from aide.algorithms.particle_filter import ParticleFilter
 from aide.algorithms.state_space import Proposal, StateSpaceModel
 from aide.engine.runners.pairs import run_pairs

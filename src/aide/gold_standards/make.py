@@ -8,10 +8,9 @@ import jax
 import numpy as np
 
 from aide._core.algorithm import Aside, describe
-from aide._core.distribution import Distribution, check_distribution, is_distribution
+from aide._core.distribution import Distribution, check_distribution, is_distribution, possible
 from aide._core.random import as_key
 from aide._core.types import Key, LogDensity, Value
-from aide._core.undefined import possible
 from aide._core.validate import check_count, check_positive
 from aide.algorithms.state_space import StateSpaceModel
 from aide.engine.programs.map_runs import quick_while_fast

@@ -11,8 +11,7 @@ import jax
 import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm
-from aide._core.roles import GOLD
-from aide._core.types import Key
+from aide._core.types import GOLD, Key
 from aide.engine.programs.programs import compile_quickly
 from aide.engine.runners.pairs import run_pairs
 from aide.gold_standards.budget import Budget

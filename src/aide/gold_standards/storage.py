@@ -16,11 +16,11 @@ import numpy as np
 
 from aide._core.algorithm import Aside
 from aide._core.distribution import Distribution, is_distribution
-from aide._core.files import write_atomically
-from aide._core.identity import Identity
 from aide._core.numerics import as_parameter
+from aide._core.process import write_atomically
 from aide._core.types import LogDensity, Value
 from aide.auditing.audit import Widened
+from aide.engine.programs.identity import Identity
 from aide.engine.runners.choose import identity_of
 from aide.gold_standards.annealed import Annealed
 from aide.gold_standards.choices import choose_tuner, shape_of

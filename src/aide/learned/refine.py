@@ -12,8 +12,7 @@ import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.random import as_key
-from aide._core.roles import TARGET
-from aide._core.types import Key
+from aide._core.types import TARGET, Key
 from aide._core.validate import check_size
 from aide.algorithms.annealed_langevin import AnnealedLangevin
 from aide.algorithms.mcmc import MarkovChain

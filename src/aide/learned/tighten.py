@@ -9,8 +9,7 @@ import numpy as np
 
 from aide._core.numerics import row_log_mean_exp
 from aide._core.random import as_key
-from aide._core.roles import TARGET
-from aide._core.types import Key
+from aide._core.types import TARGET, Key
 from aide._core.validate import check_positive, check_size
 from aide.engine.programs.tracing import one_call
 from aide.engine.runners.pairs import MetaTrial

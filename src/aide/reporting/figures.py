@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from aide._core.text import plain
+from aide._core.algorithm import plain
 from aide.reporting.grid import wrap
 from aide.reporting.numbers import in_nats
 

@@ -6,7 +6,7 @@ Styles stand in the elements, so that they need no style sheet; a page with one 
 
 from html import escape
 
-from aide._core.text import plain
+from aide._core.algorithm import plain
 from aide.reporting.grid import Grid
 from aide.reporting.page import Page
 from aide.reporting.verdict import colour_of

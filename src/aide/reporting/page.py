@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from aide._core.text import plain
+from aide._core.algorithm import plain
 from aide.reporting.grid import GAP, Fitted, Grid, fit, wrap
 from aide.reporting.verdict import colour_of
 

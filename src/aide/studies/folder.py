@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from aide._core.files import make_folder, owned, write_atomically
+from aide._core.process import make_folder, owned, write_atomically
 from aide._version import __version__
 from aide.experiments.data import BadInput
 

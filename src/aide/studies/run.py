@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from aide._core.algorithm import InferenceAlgorithm
-from aide._core.files import InUse
+from aide._core.process import InUse
 from aide.comparing.compare import compare, compare_estimates
 from aide.estimation.errors.tolerance import Tolerance
 from aide.estimation.estimate import estimate

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from aide._core.algorithm import InferenceAlgorithm
-from aide._core.files import make_folder, write_atomically
+from aide._core.process import make_folder, write_atomically
 from aide._core.types import Key
 from aide.engine.pilot import Pilot, TimedGold, pilot_key
 from aide.engine.runners.choose import identity_of

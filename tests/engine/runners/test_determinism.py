@@ -16,7 +16,7 @@ from support.pairs import KEY, NoisyGaussian, assert_same, gaussian, run
 
 import aide
 from aide._core.random import CROSS_META, OWN_META, SIMULATE, run_key, stream_key
-from aide._core.roles import GOLD, TARGET
+from aide._core.types import GOLD, TARGET
 from aide.problems import LocalLevelModel
 
 TOLERANCE = 1e-9

@@ -10,7 +10,7 @@ import pytest
 
 import aide
 from aide._core.random import derive
-from aide._core.roles import TARGET
+from aide._core.types import TARGET
 from aide.engine.programs.map_runs import ignore
 from aide.engine.programs.places import Chunk
 from aide.engine.programs.programs import Program, compile_quickly

@@ -19,9 +19,9 @@ from support.pairs import KEY
 from support.plain import AFTER, BEFORE, Changed, Jaxed, Plain, draw, fixed, is_right
 
 import aide
-import aide._core.identity
+import aide.engine.programs.identity
 from aide._core.random import SIMULATE, run_key, stream_key
-from aide._core.roles import TARGET
+from aide._core.types import TARGET
 from aide.problems.distributions import Normal
 
 NUMBER = BEFORE
@@ -257,7 +257,7 @@ def test_another_key_or_version_is_refused(what, how, tmp_path, monkeypatch):
     elif what == "bits":
         jax.config.update("jax_threefry_partitionable", False)
     else:
-        module = aide._core.identity if what == "version" else jax
+        module = aide.engine.programs.identity if what == "version" else jax
         monkeypatch.setattr(module, "__version__", "9.9.9")
     with pytest.raises(ValueError, match="another key|version of (aide|jax)|threefry"):
         draw(pair, **options)

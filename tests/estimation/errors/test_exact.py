@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from aide._core.roles import GOLD, TARGET
+from aide._core.types import GOLD, TARGET
 from aide.estimation.errors.overlap import Overlap, bennett_constant
 from aide.estimation.errors.quantities import probability_error
 from aide.estimation.errors.statistics import estimate_statistic

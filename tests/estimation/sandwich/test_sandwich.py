@@ -22,7 +22,7 @@ from support.pairs import (
 )
 
 import aide
-from aide._core.roles import TARGET
+from aide._core.types import TARGET
 from aide.estimation.sandwich import sandwich
 from aide.estimation.sandwich.sandwich import MIN_RUNS
 from aide.estimation.terms import is_tractable

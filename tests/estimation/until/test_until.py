@@ -8,7 +8,7 @@ from support.pairs import KEY, arrays
 from support.plain import plain
 
 import aide
-from aide._core.roles import GOLD, TARGET
+from aide._core.types import GOLD, TARGET
 from aide.engine.pilot import Cost, Pilot, run_pilot
 from aide.estimation import Budget, Decided
 from aide.estimation.until.allocation import FEWEST_RUNS, MARGIN, allocate

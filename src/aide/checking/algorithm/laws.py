@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aide._core.betting import log_average, log_wealths, wealth_p_value
-from aide._core.lazy import special
+from aide._core.numerics import special
 from aide.checking.algorithm.region import NUM_FEATURES
 from aide.checking.orders import order_p_values, sign_p_value
 from aide.reporting.numbers import factor

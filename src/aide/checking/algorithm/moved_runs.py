@@ -7,8 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from aide._core.algorithm import InferenceAlgorithm
-from aide._core.roles import TARGET
-from aide._core.types import Key, Value
+from aide._core.types import TARGET, Key, Value
 from aide.checking.algorithm.laws import Evidence
 from aide.checking.algorithm.moved import moved_evidence
 from aide.checking.algorithm.region import MOST_REPEATED, OutputLayout, repeated

@@ -19,7 +19,7 @@ from jax.tree_util import PyTreeDef
 from jaxtyping import Array, Float
 
 from aide._core.flat_states import flat_rows
-from aide._core.lazy import special
+from aide._core.numerics import special
 from aide._core.random import derive_keys, draw_index, standard_normal
 from aide._core.types import Key, LogProb, Value
 

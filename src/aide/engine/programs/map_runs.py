@@ -13,10 +13,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from aide._core.program_digest import ProgramDigest
 from aide._core.types import Key
 from aide._core.validate import is_refusal
 from aide.engine.programs.places import Chunk, Place, current_place, in_threads
+from aide.engine.programs.program_digest import ProgramDigest
 from aide.engine.programs.programs import get_program
 
 Report = Callable[[int], None]

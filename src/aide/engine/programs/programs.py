@@ -6,7 +6,7 @@ run on one thread per core, which beat XLA's own parallelism by 1.4.
 
 An operation is traced anew in every call of ours, and once within it (`tracing.one_call`). What is
 compiled is kept for the life of the process under the digest of the traced program
-(`aide._core.program_digest`): whatever changes a number changes the digest, and is compiled afresh.
+(`program_digest`): whatever changes a number changes the digest, and is compiled afresh.
 
 Everything here is in double precision: $\log p(x, y) - \log\hat p(y)$ cancels large numbers.
 Floating-point arrays of an object are promoted to float64 first. The same key gives other draws in
@@ -23,11 +23,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide._core.identity import GENERATOR_SETTINGS
 from aide._core.jax_compat import ClosedJaxpr, jaxpr_function, setting
-from aide._core.program_digest import ProgramDigest, digest_of_program
 from aide._core.validate import check_concrete, check_memory, deferred_errors
+from aide.engine.programs.identity import GENERATOR_SETTINGS
 from aide.engine.programs.places import QUICK, Chunk, Footprint, Place
+from aide.engine.programs.program_digest import ProgramDigest, digest_of_program
 from aide.engine.programs.tracing import (
     Call,
     one_call,

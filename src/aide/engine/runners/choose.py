@@ -5,11 +5,11 @@ from typing import Any
 import jax
 
 from aide._core.algorithm import ScoredApart, underlying
-from aide._core.identity import Identity
 from aide._core.random import as_key
 from aide._core.types import Key
 from aide.algorithms.existing_code import PythonAlgorithm
 from aide.algorithms.reference import ReferenceDraws
+from aide.engine.programs.identity import Identity
 from aide.engine.programs.places import current_place
 from aide.engine.programs.tracing import one_call
 from aide.engine.runners.plain import PythonRunner

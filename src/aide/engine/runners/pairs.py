@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from aide._core.roles import Role
-from aide._core.types import Key
+from aide._core.types import Key, Role
 from aide.engine.programs.map_runs import ignore
 from aide.engine.programs.places import Chunk, compile_all
 from aide.engine.runners.choose import runner_of

@@ -11,11 +11,10 @@ import jax
 import numpy as np
 
 from aide._core.algorithm import log_z_of
-from aide._core.identity import Identity, digest_of_words, serial_number, stated_identity
 from aide._core.random import CROSS_META, OWN_META, SIMULATE
-from aide._core.roles import Role
-from aide._core.types import Key, Value
+from aide._core.types import Key, Role, Value
 from aide.algorithms.existing_code import PythonAlgorithm
+from aide.engine.programs.identity import Identity, digest_of_words, serial_number, stated_identity
 from aide.engine.programs.map_runs import Report
 from aide.engine.programs.places import Chunk
 from aide.engine.programs.tracing import current_call

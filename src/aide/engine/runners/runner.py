@@ -9,9 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from aide._core.identity import Identity
-from aide._core.roles import Role
-from aide._core.types import Key, Value
+from aide._core.types import Key, Role, Value
+from aide.engine.programs.identity import Identity
 from aide.engine.programs.map_runs import Report
 from aide.engine.programs.places import Chunk
 

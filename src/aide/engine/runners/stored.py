@@ -8,11 +8,10 @@ import jax
 import numpy as np
 
 from aide._core.algorithm import describe
-from aide._core.identity import Identity, digest_of_words, facts_of_data, stated_identity
-from aide._core.roles import Role
-from aide._core.types import Key, Value
+from aide._core.types import Key, Role, Value
 from aide.algorithms.existing_code import PythonAlgorithm
 from aide.algorithms.reference import ReferenceDraws
+from aide.engine.programs.identity import Identity, digest_of_words, facts_of_data, stated_identity
 from aide.engine.programs.map_runs import Report, ignore
 from aide.engine.programs.places import Chunk
 from aide.engine.runners.plain import PythonRunner

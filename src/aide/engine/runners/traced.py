@@ -9,11 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm, ScoredApart, describe, underlying
-from aide._core.identity import Identity, facts_of_data
 from aide._core.numerics import as_log
 from aide._core.random import CROSS_META, OWN_META, SIMULATE, run_key, stream_key
-from aide._core.roles import Role
-from aide._core.types import Key, LogProb, Value
+from aide._core.types import Key, LogProb, Role, Value
+from aide.engine.programs.identity import Identity, facts_of_data
 from aide.engine.programs.map_runs import PreparedRuns, Report, map_chunks
 from aide.engine.programs.places import Chunk, Place, current_place
 from aide.engine.programs.tracing import current_call

@@ -8,9 +8,9 @@ import jax
 import numpy as np
 
 from aide._core.chains import Chains
-from aide._core.identity import Identity
-from aide._core.roles import Role
+from aide._core.types import Role
 from aide.engine.draws import Draws, Range
+from aide.engine.programs.identity import Identity
 from aide.engine.runs import Kept, Runs, Side
 
 _SETTINGS, _VALUES, _CHECKSUM = "aide_settings", "aide_values", "aide_checksum"

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from aide._core.files import write_atomically
+from aide._core.process import write_atomically
 from aide.engine.draws import Draws
 from aide.engine.runs import Kept
 from aide.engine.storage.dataset import dataset_of, draws_of, kept_in, to_xarray

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide._core.roles import Role
+from aide._core.types import Role
 from aide.estimation.errors.find import standardised_powers
 from aide.estimation.errors.overlap import Overlap
 from aide.estimation.errors.quantities import moments_of, sd_log_ratio

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from aide._core.roles import Role
+from aide._core.types import Role
 from aide.engine.draws import Draws
 from aide.estimation.errors.directions import Blame, Direction, find_blame
 from aide.estimation.errors.figure import draw_forest, forest_layout

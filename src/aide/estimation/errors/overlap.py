@@ -20,8 +20,8 @@ from functools import cached_property
 import numpy as np
 
 from aide._core.chains import mean_variance
-from aide._core.lazy import special
-from aide._core.roles import GOLD, TARGET, Role
+from aide._core.numerics import special
+from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
 from aide.estimation.means import Sequences
 from aide.estimation.terms import log_z_shift, rests_on_one_density, terms_of

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aide._core.roles import TARGET
+from aide._core.types import TARGET
 from aide.estimation.errors.overlap import Overlap
 from aide.estimation.errors.quantities import QUANTILES
 from aide.estimation.errors.variables import Variable

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from aide._core.lazy import special
-from aide._core.roles import Role
+from aide._core.numerics import special
+from aide._core.types import Role
 from aide.estimation.errors.overlap import Overlap
 from aide.estimation.errors.statistics import Estimated
 

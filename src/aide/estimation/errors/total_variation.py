@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide._core.lazy import special
-from aide._core.roles import GOLD, Role
+from aide._core.numerics import special
+from aide._core.types import GOLD, Role
 from aide.engine.draws import Draws
 from aide.estimation.errors.overlap import MOST_APART, bennett_constant, effective_runs
 from aide.estimation.interval import confidence_limit, unseen_share

@@ -28,8 +28,8 @@ from typing import NamedTuple
 import numpy as np
 
 from aide._core.betting import log_capital
-from aide._core.lazy import special
-from aide._core.roles import GOLD, TARGET, Role
+from aide._core.numerics import special
+from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
 from aide.estimation.interval import FALSE_ALARM, confidence_limit
 from aide.estimation.means import mean_of

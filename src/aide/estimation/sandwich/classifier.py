@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide._core.lazy import optimize, special
+from aide._core.numerics import optimize, special
 
 
 class Logit(NamedTuple):

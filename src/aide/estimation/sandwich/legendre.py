@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide._core.lazy import special
+from aide._core.numerics import special
 from aide.estimation.sandwich.balance import Integrands, LogRatio, best_coefficient, combine
 
 CLIPS = (0.3, 1.0, 2.0, 3.5, 5.0, 6.5, 8.0, 11.0, 15.0, 25.0, 50.0, 100.0, 200.0)

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from aide._core.numerics import row_log_mean_exp
-from aide._core.roles import GOLD, TARGET, Role
+from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
 from aide.estimation.means import Sequences
 from aide.estimation.sandwich.balance import LogRatio, fold_of, log_ratio_of

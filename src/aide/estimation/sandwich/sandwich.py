@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from aide._core.roles import Role
+from aide._core.types import Role
 from aide.engine.draws import Draws
 from aide.estimation.sandwich.balance import calm_limits
 from aide.estimation.sandwich.lower_bound import lower_terms

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from aide._core.roles import Role
+from aide._core.types import Role
 from aide.estimation.sandwich.features import Group, standardise
 from aide.estimation.sandwich.legendre import Pair
 from aide.estimation.sandwich.recipe import Recipe

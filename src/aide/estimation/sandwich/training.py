@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from aide._core.roles import Role
+from aide._core.types import Role
 from aide.estimation.sandwich.classifier import fit_logits
 from aide.estimation.sandwich.features import choose_features
 from aide.estimation.sandwich.legendre import Pair

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide._core.roles import GOLD, TARGET, Role
+from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
 from aide.engine.pilot import Pilot
 from aide.estimation.advice import Forecast, predict_falls

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from aide._core.algorithm import InferenceAlgorithm
-from aide._core.files import write_atomically
+from aide._core.process import write_atomically
 from aide.engine.runners.choose import identity_of
 from aide.estimation.until.allocation import Allocation
 from aide.estimation.until.goals import Goal

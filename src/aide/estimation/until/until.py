@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm
-from aide._core.roles import Role
-from aide._core.types import Key
+from aide._core.types import Key, Role
 from aide.engine.draw import draw
 from aide.engine.draws import Draws
 from aide.engine.pilot import run_pilot

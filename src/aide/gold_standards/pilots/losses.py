@@ -1,7 +1,7 @@
 r"""Where pilots met a log density without a value (NaN or $+\infty$): counts, words, errors.
 
-Such points count as impossible (`aide._core.undefined`). That is harmless where they are far from
-the posterior, and the wrong posterior where they are not. What decides:
+Such points count as impossible (`aide._core.distribution`). That is harmless where they are far
+from the posterior, and the wrong posterior where they are not. What decides:
 
 - *The start's bulk*: more than half of the start's draws are lost. Then the start, or the log
   density, is another one than was meant: an error.

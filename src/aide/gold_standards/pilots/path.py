@@ -9,11 +9,10 @@ import numpy as np
 from jaxtyping import Array, Bool
 
 from aide._core.algorithm import Aside
-from aide._core.distribution import Distribution, LogDensityOf, sample_from
+from aide._core.distribution import Distribution, LogDensityOf, evaluate, sample_from
 from aide._core.flat_states import flat_reals
 from aide._core.numerics import as_parameter, log_ratio
 from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
-from aide._core.undefined import evaluate
 from aide.algorithms.annealed import Tempered
 
 

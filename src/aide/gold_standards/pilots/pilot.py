@@ -11,8 +11,8 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from aide._core.distribution import Strict
 from aide._core.types import Key
-from aide._core.undefined import Strict
 from aide.engine.programs.map_runs import in_double, map_runs
 from aide.engine.programs.programs import compile_quickly
 from aide.gold_standards.pilots.losses import (

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from aide._core.lazy import special
+from aide._core.numerics import special
 
 SHARES, LEAST_INSIDE = (0.02, 0.04, 0.08), 0.04
 """Of a population, in the intervals that are looked at; in those that are no tails at least."""

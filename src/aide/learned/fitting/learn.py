@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm
-from aide._core.roles import GOLD
-from aide._core.types import Key
+from aide._core.types import GOLD, Key
 from aide._core.validate import check_size
 from aide.engine.programs.map_runs import ignore, in_double
 from aide.engine.programs.places import Chunk

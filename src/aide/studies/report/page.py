@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from aide._core.files import write_atomically
+from aide._core.process import write_atomically
 from aide.reporting.grid import Grid
 from aide.reporting.html import grid_html
 from aide.studies.report.style import STYLE

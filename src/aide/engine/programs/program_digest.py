@@ -14,8 +14,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from aide._core.identity import digest_of_array, digest_of_words, stated_identity
 from aide._core.jax_compat import ClosedJaxpr, Jaxpr, Literal
+from aide.engine.programs.identity import digest_of_array, digest_of_words, stated_identity
 
 _WITHOUT_EFFECT = frozenset({"name", "debug_info", "ctx_mesh", "inline", "keep_unused"})
 """Parameters of JAX's primitives that change no number."""

@@ -2,7 +2,7 @@
 
 Two algorithms with the same identity give the same numbers for the same key, up to rounding, so
 that stored runs may be used again. The digest is taken from the traced programs of `simulate` and
-`regenerate` (`aide._core.program_digest`), with every constant by value. Whatever changes a number
+`regenerate` (`program_digest`), with every constant by value. Whatever changes a number
 changes the traced program, however the change came about; nothing is assumed about Python.
 
 Code that JAX does not trace, such as a plain NumPy algorithm, cannot be compared with what it was.
