@@ -34,11 +34,11 @@ def test_other_versions():
     assert [version and version.num_steps for version in budgets] == [2, 8]
     assert CHAIN.with_steps(1).with_budget(0.5) is None
     start = Normal(1.0, 4.0)
-    assert CHAIN.with_start(start).initial is start
+    assert CHAIN.with_start(start).start is start
     assert CHAIN.with_start(start).label == "MCMC, 4 steps, other start"
     with pytest.raises(ValueError, match="num_steps must be an integer of at least 0, got -1"):
         CHAIN.with_steps(-1)
-    with pytest.raises(TypeError, match="initial must be an object with sample"):
+    with pytest.raises(TypeError, match="start must be an object with sample"):
         CHAIN.with_start(None)  # pyrefly: ignore[bad-argument-type]
 
 

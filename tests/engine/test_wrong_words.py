@@ -22,7 +22,7 @@ FEW: dict[str, Any] = {"num_gold": 4, "num_target": 4, "progress": False}
         ({"num_samples": 10}, r"no argument num_samples=: num_gold= and num_target= say how many"),
         ({"seed": 1}, r"no argument seed=: the key or seed comes first"),
         ({"num_golds": 9}, r"no argument num_golds=: did you mean num_gold="),
-        ({"banana": 9}, r"no argument banana=: It takes checkpoint, chunk_size"),
+        ({"banana": 9}, r"no argument banana=: It takes key, gold"),
     ],
 )
 def test_wrong_keywords(options, words):

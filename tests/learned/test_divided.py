@@ -110,7 +110,7 @@ def test_inputs():
     with pytest.raises(ValueError, match="2 kernels per step"):
         aide.refine(jax.random.key(0), two.with_steps(3), fit=fit, towards=gold)
     kernel = aide.kernels.RandomWalk(1.0)
-    smc = aide.ais(chain.initial, chain.log_joint, kernel=kernel, num_temperatures=3)
+    smc = aide.ais(chain.start, chain.log_joint, kernel=kernel, num_temperatures=3)
     with pytest.raises(ValueError, match="towards"):
         aide.refine(jax.random.key(0), smc, towards=gold)  # pyrefly: ignore
 

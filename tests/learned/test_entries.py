@@ -34,7 +34,7 @@ def test_an_entry_is_retraced_as_if_it_were_the_state(x64, name):
     bare = learned_chain(name, 3)
     chain: Any = bare.chain
     named = aide.mcmc(
-        Named(aide.Tractable.of(chain.initial)),
+        Named(aide.Tractable.of(chain.start)),
         lambda state: chain.log_joint(state["x"]),
         kernel=aide.kernels.OnEntry("x", chain.kernel),
         num_steps=chain.num_steps,

@@ -88,15 +88,15 @@ def test_states_are_any_pytree(x64):
 def test_no_steps_is_the_start(x64):
     refined = chain_of(2, aide.kernels.Mala(0.4), 3).with_steps(0)
     draw = quickly(refined.simulate)(jax.random.key(0))
-    assert abs(draw.log_xi - log_density_of(refined.chain.initial, draw.value)) < 1e-12
+    assert abs(draw.log_xi - log_density_of(refined.chain.start, draw.value)) < 1e-12
 
 
 START, LOG_JOINT = Normal(0.0, 2.0), Normal(0.5, 0.7).log_prob
 WALK = aide.kernels.RandomWalk(0.8)
 
 
-def chain(num_steps, kernel=WALK, initial=START, log_joint=LOG_JOINT):
-    return aide.mcmc(initial, log_joint, kernel=kernel, num_steps=num_steps)
+def chain(num_steps, kernel=WALK, start=START, log_joint=LOG_JOINT):
+    return aide.mcmc(start, log_joint, kernel=kernel, num_steps=num_steps)
 
 
 @pytest.fixture(scope="module")
@@ -135,16 +135,16 @@ def test_a_fit_serves_what_it_was_learned_for(refined):
         serve(chain(5))
     with pytest.raises(ValueError, match="up to 4 steps, got num_steps = 5"):
         refined.with_steps(5)
-    with pytest.raises(ValueError, match="states of 1 numbers, but those of initial have 2"):
-        serve(chain(2, initial=Normal(np.zeros(2), 1.0)))
+    with pytest.raises(ValueError, match="states of 1 numbers, but those of start have 2"):
+        serve(chain(2, start=Normal(np.zeros(2), 1.0)))
     with pytest.raises(ValueError, match="models for 1 kernels"):
         serve(chain(2, aide.kernels.Cycle(WALK, WALK)))
     discrete = aide.Tractable(lambda key: jnp.zeros((), jnp.int32), lambda x: 0.0)
-    with pytest.raises(ValueError, match="initial draws integers, but this fit is for states of r"):
-        serve(chain(2, initial=discrete))
+    with pytest.raises(ValueError, match="start draws integers, but this fit is for states of r"):
+        serve(chain(2, start=discrete))
     mixed = aide.Tractable(lambda key: (jnp.zeros((), jnp.int32), 0.0), lambda x: 0.0)
-    with pytest.raises(TypeError, match="initial draws float64 and int32"):
-        serve(chain(2, initial=mixed))
+    with pytest.raises(TypeError, match="start draws float64 and int32"):
+        serve(chain(2, start=mixed))
     with pytest.raises(ValueError, match=r"noise of this kernel has sizes \[2\]"):
         serve(chain(2, Halves(Normal(0.0, 1.0))))
 

@@ -77,7 +77,7 @@ def free_run(first, ancestors, last):
     key = jax.random.key(0)
     script = ScriptedKernel(SCHEDULE[:1], last[None])
     smc = tempered_smc(first, script, SCHEDULE, ScriptedScheme(ancestors))
-    population = start(key, SampleFrom(smc.initial), smc.log_first_weight, 2, None)
+    population = start(key, SampleFrom(smc.start), smc.log_first_weight, 2, None)
     population, _ = run_segment(key, smc.moves[0], smc.resampler, population, None)
     return jax.vmap(lambda x: log_xi_of(smc.log_joint(x), population))(last)
 
@@ -93,7 +93,7 @@ def retained_run(keys, first, ancestors, last, slot):
     starts = first.at[before].set(other(first[before]))
     smc = tempered_smc(starts, script, SCHEDULE, ScriptedScheme(ancestors, slot))
     kept, path = walk_back(keys[0], smc.moves[0], x)
-    population = start(keys[before], SampleFrom(smc.initial), smc.log_first_weight, 2, kept)
+    population = start(keys[before], SampleFrom(smc.start), smc.log_first_weight, 2, kept)
     population, _ = run_segment(keys[0], smc.moves[0], smc.resampler, population, path)
     return log_xi_of(smc.log_joint(x), population)
 

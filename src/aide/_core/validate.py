@@ -4,9 +4,8 @@ The last two functions are about errors while JAX traces a user's code: can the 
 or is it just wrong?
 """
 
-import difflib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -94,34 +93,6 @@ def check_finite(name: str, value: ArrayLike) -> None:
     """Raise unless every entry of a concrete `value` is a finite number."""
     if not is_traced(value) and not np.all(np.isfinite(np.asarray(value))):
         raise ValueError(f"{name} must be finite, got {value}.")
-
-
-def check_options(function: str, options: Iterable[str], known: Iterable[str]) -> None:
-    """Raise for options that a function does not have, with the word that was meant."""
-    known = sorted(known)
-    for name in options:
-        if name in known:
-            continue
-        close = difflib.get_close_matches(name, known, 1)
-        meant = f"did you mean {close[0]}=?" if close else f"It takes {', '.join(known)}."
-        raise TypeError(
-            f"{function} has no argument {name}=: {_MEANT.get(name, meant).format(name=name)}"
-        )
-
-
-_RUNS = "num_gold= and num_target= say how many runs there are of either algorithm."
-_MEANT = {
-    "tolerance": "aide.compare(key, gold, target, tolerance=...) judges against a tolerance, and "
-    "until=aide.estimation.Decided(tolerance) adds runs until a verdict is reached.",
-    **dict.fromkeys(("num_samples", "num_draws", "num_runs", "samples", "n", "N"), _RUNS),
-    **dict.fromkeys(
-        ("num_meta", "M"), "num_meta_gold= and num_meta_target= say how many there are."
-    ),
-    **dict.fromkeys(("seed", "rng_key", "rng", "random_state"), "the key or seed comes first."),
-    "num_particles": "particles belong to the algorithm, as in aide.sir(..., num_particles=100).",
-    "verbose": "progress=True shows progress bars.",
-}
-"""What people write, and the word for it here."""
 
 
 def raise_if(log_xi: Array, predicate: ArrayLike, message: str) -> Array:

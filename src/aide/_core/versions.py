@@ -189,7 +189,7 @@ class AbstractAlgorithm(eqx.Module):
         return ()
 
     def kernels(self) -> Sequence[KernelUse]:
-        """MCMC kernels on states like those of `initial`, each with its density; here none."""
+        """MCMC kernels on states like those of `start`, each with its density; here none."""
         return ()
 
     def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:

@@ -20,6 +20,7 @@ from aide._core.distribution import (
     possible,
 )
 from aide._core.jax_compat import is_traced
+from aide._core.keywords import keywords
 from aide._core.numerics import as_log, as_parameter, log_ratio
 from aide._core.types import Key, LogDensity, LogProb, Numbers, Parameter, Value
 from aide._core.validate import check_scalar, check_size
@@ -138,8 +139,9 @@ class AnnealingMove(AbstractMove):
         return jnp.asarray((self.after - self.before) * ratio)
 
 
+@keywords("aide.tempered_smc", prior="start")
 def tempered_smc(
-    prior: Distribution,
+    start: Distribution,
     log_joint: LogDensity,
     *,
     kernel: InvariantKernels,
@@ -149,10 +151,10 @@ def tempered_smc(
     resampler: AbstractResampler | str | None = None,
     label: str = "",
 ) -> Smc:
-    r"""An SMC sampler along the path from `prior` to the posterior.
+    r"""An SMC sampler along the path from `start` to the posterior.
 
     Args:
-        prior: Start of the path, with `sample(key)` and `log_density(x)`; any distribution that
+        start: Where the path begins, with `sample(key)` and `log_density(x)`; any distribution that
             covers the posterior will do.
         log_joint: $\log\gamma$: prior times likelihood, or an unnormalised density. Where it is NaN
             or $+\infty$ on the way, it counts as $-\infty$; see `aide.algorithms.strict`.
@@ -167,8 +169,8 @@ def tempered_smc(
         label: A name for tables.
     """
     schedule = check_schedule(num_temperatures, temperatures)
-    check_distribution("prior", prior)
-    log_start, log_end = LogDensityOf(prior), possible(log_joint)
+    check_distribution("start", start)
+    log_start, log_end = LogDensityOf(start), possible(log_joint)
     first = Tempered(log_start, log_end, schedule[0])
     moves = _path(log_start, log_end, as_kernels(kernel), schedule)
     size = f"{len(schedule)} temperatures"
@@ -177,11 +179,12 @@ def tempered_smc(
     )
     chosen = EveryStep() if resampler is None else as_resampler(resampler)
     written = as_written(log_joint)  # at outputs NaN is an error
-    return Smc(prior, moves, written, num_particles, first, chosen, label or name)
+    return Smc(start, moves, written, num_particles, first, chosen, label or name)
 
 
+@keywords("aide.ais", prior="start")
 def ais(
-    prior: Distribution,
+    start: Distribution,
     log_joint: LogDensity,
     *,
     kernel: InvariantKernels,
@@ -195,7 +198,7 @@ def ais(
     See `tempered_smc` for the arguments.
     """
     return tempered_smc(
-        prior,
+        start,
         log_joint,
         kernel=kernel,
         num_particles=1,

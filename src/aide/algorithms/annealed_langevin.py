@@ -25,6 +25,7 @@ from aide._core.distribution import (
     sample_from,
 )
 from aide._core.flat_states import all_finite, ravel_reals
+from aide._core.keywords import fields, keywords
 from aide._core.numerics import log_ratio
 from aide._core.random import derive, derive_keys, standard_normal
 from aide._core.types import Key, LogDensity, LogProb, Numbers, Value
@@ -44,6 +45,7 @@ from aide.kernels.schedule import (
 from aide.smc.moves import Steps
 
 
+@fields("AnnealedLangevin", initial="start")
 class AnnealedLangevin(AbstractAlgorithm):
     r"""Start at $x_0 \sim k_1$, make one unadjusted step per temperature, output the last position.
 
@@ -55,21 +57,21 @@ class AnnealedLangevin(AbstractAlgorithm):
     nothing about the position: the last momentum of the run is hidden, like all others.
 
     Args:
-        initial: $k_1$, with `sample(key)` and `log_prob(x)`.
+        start: $k_1$, with `sample(key)` and `log_prob(x)`.
         log_joint: $\log\gamma$.
         schedule: One kernel per step.
         temperatures: $\beta_t$, one per step, the last one 1.
         label: A name for tables.
     """
 
-    initial: Distribution
+    start: Distribution
     log_joint: LogDensity
     schedule: KernelSchedule
     temperatures: np.ndarray | Array
     label: str = eqx.field(converter=Label, default="")
 
     def __check_init__(self) -> None:
-        check_distribution("initial", self.initial)
+        check_distribution("start", self.start)
         if not isinstance(self.schedule.at(0), Retraceable):
             raise TypeError(
                 f"{type(self.schedule.common).__name__} keeps no record of its steps. Use "
@@ -97,9 +99,9 @@ class AnnealedLangevin(AbstractAlgorithm):
         return isinstance(self.schedule.common, UnderdampedLangevin)
 
     @property
-    def start(self) -> Distribution:
-        """Where the run starts: `initial`, or with momenta from $N(0, I)$."""
-        return PhaseStart(self.initial) if self.has_momenta else self.initial
+    def state_start(self) -> Distribution:
+        """The law of the first state: `start`, with momenta from $N(0, I)$ where there are any."""
+        return PhaseStart(self.start) if self.has_momenta else self.start
 
     def steps(self) -> Steps:
         """The transitions; with momenta the last one draws a new momentum."""
@@ -107,7 +109,7 @@ class AnnealedLangevin(AbstractAlgorithm):
         if self.has_momenta:
             numbers = UnderdampedLangevin.ended(numbers)
             temperatures = jnp.append(jnp.asarray(temperatures), 1.0)
-        shared = (LogDensityOf(self.initial), possible(self.log_joint), self.schedule.common)
+        shared = (LogDensityOf(self.start), possible(self.log_joint), self.schedule.common)
         return Steps(LangevinStep(*shared, self.has_momenta), (temperatures, numbers))
 
     def lift(self, value: Value) -> tuple[Value, LogProb]:
@@ -128,7 +130,7 @@ class AnnealedLangevin(AbstractAlgorithm):
     def simulate(self, key: Key) -> Draw:
         r"""Run, and weigh the path: $\log k_1(x_0) + \sum_t \log k_t - \log g_t$."""
         key_start, key_steps = derive_keys(key, 2)
-        first = sample_from(self.start, key_start)
+        first = sample_from(self.state_start, key_start)
         steps = self.steps()
 
         def step(x: Value, inputs: Any) -> tuple[Value, Any]:
@@ -151,7 +153,7 @@ class AnnealedLangevin(AbstractAlgorithm):
 
         zero = jnp.zeros((), float)
         total, _ = jax.lax.scan(weigh, zero, (steps.inputs, after, noise))
-        return Draw(value, total + extra + log_density_of(self.start, first))
+        return Draw(value, total + extra + log_density_of(self.state_start, first))
 
     def regenerate(self, key: Key, value: Value) -> LogProb:
         r"""Walk back from $x$ by the kernels' own guesses; the same sum along that path."""
@@ -168,7 +170,7 @@ class AnnealedLangevin(AbstractAlgorithm):
         numbered = (jnp.arange(steps.num_steps, dtype=jnp.uint32), steps.inputs)
         carry = (end, jnp.zeros((), float))
         (first, total), _ = jax.lax.scan(step, carry, numbered, reverse=True)
-        return total + extra + log_density_of(self.start, first)
+        return total + extra + log_density_of(self.state_start, first)
 
     def _undo(self, steps: Steps, inputs: Any, y: Value, noise: Value) -> tuple[Value, LogProb]:
         r"""The state before a step, and $\log k - \log g$ of its record."""
@@ -201,7 +203,7 @@ class AnnealedLangevin(AbstractAlgorithm):
 
     def with_start(self, start: Distribution, label: str = "") -> "AnnealedLangevin":
         """The same steps along the path from another start."""
-        return replace(self, initial=start, label=label or f"{self.label}, other start")
+        return replace(self, start=start, label=label or f"{self.label}, other start")
 
 
 class LangevinStep(eqx.Module):
@@ -223,22 +225,23 @@ class LangevinStep(eqx.Module):
 class PhaseStart(eqx.Module):
     r"""A start distribution with momenta $p \sim N(0, I)$."""
 
-    initial: Distribution
+    start: Distribution
 
     def sample(self, key: Key) -> Phase:
         """Draw a position and a momentum."""
         key_position, key_momentum = derive_keys(key, 2)
-        position = sample_from(self.initial, key_position)
+        position = sample_from(self.start, key_position)
         flat, unravel = ravel_reals(position)
         return Phase(position, unravel(standard_normal(key_momentum, flat.shape, flat.dtype)))
 
     def log_density(self, state: Phase) -> LogProb:
         r"""$\log k_1(x) + \log N(p; 0, I)$."""
-        return log_density_of(self.initial, state.position) + log_standard_normal(state.momentum)
+        return log_density_of(self.start, state.position) + log_standard_normal(state.momentum)
 
 
+@keywords("aide.annealed_langevin", initial="start")
 def annealed_langevin(
-    initial: Distribution,
+    start: Distribution,
     log_joint: LogDensity,
     *,
     kernel: AnyKernels,
@@ -252,7 +255,7 @@ def annealed_langevin(
     `aide.refine(key, algorithm)` makes the bound tight.
 
     Args:
-        initial: $k_1$, anything with `sample(key)` and `log_prob(x)`: a Gaussian fitted to the
+        start: $k_1$, anything with `sample(key)` and `log_prob(x)`: a Gaussian fitted to the
             posterior, say.
         log_joint: $\log\gamma$.
         kernel: `aide.kernels.Ula` or `aide.kernels.UnderdampedLangevin`; or one for every step: a
@@ -267,4 +270,4 @@ def annealed_langevin(
     if not isinstance(kernels, KernelSchedule):
         kernels = stack_kernels([kernels] * len(schedule))
     name = f"annealed Langevin, {len(schedule)} steps"
-    return AnnealedLangevin(initial, log_joint, kernels, schedule, label or name)
+    return AnnealedLangevin(start, log_joint, kernels, schedule, label or name)

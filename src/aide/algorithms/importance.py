@@ -9,6 +9,7 @@ from jaxtyping import Array
 
 from aide._core.algorithm import Draw, Label
 from aide._core.distribution import Distribution, check_distribution, log_density_of, sample_from
+from aide._core.keywords import keywords
 from aide._core.numerics import as_log, as_parameter, log_ratio
 from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_finite, check_size, raise_if
@@ -16,18 +17,17 @@ from aide._core.versions import AbstractAlgorithm
 from aide.smc.smc import Smc
 
 
-def sir(
-    proposal: Distribution, log_joint: LogDensity, *, num_particles: int, label: str = ""
-) -> Smc:
+@keywords("aide.sir", proposal="start")
+def sir(start: Distribution, log_joint: LogDensity, *, num_particles: int, label: str = "") -> Smc:
     r"""Draw $P$ proposals, output one of them by weight $\gamma(x)/k(x)$: SMC with no moves.
 
     Args:
-        proposal: $k$, with `sample(key)` and `log_density(x)`.
+        start: The proposal $k$, with `sample(key)` and `log_density(x)`.
         log_joint: $\log\gamma(x)$, normalised or not.
         num_particles: $P$.
         label: A name for tables.
     """
-    return Smc(proposal, (), log_joint, num_particles, label=label or f"SIR, {num_particles}")
+    return Smc(start, (), log_joint, num_particles, label=label or f"SIR, {num_particles}")
 
 
 class _State(NamedTuple):

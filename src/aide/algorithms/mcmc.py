@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from aide._core.algorithm import Draw, Label, describe
 from aide._core.distribution import Distribution, SampleFrom, check_distribution, possible
+from aide._core.keywords import fields, keywords
 from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import MOST, check_size
@@ -37,6 +38,7 @@ from aide.smc.sweep import start
 from aide.smc.watching import watch_segments
 
 
+@fields("MarkovChain", initial="start")
 class MarkovChain(AbstractAlgorithm):
     r"""Start at $x_0 \sim k_1$, make `num_steps` transitions, output the last state.
 
@@ -47,14 +49,14 @@ class MarkovChain(AbstractAlgorithm):
     canonical meta-inference. `aide.refine(key, chain)` learns a better one for either.
 
     Args:
-        initial: $k_1$, with `sample(key)` and `log_density(x)`.
+        start: $k_1$, with `sample(key)` and `log_density(x)`.
         log_joint: $\log\gamma$, which the kernel leaves invariant (unless it is unadjusted).
         kernel: The transition, or a `KernelSchedule` with one for every step and perhaps more.
         num_steps: Number of transitions; 0 returns the start.
         label: A name for tables.
     """
 
-    initial: Distribution
+    start: Distribution
     log_joint: LogDensity
     kernel: AnyKernel | KernelSchedule
     num_steps: int = eqx.field(static=True)
@@ -62,7 +64,7 @@ class MarkovChain(AbstractAlgorithm):
 
     def __check_init__(self) -> None:
         check_size("num_steps", self.num_steps, 0)
-        check_distribution("initial", self.initial)
+        check_distribution("start", self.start)
         check_instance(self.kernel)
         common = self.kernel.common if isinstance(self.kernel, KernelSchedule) else self.kernel
         if isinstance(common, UnderdampedLangevin):
@@ -102,7 +104,7 @@ class MarkovChain(AbstractAlgorithm):
         as_invariant(shared)
         steps = self.steps(Rejuvenate)
         first = possible(self.log_joint)
-        return Smc(self.initial, (steps,), self.log_joint, 1, first, label=self.label)
+        return Smc(self.start, (steps,), self.log_joint, 1, first, label=self.label)
 
     def steps(self, build: Callable[[Any, LogDensity], Any]) -> Steps:
         """The transitions; `build(kernel, log_joint)` makes one of a kernel."""
@@ -124,7 +126,7 @@ class MarkovChain(AbstractAlgorithm):
         """What the steps of the run show that `simulate` makes with this key; no weights."""
         key_start, key_moves, _ = derive_keys(key, 3)
         even = lambda x: jnp.zeros(())
-        first = start(key_start, SampleFrom(self.initial), even, 1, None)
+        first = start(key_start, SampleFrom(self.start), even, 1, None)
         segments = [(derive(key_moves, 0), self.steps(Transition))]
         *_, steps = watch_segments(first, segments, Never())
         return (steps._replace(log_evidence=None),)
@@ -160,7 +162,7 @@ class MarkovChain(AbstractAlgorithm):
     def with_start(self, start: Distribution, label: str = "") -> "MarkovChain":
         """The same chain from another start, with `sample(key)` and a normalised `log_prob(x)`."""
         name = label or f"{describe(self)}, other start"
-        return dataclasses.replace(self, initial=start, label=name)
+        return dataclasses.replace(self, start=start, label=name)
 
 
 class Transition(eqx.Module):
@@ -215,8 +217,9 @@ def plain_label(num_steps: int) -> str:
     return f"MCMC, {num_steps} steps"
 
 
+@keywords("aide.mcmc", initial="start")
 def mcmc(
-    initial: Distribution,
+    start: Distribution,
     log_joint: LogDensity,
     *,
     kernel: AnyKernels,
@@ -230,7 +233,7 @@ def mcmc(
     without a reversal (`Ula`, `Sgld`).
 
     Args:
-        initial: $k_1$, with `sample(key)` and `log_density(x)`.
+        start: $k_1$, with `sample(key)` and `log_density(x)`.
         log_joint: $\log\gamma$, which the kernel leaves invariant (unless it is unadjusted). A
             proposal where it is NaN or $+\infty$ is rejected; see `aide.algorithms.strict`.
         kernel: The transition; or one for every step: a list of kernels of one kind, or what
@@ -241,4 +244,4 @@ def mcmc(
     check_size("num_steps", num_steps, 0)
     kernels = as_kernels(kernel)
     check_length(kernels, num_steps, "give one per step")
-    return MarkovChain(initial, log_joint, kernels, num_steps, label or plain_label(num_steps))
+    return MarkovChain(start, log_joint, kernels, num_steps, label or plain_label(num_steps))

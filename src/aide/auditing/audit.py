@@ -1,7 +1,7 @@
 """Is this gold standard golden? Against itself at other budgets and from other starts."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import equinox as eqx
 import jax
@@ -16,6 +16,7 @@ from aide._core.distribution import (
     log_density_of,
     sample_from,
 )
+from aide._core.keywords import keywords
 from aide._core.numerics import as_parameter
 from aide._core.random import as_key
 from aide._core.types import Key, LogProb, Parameter, Value
@@ -24,6 +25,7 @@ from aide._core.versions import NoSuchVersion, budget_version, rivals_of, starte
 from aide.auditing.result import Audit, AuditTest
 from aide.auditing.simulated.result import Simulated
 from aide.comparing.compare import compare
+from aide.engine.options import CompareOptions
 from aide.engine.outputs import check_algorithm
 from aide.engine.programs.map_runs import in_double, map_runs
 from aide.engine.programs.programs import compile_quickly
@@ -94,6 +96,7 @@ def _sample(distribution: Distribution, key: Key, words: Any) -> Value:
     return sample_from(distribution, jax.random.wrap_key_data(words, impl=jax.random.key_impl(key)))
 
 
+@keywords("aide.audit")
 @one_call()
 def audit(
     key: Key | int,
@@ -106,7 +109,7 @@ def audit(
     tolerance: float = 0.5,
     num_runs: int | None = None,
     num_meta: int = 1,
-    **options: Any,
+    **options: Unpack[CompareOptions],
 ) -> Audit:
     r"""Compare a gold standard with itself: at half and double budget, and from other starts.
 
@@ -132,7 +135,7 @@ def audit(
         num_runs: Runs of each version: 300 unless stated, or 60 of what `aide.gold_standard` made,
             which is tight enough for fewer; the audit then costs no more than an estimate.
         num_meta: Meta-inference runs per output; more tighten the bounds.
-        **options: Everything else `aide.draw` takes.
+        **options: How runs are made, as in `aide.compare`.
     """
     check_algorithm("gold", gold)
     check_tolerance(tolerance)
@@ -189,7 +192,7 @@ def _budgets(
 def _wider(
     key: Key, gold: InferenceAlgorithm, factor: float
 ) -> tuple[dict[str, InferenceAlgorithm], list[str]]:
-    key_centre, initial = jax.random.fold_in(key, 2**32 - 1), getattr(gold, "initial", None)
+    key_centre, initial = jax.random.fold_in(key, 2**32 - 1), getattr(gold, "start", None)
     lacking = [
         f"Other starts of {describe(gold)}: pass starts=, the gold standard built with other starts"
     ]

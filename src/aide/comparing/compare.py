@@ -1,17 +1,18 @@
 """Measuring several targets against one gold standard."""
 
-import inspect
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from aide._core.algorithm import InferenceAlgorithm, describe
+from aide._core.keywords import keywords
 from aide._core.random import as_key
 from aide._core.types import GOLD, TARGET, Key, Role
-from aide._core.validate import check_count, check_options
+from aide._core.validate import check_count
 from aide.comparing.comparison import Comparison
 from aide.engine.draw import draw, draw_many
 from aide.engine.draws import Draws
+from aide.engine.options import CompareOptions
 from aide.engine.outputs import check_algorithm
 from aide.engine.programs.tracing import one_call
 from aide.estimation.closeness import judge, metas_to_raise
@@ -21,14 +22,13 @@ from aide.estimation.look import Look
 from aide.estimation.summary import Estimate
 from aide.reporting.verdict import UNDECIDED
 
-OPTIONS = set(inspect.signature(draw).parameters) - {"key", "gold", "target", "extend"}
-"""Everything that may follow the targets, besides what `compare` names itself."""
 TIMES_META = 30
 """M is raised to at most this many times what was asked for, unless `most_meta` says otherwise."""
 TWO_LOOKS = 0.5
 """The share of each of two looks: with the M asked for, and with a larger one."""
 
 
+@keywords("aide.compare")
 @one_call()
 def compare(
     key: Key | int,
@@ -41,7 +41,7 @@ def compare(
     num_meta_gold: int = 1,
     num_meta_target: int = 1,
     most_meta: int | None = None,
-    **options: Any,
+    **options: Unpack[CompareOptions],
 ) -> Comparison:
     r"""AIDE for several targets; the gold standard is run once.
 
@@ -68,7 +68,6 @@ def compare(
             to files.
     """
     key = as_key(key)
-    check_options("aide.compare", options, OPTIONS)
     if not isinstance(targets, Mapping):
         check_algorithm("targets", targets)
         targets = {describe(targets): targets}

@@ -1,23 +1,26 @@
 """AIDE of a chain against its number of steps: when is it close enough?"""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm, describe
+from aide._core.keywords import keywords
 from aide._core.types import Key
 from aide._core.validate import check_size
 from aide.algorithms.mcmc import MarkovChain
 from aide.convergence.curve import LEVEL, Convergence
 from aide.convergence.diagnostics import Diagnostics, import_arviz, rhat_and_ess, run_chains
 from aide.engine.draw import draw_many
+from aide.engine.options import CompareOptions, ManyOptions
 from aide.engine.programs.tracing import one_call
 from aide.estimation.sandwich.sandwich import what_is_missing
 from aide.estimation.summary import Estimate
 from aide.learned.refined import RefinedChain
 
 
+@keywords("aide.measure_convergence")
 @one_call()
 def measure_convergence(
     key: Key | int,
@@ -27,9 +30,10 @@ def measure_convergence(
     steps: Sequence[int],
     num_gold: int = 200,
     num_target: int = 200,
+    num_meta_gold: int = 1,
     num_meta_target: int = 2,
     num_chains: int = 4,
-    **options: Any,
+    **options: Unpack[CompareOptions],
 ) -> Convergence:
     r"""Measure a chain after several numbers of steps against the same gold standard.
 
@@ -44,10 +48,11 @@ def measure_convergence(
         steps: Numbers of steps.
         num_gold: Runs of the gold standard; a lower bound takes 50.
         num_target: Runs of the chain, per number of steps; a lower bound takes 50.
+        num_meta_gold: Meta-inference runs of the gold standard per output.
         num_meta_target: Meta-inference runs per output. Two make the lower bound far sharper than
             one, if $Z$ is known on both sides.
         num_chains: Ordinary chains for R-hat and ESS; 0 does without ArviZ.
-        **options: Anything else `aide.draw` takes, such as `num_meta_gold` and `progress`.
+        **options: How runs are made, as in `aide.compare`: `progress`, `executor` and the like.
     """
     if not steps:
         raise ValueError("steps must name at least one number of steps, got none.")
@@ -64,10 +69,11 @@ def measure_convergence(
     found = Diagnostics((np.nan,) * len(numbers), (np.nan,) * len(numbers))
     if num_chains:
         found = rhat_and_ess(arviz, run_chains(key, ordinary, numbers[-1], num_chains), numbers)
-    options = {"keep_values": True, "num_meta_target": num_meta_target, **options}
-    options |= {"num_gold": num_gold, "num_target": num_target}
+    settings: ManyOptions = {"keep_values": True, **options}
+    settings["num_gold"], settings["num_target"] = num_gold, num_target
+    settings["num_meta_gold"], settings["num_meta_target"] = num_meta_gold, num_meta_target
     named = {str(number): shorter for number, shorter in zip(numbers, chains, strict=True)}
-    estimates = [Estimate(one) for one in draw_many(key, gold, named, **options).values()]
+    estimates = [Estimate(one) for one in draw_many(key, gold, named, **settings).values()]
     note = what_is_missing(estimates[-1].draws)
     lower = [np.nan if note else one.sandwich(LEVEL).lower for one in estimates]
     notes = chain.fit.notes if isinstance(chain, RefinedChain) else ()

@@ -104,7 +104,7 @@ class _Path:
 
     def __call__(self, chain: MarkovChain, stream: Key, run: Any) -> Value:
         key_start, key_steps = derive_keys(jax.random.fold_in(stream, run), 2)
-        first = jax.tree.map(_in_double, sample_from(chain.initial, key_start))
+        first = jax.tree.map(_in_double, sample_from(chain.start, key_start))
 
         steps = chain.with_steps(self.num_steps).steps(Transition)
 

@@ -4,12 +4,14 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from aide._core.algorithm import InferenceAlgorithm
+from aide._core.keywords import keywords
 from aide._core.types import GOLD, Key, Role
 from aide.engine.draws import Draws
 from aide.engine.known import Source, check_repeated, check_sources, known_runs
+from aide.engine.options import Client, ManyOptions, Sizes
 from aide.engine.outputs import check_algorithm
 from aide.engine.plan import Plan, make_plan, make_request
 from aide.engine.programs.places import compile_all, current_place
@@ -20,6 +22,7 @@ from aide.engine.stage import as_executor, num_parts_for, progress_of, run_plan
 from aide.engine.storage.checkpoint import Checkpoint
 
 
+@keywords("aide.draw")
 @one_call()
 def draw(
     key: Key | int,
@@ -38,7 +41,7 @@ def draw(
     checkpoint: str | Path | None = None,
     chunk_size: int | None = None,
     progress: bool | None = None,
-    executor: Executor | Any = None,
+    executor: Executor | Client | None = None,
     unchanged: bool = False,
 ) -> Draws:
     r"""Run `gold` and `target`; score each output with both (Algorithm 2 up to its last line).
@@ -105,11 +108,12 @@ def draw(
     return draws.keeping(keep_values)
 
 
+@keywords("aide.engine.draw_many")
 def draw_many(
     key: Key | int,
     gold: InferenceAlgorithm,
     targets: Mapping[str, InferenceAlgorithm],
-    **settings: Any,
+    **settings: Unpack[ManyOptions],
 ) -> dict[str, Draws]:
     """Draws of every target, by name: to the bit those of `aide.draw` with the same key.
 
@@ -125,6 +129,7 @@ def draw_many(
     return dict(draw_each(key, gold, targets, **settings))
 
 
+@keywords("aide.engine.draw_each")
 def draw_each(
     key: Key | int,
     gold: InferenceAlgorithm,
@@ -134,9 +139,9 @@ def draw_each(
     checkpoint: Mapping[str, str | Path] | None = None,
     keep_values: bool | None = None,
     progress: bool | None = None,
-    executor: Executor | Any = None,
+    executor: Executor | Client | None = None,
     unchanged: bool = False,
-    **settings: Any,
+    **settings: Unpack[Sizes],
 ) -> Iterator[tuple[str, Draws]]:
     """`draw_many`, target by target: each as soon as its runs are there, in the order given."""
     if not targets:

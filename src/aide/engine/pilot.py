@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import jax
 import numpy as np
@@ -11,6 +11,7 @@ from aide._core.algorithm import InferenceAlgorithm
 from aide._core.random import as_key
 from aide._core.types import GOLD, TARGET, Key, Role, Value
 from aide.engine.draws import Draws
+from aide.engine.options import Sizes
 from aide.engine.plan import Plan, make_plan, make_request
 from aide.engine.programs.identity import Identity
 from aide.engine.programs.map_runs import Report
@@ -65,7 +66,11 @@ class TimedGold:
         self._known: Kept = nothing()
 
     def measure(
-        self, target: InferenceAlgorithm, *, progress: bool | None = False, **settings: Any
+        self,
+        target: InferenceAlgorithm,
+        *,
+        progress: bool | None = False,
+        **settings: Unpack[Sizes],
     ) -> Pilot:
         """Draws of one target, outputs included, and seconds of one run of either algorithm."""
         request = make_request(self._key, self._gold, target, **settings)
@@ -90,7 +95,7 @@ class TimedGold:
 
 @one_call()
 def run_pilot(
-    key: Key | int, gold: InferenceAlgorithm, target: InferenceAlgorithm, **settings: Any
+    key: Key | int, gold: InferenceAlgorithm, target: InferenceAlgorithm, **settings: Unpack[Sizes]
 ) -> Pilot:
     """Run both algorithms a few times under a key of their own, by which later runs are planned.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
+from aide.engine.options import Client
 from aide.engine.outputs import check_log_xi, check_varied, fingerprints_of
 from aide.engine.plan import Plan, Request, draws_without_runs, remaining_work
 from aide.engine.programs.map_runs import Report
@@ -130,13 +131,13 @@ Keep = Callable[[Role, int, Runs], None]
 Waiting = list[tuple[Role, int, Future[tuple[Runs, int]]]]
 
 
-def as_executor(executor: Any) -> Executor | None:
+def as_executor(executor: Executor | Client | None) -> Executor | None:
     """An executor, or that of a `distributed.Client`.
 
     Raises:
         TypeError: It is neither.
     """
-    made = executor.get_executor() if hasattr(executor, "get_executor") else executor
+    made = executor.get_executor() if isinstance(executor, Client) else executor
     if made is not None and not hasattr(made, "submit"):
         raise TypeError(
             "executor must be a concurrent.futures.Executor or a distributed.Client, got "

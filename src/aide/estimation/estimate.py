@@ -1,15 +1,15 @@
 """The front door."""
 
-import inspect
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol, Unpack
 
 from aide._core.algorithm import InferenceAlgorithm, describe
+from aide._core.keywords import keywords
 from aide._core.random import as_key
 from aide._core.types import Key
-from aide._core.validate import check_options
 from aide.engine.draw import draw
 from aide.engine.draws import Draws
+from aide.engine.options import EstimateOptions, OneTargetOptions
 from aide.engine.programs.identity import Identity
 from aide.engine.programs.tracing import one_call
 from aide.engine.runners.choose import identity_of
@@ -19,8 +19,6 @@ from aide.estimation.summary import Estimate
 from aide.estimation.until.goals import Budget, Goal, as_goal, check_budget
 from aide.estimation.until.until import estimate_until
 
-OPTIONS = set(inspect.signature(draw).parameters) - {"key", "gold", "target"}
-"""Everything that may follow, besides what `estimate` names itself."""
 NUM_META = 1
 
 
@@ -43,6 +41,7 @@ class Audited(Protocol):
         ...
 
 
+@keywords("aide.estimate")
 @one_call()
 def estimate(
     key: Key | int,
@@ -56,7 +55,7 @@ def estimate(
     until: float | Goal | None = None,
     budget: Budget | None = None,
     audit: Audited | None = None,
-    **options: Any,
+    **options: Unpack[EstimateOptions],
 ) -> Estimate:
     r"""AIDE: an upper bound on $KL(gold \| target) + KL(target \| gold)$, with its error bar.
 
@@ -79,7 +78,6 @@ def estimate(
         **options: Everything else `aide.draw` takes: `keep_values`, `share`, `extend`,
             `checkpoint`, `chunk_size`, `progress`, `looseness`, `first_run`, `executor`.
     """
-    check_options("aide.estimate", options, OPTIONS)
     if audit is not None:
         _check_audit(audit, gold)
     closer = CloserLook(as_key(key), (gold, target))
@@ -87,11 +85,9 @@ def estimate(
     if until is not None:
         goal, limit = as_goal(until), Budget() if budget is None else budget
         check_budget(limit)
-        refused = sorted({"share", "extend", "first_run"} & set(options))
-        if refused:
-            raise ValueError(f"until plans all runs itself: leave out {', '.join(refused)}.")
+        kept = _without_plans(options)
         runs, metas = (num_gold, num_target), (num_meta_gold, num_meta_target)
-        found = estimate_until(key, gold, target, goal, limit, runs=runs, metas=metas, **options)
+        found = estimate_until(key, gold, target, goal, limit, runs=runs, metas=metas, **kept)
         found = replace(found, closer_look=closer, posterior=posterior)
         return found if audit is None else replace(found, draws=_with_audit(found.draws, audit))
     if budget is not None:
@@ -108,6 +104,15 @@ def estimate(
     )
     draws = draws if audit is None else _with_audit(draws, audit)
     return Estimate(draws, closer_look=closer, posterior=posterior)
+
+
+def _without_plans(options: EstimateOptions) -> OneTargetOptions:
+    """The options for `until`, which plans all runs itself."""
+    refused = sorted({"share", "extend", "first_run"} & set(options))
+    if refused:
+        raise ValueError(f"until plans all runs itself: leave out {', '.join(refused)}.")
+    kept: OneTargetOptions = options
+    return kept
 
 
 def _check_audit(audit: Audited, gold: InferenceAlgorithm) -> None:

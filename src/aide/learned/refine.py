@@ -76,7 +76,7 @@ def learn_best(
     algorithm of a fit, with the reverse particles that the caller asked for.
     """
     transitions = recorder.transitions
-    size, changes = state_size(transitions.initial), transitions.inputs is not None
+    size, changes = state_size(transitions.start), transitions.inputs is not None
     effort = {"num_pilots": num_pilots, "num_components": num_components, "log_z": log_z}
     learn_mixture = lambda: learn_reverse(key, recorder, **effort, progress=progress)
     if num_components is not None or size < FEWEST_DIMENSIONS or not can_tilt(transitions):
@@ -273,14 +273,14 @@ def _refuse(name: str, value: Any, reason: str) -> None:
 
 def _check_serves(fit: ReverseFit, transitions: Transitions) -> None:
     first = transitions.first()
-    fit.check_serves(transitions.initial, first.log_density, first.kernel)
+    fit.check_serves(transitions.start, first.log_density, first.kernel)
 
 
 def _check_smc(algorithm: Any) -> Transitions:
     """The transitions of an SMC algorithm, if it is one that can be refined."""
     moves = algorithm.moves if isinstance(algorithm, Smc) else ()
     if len(moves) == 1 and isinstance(moves[0], Steps) and moves[0].num_steps:
-        transitions = Transitions.of(algorithm.initial, moves[0])
+        transitions = Transitions.of(algorithm.start, moves[0])
         move = transitions.first()
         if isinstance(move, KernelMove):
             parts_of(move.kernel)

@@ -167,7 +167,7 @@ def transitions_of(chain: MarkovChain) -> Transitions:
     while isinstance(kernel, Repeat):
         kernel, num_steps = kernel.kernel, num_steps * kernel.num_times
     unrolled = dataclasses.replace(chain, kernel=kernel, num_steps=num_steps)
-    return Transitions.of(chain.initial, unrolled.steps(Transition))
+    return Transitions.of(chain.start, unrolled.steps(Transition))
 
 
 class RefinedLangevin(AbstractRefined):
@@ -230,4 +230,4 @@ class RefinedLangevin(AbstractRefined):
 
 def langevin_transitions(algorithm: AnnealedLangevin) -> Transitions:
     """The steps that are to be retraced."""
-    return Transitions.of(algorithm.start, algorithm.steps())
+    return Transitions.of(algorithm.state_start, algorithm.steps())

@@ -16,6 +16,7 @@ from aide._core.distribution import (
     check_distribution,
     log_density_of,
 )
+from aide._core.keywords import fields
 from aide._core.numerics import as_log, log_ratio, scaled_exp
 from aide._core.random import derive, derive_keys, draw_index
 from aide._core.types import Key, LogDensity, LogProb, Value
@@ -58,10 +59,11 @@ from aide.smc.watching import watch_segments
 ALL_ZERO = (
     "all particle weights are zero: no particle has positive density, so the algorithm has no "
     "output. Use more particles, a proposal with heavier tails, or check that the log density is "
-    "finite where the initial distribution puts its mass (-inf and NaN count as density zero)."
+    "finite where start puts its mass (-inf and NaN count as density zero)."
 )
 
 
+@fields("Smc", initial="start")
 class Smc(AbstractAlgorithm):
     r"""The SMC sampler of Del Moral, Doucet & Jasra (2006) with one particle drawn as output.
 
@@ -71,7 +73,7 @@ class Smc(AbstractAlgorithm):
     with resampling (SIR); with `num_particles=1`, annealed importance sampling.
 
     Args:
-        initial: $k_1$, anything with `sample(key)` and `log_prob(x)` or `log_density(x)`.
+        start: $k_1$, anything with `sample(key)` and `log_prob(x)` or `log_density(x)`.
         moves: `WeightedMove`s and `Steps`, in order. Spaces may change from one to the next.
         log_joint: $\log\gamma_T$, the unnormalised density of the output.
         num_particles: $P$.
@@ -80,7 +82,7 @@ class Smc(AbstractAlgorithm):
         label: A name for tables.
     """
 
-    initial: Distribution
+    start: Distribution
     moves: tuple[WeightedMove | Steps, ...]
     log_joint: LogDensity
     num_particles: int = eqx.field(static=True)
@@ -90,7 +92,7 @@ class Smc(AbstractAlgorithm):
 
     def __check_init__(self) -> None:
         check_size("num_particles", self.num_particles)
-        check_distribution("initial", self.initial)
+        check_distribution("start", self.start)
         for move in self.moves:
             if not isinstance(move, Steps | WeightedMove):
                 raise TypeError(
@@ -128,7 +130,7 @@ class Smc(AbstractAlgorithm):
     ) -> tuple[Population, Population, Any, list[Any]]:
         """The first and last population, the slot of the output, what was kept per segment."""
         key_start, key_moves, key_output = derive_keys(key, 3)
-        initial = SampleFrom(self.initial)
+        initial = SampleFrom(self.start)
         first = start(key_start, initial, self.log_first_weight, self.num_particles, None)
         population, segments = first, []
         for index, segment in enumerate(self.moves):
@@ -140,7 +142,7 @@ class Smc(AbstractAlgorithm):
     def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
         """What the steps of the run show that `simulate` makes with this key."""
         key_start, key_moves, _ = derive_keys(key, 3)
-        initial = SampleFrom(self.initial)
+        initial = SampleFrom(self.start)
         first = start(key_start, initial, self.log_first_weight, self.num_particles, None)
         segments = [(derive(key_moves, index), move) for index, move in enumerate(self.moves)]
         return watch_segments(first, segments, self.resampler)
@@ -155,7 +157,7 @@ class Smc(AbstractAlgorithm):
         for index, segment in reversed(list(enumerate(self.moves))):
             x, retained = walk_back(derive(key_back, index), segment, x)
             path.insert(0, retained)
-        initial = SampleFrom(self.initial)
+        initial = SampleFrom(self.start)
         population = start(key_start, initial, self.log_first_weight, self.num_particles, x)
         for index, (segment, retained) in enumerate(zip(self.moves, path, strict=True)):
             subkey = derive(key_moves, index)
@@ -170,7 +172,7 @@ class Smc(AbstractAlgorithm):
                 return jnp.zeros(())
             log_first = self.log_joint
         first = check_scalar("log_first" if self.log_first else "log_joint", log_first(x))
-        return log_ratio(first, log_density_of(self.initial, x))
+        return log_ratio(first, log_density_of(self.start, x))
 
     def shrunk(self) -> dict[str, Version]:
         """Few particles, and few steps between the same densities; else the first few moves."""
@@ -196,7 +198,7 @@ class Smc(AbstractAlgorithm):
         follow = getattr(self.log_first, "with_start", None)
         log_first = follow(start) if callable(follow) else self.log_first
         name = label or f"{describe(self)}, other start"
-        return replace(self, initial=start, log_first=log_first, moves=moves, label=name)
+        return replace(self, start=start, log_first=log_first, moves=moves, label=name)
 
     def prefixes(self) -> list[Prefix]:
         """The algorithm after each of its moves, with one particle."""
@@ -207,7 +209,7 @@ class Smc(AbstractAlgorithm):
         ]
 
     def kernels(self) -> list[KernelUse]:
-        """MCMC kernels, each with its density, as long as states are those of `initial`."""
+        """MCMC kernels, each with its density, as long as states are those of `start`."""
         return kernels_in(self.moves)
 
     def determines_trace(self) -> bool:

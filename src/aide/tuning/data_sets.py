@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm
+from aide._core.keywords import keywords
 from aide._core.random import as_key
 from aide._core.types import Key
 from aide.engine.pilot import TimedGold
@@ -234,6 +235,7 @@ class DataSweep(Result):
             panel.set(xlabel=as_label(name), ylabel="bound on the divergence (nats)")
 
 
+@keywords("aide.tuning.sweep_data")
 @one_call()
 def sweep_data(
     key: Key | int,
@@ -247,7 +249,8 @@ def sweep_data(
     num_meta_gold: int = 1,
     num_meta_target: int = 1,
     progress: bool | None = None,
-    **options: Any,
+    looseness: bool = True,
+    chunk_size: int | None = None,
 ) -> DataSweep:
     """AIDE on every data set, and which features of the data make them hard.
 
@@ -265,7 +268,8 @@ def sweep_data(
         num_meta_gold: Meta-inference runs of the gold standards per output.
         num_meta_target: Meta-inference runs of the targets per output.
         progress: Show a progress bar; by default if it takes long and a person watches.
-        **options: `looseness` and `chunk_size` of `aide.draw`.
+        looseness: See `aide.draw`.
+        chunk_size: See `aide.draw`.
     """
     named = dict(data) if isinstance(data, Mapping) else {str(i): d for i, d in enumerate(data)}
     if not named:
@@ -283,7 +287,8 @@ def sweep_data(
                 num_target=num_target,
                 num_meta_gold=num_meta_gold,
                 num_meta_target=num_meta_target,
-                **options,
+                looseness=looseness,
+                chunk_size=chunk_size,
             )
             points.append(point_of({"data": name}, particles_of(algorithm), found))
             if features is not None:

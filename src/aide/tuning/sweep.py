@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm, describe
+from aide._core.keywords import keywords
 from aide._core.types import Key
 from aide.engine.outputs import check_algorithm
 from aide.engine.pilot import TimedGold
@@ -144,6 +145,7 @@ class Sweep(Result):
             panels[1].set_xlabel("seconds of one run")
 
 
+@keywords("aide.sweep")
 @one_call()
 def sweep(
     key: Key | int,
@@ -157,7 +159,8 @@ def sweep(
     num_meta_gold: int = 1,
     num_meta_target: int = 1,
     progress: bool | None = None,
-    **options: Any,
+    looseness: bool = True,
+    chunk_size: int | None = None,
 ) -> Sweep:
     """AIDE of a target at every setting of a grid; the gold standard is run once.
 
@@ -178,7 +181,8 @@ def sweep(
         num_meta_gold: Meta-inference runs of the gold standard per output.
         num_meta_target: Meta-inference runs of the target per output.
         progress: Show a progress bar; by default if it takes long and a person watches.
-        **options: `looseness` and `chunk_size` of `aide.draw`.
+        looseness: See `aide.draw`.
+        chunk_size: See `aide.draw`.
     """
     check_algorithm("gold", gold)
     if tolerance is not None:
@@ -190,7 +194,8 @@ def sweep(
             algorithm = build(target, setting)
             metas = metas_of(setting, num_meta_gold, num_meta_target)
             sizes: dict[str, Any] = {"num_gold": num_gold, "num_target": num_target, **metas}
-            found = measured.measure(algorithm, **sizes, **options)
+            sizes |= {"looseness": looseness, "chunk_size": chunk_size}
+            found = measured.measure(algorithm, **sizes)
             named = posterior_of(gold, algorithm)
             points.append(point_of(setting, particles_of(algorithm), found, tolerance, named))
             bar.reporter(0)(1)

@@ -15,11 +15,13 @@ of the error, $1/(k(k+1))$ of start $k$. Given the pilot, the order is fixed in 
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from aide._core.algorithm import InferenceAlgorithm, describe
+from aide._core.keywords import keywords
 from aide._core.types import Key
 from aide.engine.draws import Draws
+from aide.engine.options import OneTargetOptions, RunOptions
 from aide.engine.outputs import check_algorithm
 from aide.engine.programs.tracing import one_call
 from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, as_tolerance
@@ -40,6 +42,7 @@ MOST_STARTS = 4
 """Number of settings in a row that may fail before dearer ones are no longer tried."""
 
 
+@keywords("aide.tune")
 @one_call()
 def tune(
     key: Key | int,
@@ -51,7 +54,7 @@ def tune(
     cost: str | Callable[[Setting], float] | None = None,
     budget: Budget | None = None,
     folder: str | Path | None = None,
-    **options: Any,
+    **options: Unpack[RunOptions],
 ) -> Tuned:
     """The cheapest setting of a target that is shown to be within a tolerance (97.5%; errors 95%).
 
@@ -70,7 +73,8 @@ def tune(
         budget: What all of it may cost; 100,000 runs unless stated. The test of a setting may
             spend half of what is left while others may follow.
         folder: Keeps what was finished; the same call continues there.
-        **options: Everything else `aide.draw` takes: `progress`, `executor`, `chunk_size`.
+        **options: How runs are made, as in `aide.draw`: `progress`, `executor`, `chunk_size`,
+            `keep_values`, `looseness`, `unchanged`.
     """
     check_algorithm("gold", gold)
     tolerance = as_tolerance(tolerance)
@@ -109,7 +113,7 @@ def tune(
     return Tuned(describe(gold), tolerance, tuple(ladder), tried, pilots.by_name, spent, trust)
 
 
-def _check_kept(tolerance: Tolerance, options: Mapping[str, Any]) -> None:
+def _check_kept(tolerance: Tolerance, options: RunOptions) -> None:
     """Before anything runs."""
     if isinstance(tolerance, ErrorTolerance) and options.get("keep_values") is False:
         raise ValueError(
@@ -136,11 +140,11 @@ def _decide(
     share: float,
     shared: Draws | None,
     folder: str | Path | None,
-    options: Mapping[str, Any],
+    options: RunOptions,
 ) -> tuple[Tried, Draws]:
     """Add runs at one setting until it is shown to be within, or its bound to be above."""
     file = None if folder is None else Path(folder) / f"setting-{planned.index}.nc"
-    kept: dict[str, Any] = {"keep_values": True, **options}
+    kept: OneTargetOptions = {"keep_values": True, **options}
     if file is not None:
         kept["checkpoint"] = file
     estimate = estimate_until(

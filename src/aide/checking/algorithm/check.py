@@ -114,7 +114,7 @@ def log_ratios(own: np.ndarray) -> np.ndarray:
 
 def wrong_kernels(key: Key, algorithm: InferenceAlgorithm, num_runs: int) -> tuple[str, ...]:
     """The algorithm's MCMC kernels that fail `check_kernel`, in words."""
-    found, start = [], getattr(algorithm, "initial", None)
+    found, start = [], getattr(algorithm, "start", None)
     if start is None:
         return ()
     for index, (kernel, log_density) in enumerate(kernels_of(algorithm)[:3]):

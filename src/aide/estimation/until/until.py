@@ -9,7 +9,7 @@ look at anything. `benchmarks/studies/verdicts.py` measures it.
 
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from aide._core.algorithm import InferenceAlgorithm
 from aide._core.types import Key, Role
 from aide.engine.draw import draw
 from aide.engine.draws import Draws
+from aide.engine.options import OneTargetOptions
 from aide.engine.pilot import run_pilot
 from aide.estimation.errors.variables import posterior_of
 from aide.estimation.look import Look, share_of
@@ -44,7 +45,7 @@ def estimate_until(
     share: float = 1.0,
     plan: Allocation | None = None,
     shared: Draws | None = None,
-    **options: Any,
+    **options: Unpack[OneTargetOptions],
 ) -> Estimate:
     """Add runs until the goal is reached or the budget spent.
 
@@ -59,7 +60,7 @@ def estimate_until(
         share: Share of the permitted error that all looks together may spend.
         plan: What an earlier pilot asked for; by default one is run.
         shared: Draws of another target whose gold runs are used again.
-        **options: Everything else `aide.draw` takes, but `extend`, `share` and `first_run`.
+        **options: How runs are made, and where they are kept; see `aide.draw`.
     """
     begun = time.monotonic()
     if plan is None:
@@ -95,7 +96,7 @@ def _plan(
     goal: Goal,
     runs: tuple[int | None, int | None],
     metas: tuple[int | None, int | None],
-    options: dict[str, Any],
+    options: OneTargetOptions,
 ) -> Allocation:
     """Of the stored file, if there is one; otherwise by a pilot."""
     checkpoint = options.get("checkpoint")
@@ -133,7 +134,7 @@ def _draw(
     sizes: np.ndarray,
     known: dict[str, Draws],
     goal: Goal,
-    options: dict[str, Any],
+    options: OneTargetOptions,
 ) -> Draws:
     """The runs of a look; what earlier ones drew is used again."""
     settings: dict[str, Any] = {"keep_values": goal.keep_values, "chunk_size": plan.chunk_size}

@@ -125,7 +125,7 @@ def move_states(key: Key, moves: RepeatedMoves, states: np.ndarray) -> Moved:
 def _moves(moves: RepeatedMoves, stream: Key, run: Any, y: Array) -> Moved:
     """Moves of one state."""
     transitions = moves.transitions
-    _, layout = transitions.start(jax.random.key(0))
+    _, layout = transitions.draw_start(jax.random.key(0))
     (kernel,) = transitions.kernels(transitions.last_inputs(), layout)
     keys = derive_keys(jax.random.fold_in(stream, run), moves.num_moves)
     x, _, _, log_density = jax.vmap(lambda key: kernel.record(key, y))(keys)

@@ -69,16 +69,16 @@ class StateFamily(Protocol):
 FAMILIES: tuple[StateFamily, ...] = (RealStates(), DiscreteStates())
 
 
-def family_for(initial: Any) -> StateFamily:
+def family_for(start: Any) -> StateFamily:
     """The family of the states that a start distribution draws."""
-    example = example_state(initial)
+    example = example_state(start)
     for family in FAMILIES:
         if family.serves(example):
             return family
     types = sorted({str(leaf.dtype) for leaf in jax.tree.leaves(example)})
     handled = " or ".join(f"states of {family.words}" for family in FAMILIES)
     raise TypeError(
-        f"learned meta-inference handles {handled}, but initial draws "
+        f"learned meta-inference handles {handled}, but start draws "
         f"{' and '.join(types) or 'nothing'}. Use canonical meta-inference, the algorithm as it is."
     )
 
@@ -89,13 +89,13 @@ def family_of(models: tuple[JointModel, ...]) -> StateFamily:
     return next(family for family in FAMILIES if isinstance(model, family.models))
 
 
-def example_state(initial: Any) -> Value:
+def example_state(start: Any) -> Value:
     """A state of the right structure: zeros."""
     with jax.enable_x64(True):
-        shapes = jax.eval_shape(lambda: sample_from(initial, jax.random.key(0)))
+        shapes = jax.eval_shape(lambda: sample_from(start, jax.random.key(0)))
     return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
 
 
-def state_size(initial: Any) -> int:
+def state_size(start: Any) -> int:
     """How many numbers a state has."""
-    return sum(np.size(leaf) for leaf in jax.tree.leaves(example_state(initial)))
+    return sum(np.size(leaf) for leaf in jax.tree.leaves(example_state(start)))

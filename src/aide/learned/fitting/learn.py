@@ -74,10 +74,10 @@ def learn_reverse(
     transitions = recorder.transitions
     parts = parts_of(transitions.first().kernel)
     by_origin = any(weighs_origins(part) for part in parts)
-    num_pilots = count_pilots(num_pilots, state_size(transitions.initial), by_origin)
+    num_pilots = count_pilots(num_pilots, state_size(transitions.start), by_origin)
     if num_components is not None:
         check_size("num_components", num_components)
-    family = family_for(transitions.initial)
+    family = family_for(transitions.start)
     seed = int(jax.random.bits(jax.random.fold_in(key, 1), dtype=jnp.uint32))
     branches = [part.num_branches for part in parts]
     totals = (num_pilots, family.num_fits(len(branches), num_components))
@@ -128,7 +128,7 @@ def _log_constants(
         total = np.logaddexp.reduce(pilots.log_evidence, axis=0)
         return (total - np.log(len(pilots.log_evidence)))[grid]
     if log_z is None:
-        density, example = transitions.first().log_density, example_state(transitions.initial)
+        density, example = transitions.first().log_density, example_state(transitions.start)
         evaluate = lambda states: evaluate_log_density(density, example, states)
         log_z = family.estimate_log_z(seed, pilots, num_branches, evaluate)
     return np.full(grid.size, log_z)
@@ -139,7 +139,7 @@ def can_tilt(transitions: Transitions) -> bool:
     parts = parts_of(transitions.first().kernel)
     if len(parts) != 1 or weighs_origins(parts[0]):
         return False
-    is_real = isinstance(family_for(transitions.initial), RealStates)
+    is_real = isinstance(family_for(transitions.start), RealStates)
     return is_real and hasattr(parts[0], "reverse_noise_from")
 
 
@@ -162,7 +162,7 @@ def learn_tilted(
             takes about twice as long.
     """
     transitions = recorder.transitions
-    size = state_size(transitions.initial)
+    size = state_size(transitions.start)
     if num_pilots is None:
         num_pilots = int(np.clip(TILTED_PER_SQUARE * size**2, FEWEST_TILTED, MOST_TILTED))
     check_size("num_pilots", num_pilots, 50)

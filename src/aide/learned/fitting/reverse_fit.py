@@ -165,19 +165,19 @@ class ReverseFit(eqx.Module):
             np.asarray(self.last_log_density), np.asarray(self.moves), size, self.num_steps
         )
 
-    def check_serves(self, initial: Any, log_density: LogDensity, kernel: Any) -> None:
+    def check_serves(self, start: Any, log_density: LogDensity, kernel: Any) -> None:
         """Raise an error unless states and noise have the sizes this was learned for."""
-        drawn, known = family_for(initial), family_of(self.models)
+        drawn, known = family_for(start), family_of(self.models)
         if drawn is not known:
             raise ValueError(
-                f"initial draws {drawn.words}, but this fit is for states of {known.words}. Leave "
+                f"start draws {drawn.words}, but this fit is for states of {known.words}. Leave "
                 "fit out to learn one for this algorithm."
             )
-        size = state_size(initial)
+        size = state_size(start)
         if size != self.models[0].sizes[0]:
             raise ValueError(
                 f"this fit is for states of {self.models[0].sizes[0]} numbers, but those of "
-                f"initial have {size}. Leave fit out to learn one for this algorithm."
+                f"start have {size}. Leave fit out to learn one for this algorithm."
             )
         parts = parts_of(kernel)
         if len(parts) != len(self.models):
@@ -186,7 +186,7 @@ class ReverseFit(eqx.Module):
                 f"{len(parts)}. Leave fit out to learn one for this very kernel."
             )
         with jax.enable_x64(True):
-            layout = FlatLayout(example_state(initial))
+            layout = FlatLayout(example_state(start))
             sizes = [FlatKernel(part, log_density, layout).noise_size for part in parts]
         if sizes != [model.sizes[1] for model in self.models]:
             raise ValueError(

@@ -54,7 +54,7 @@ class ChainRecorder(eqx.Module):
     def record(self, key: Key) -> Recording:
         """Run once; of the keys derived from `key`, numbers 0 and 1 are used."""
         key_start, key_steps = derive_keys(key, 2)
-        first, layout = self.transitions.start(key_start)
+        first, layout = self.transitions.draw_start(key_start)
 
         def step(x: Array, inputs: Any) -> tuple[Array, tuple[StepRecord, ...]]:
             index, inputs = inputs
@@ -78,11 +78,11 @@ class SmcRecorder(eqx.Module):
         """The moves without their weights."""
         (segment,) = self.smc.moves
         assert isinstance(segment, Steps)
-        return Transitions.of(self.smc.initial, segment)
+        return Transitions.of(self.smc.start, segment)
 
     def record(self, key: Key) -> Recording:
         """Run once, with the random numbers of `Smc.simulate`, which use derived keys 0 to 2."""
-        layout = FlatLayout(_blank_state(self.smc.initial))
+        layout = FlatLayout(_blank_state(self.smc.start))
         populations, (states, records) = self._on_flat_states(layout).record(key)
         # What led to the first state is blank.
         trace = jax.tree.map(lambda leaf: leaf[1:], records)
@@ -108,7 +108,7 @@ class SmcRecorder(eqx.Module):
         state_of = lambda pair: layout.unravel(pair[0])
         first, moves = smc.log_first, _RecordingMoves(transitions, layout)
         return Smc(
-            _RecordingStart(smc.initial, layout, _blank_records(transitions, layout)),
+            _RecordingStart(smc.start, layout, _blank_records(transitions, layout)),
             (Steps(moves, transitions.inputs, transitions.num_steps),),
             lambda pair: smc.log_joint(state_of(pair)),
             smc.num_particles,
@@ -120,14 +120,14 @@ class SmcRecorder(eqx.Module):
 class _RecordingStart:
     """The start, with blank records. Like its layout it lives for the tracing of one program."""
 
-    def __init__(self, initial: Any, layout: FlatLayout, blank: tuple[StepRecord, ...]):
-        self.initial, self.layout, self.blank = initial, layout, blank
+    def __init__(self, start: Any, layout: FlatLayout, blank: tuple[StepRecord, ...]):
+        self.start, self.layout, self.blank = start, layout, blank
 
     def sample(self, key: Key) -> Any:
-        return self.layout.ravel(sample_from(self.initial, key)), self.blank
+        return self.layout.ravel(sample_from(self.start, key)), self.blank
 
     def log_density(self, pair: Any) -> LogProb:
-        return log_density_of(self.initial, self.layout.unravel(pair[0]))
+        return log_density_of(self.start, self.layout.unravel(pair[0]))
 
 
 class _RecordingMoves:
@@ -151,8 +151,8 @@ class _RecordingMove:
         return (y, records), self.move.log_weight(self.layout.unravel(y))
 
 
-def _blank_state(initial: Any) -> Value:
-    shapes = jax.eval_shape(lambda: sample_from(initial, jax.random.key(0)))
+def _blank_state(start: Any) -> Value:
+    shapes = jax.eval_shape(lambda: sample_from(start, jax.random.key(0)))
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
 
 

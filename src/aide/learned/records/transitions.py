@@ -127,31 +127,31 @@ class Transitions(eqx.Module):
     """A start distribution and the transitions that follow.
 
     Args:
-        initial: Where the run starts.
+        start: Where the run starts.
         move_at: Maps the inputs of a step to its transition, with `kernel` and `log_density`.
         inputs: Arrays with a leading step axis; `None` where all transitions are the same.
         num_steps: How many transitions.
     """
 
-    initial: Any
+    start: Any
     move_at: Callable[[Any], Any]
     inputs: Any
     num_steps: int = eqx.field(static=True)
 
     @staticmethod
-    def of(initial: Any, steps: Steps) -> "Transitions":
+    def of(start: Any, steps: Steps) -> "Transitions":
         """Those of one run of moves."""
-        return Transitions(initial, steps.move_at, steps.inputs, steps.num_steps)
+        return Transitions(start, steps.move_at, steps.inputs, steps.num_steps)
 
-    def start(self, key: Key) -> tuple[Array, FlatLayout]:
+    def draw_start(self, key: Key) -> tuple[Array, FlatLayout]:
         """Draw the first state, as a vector, and see how states are laid out."""
-        first = sample_from(self.initial, key)
+        first = sample_from(self.start, key)
         layout = FlatLayout(first)
         return layout.flat, layout
 
     def log_start(self, layout: FlatLayout, states: Array) -> Array:
         """The start's log density at many states, [d, P]."""
-        return jax.vmap(lambda x: log_density_of(self.initial, layout.unravel(x)), -1)(states)
+        return jax.vmap(lambda x: log_density_of(self.start, layout.unravel(x)), -1)(states)
 
     def kernels(self, inputs: Any, layout: FlatLayout) -> list[FlatKernel]:
         """The kernels of one transition, in order."""

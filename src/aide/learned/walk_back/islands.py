@@ -63,7 +63,7 @@ def log_inverse_evidence(
     conditional twin).
     """
     key_start, key_steps, key_slot = derive_keys(key, 3)
-    first = lambda key: layout.ravel(sample_from(smc.initial, key))
+    first = lambda key: layout.ravel(sample_from(smc.start, key))
     weigh = lambda x: smc.log_first_weight(layout.unravel(x))
     begin = lambda key: start(key, first, weigh, smc.num_particles, path.states[0])
     islands = jax.vmap(begin)(derive_keys(key_start, num_islands))
