@@ -7,6 +7,11 @@ LIBRARY := $(VENV)/.library
 DEVELOPMENT := $(VENV)/.development
 # Stan's compiler is large, and only the long tests compile programs.
 STAN := $(VENV)/.stan
+# Sphinx and what pages show; KaTeX draws formulas and comes with its fonts.
+DOCS := $(VENV)/.docs
+KATEX := docs/_build/katex/katex.min.css
+# The version that sphinxcontrib-katex renders with.
+KATEX_VERSION := 0.16.22
 LOWEST := .venv-lowest
 INSTALL := -m pip install --quiet --disable-pip-version-check
 # One worker per core: threads of linear algebra would only wait for each other.
@@ -21,7 +26,7 @@ CORE_TESTS := tests/test_bounds.py \
 # Every Python that we support, each with the newest ArviZ, PyMC, JAX and NumPyro it can have.
 PYTHONS := 3.11 3.12 3.13
 
-.PHONY: demo test test-full test-lowest test-newest lint types bench install clean
+.PHONY: demo test test-full test-lowest test-newest lint types docs bench install clean
 
 install: $(DEVELOPMENT)
 
@@ -82,8 +87,23 @@ test-newest-%: .venv-newest-%/.installed
 
 test-newest: $(PYTHONS:%=test-newest-%)
 
+$(DOCS): $(DEVELOPMENT)
+	$(BIN)/python $(INSTALL) -c constraints.txt -e '.[docs]'
+	touch $@
+
+# The style and the fonts of formulas, from the package registry of Node.js.
+$(KATEX):
+	mkdir -p $(@D)
+	cd $(@D) && npm pack --silent katex@$(KATEX_VERSION) && tar xzf katex-$(KATEX_VERSION).tgz \
+		&& cp -r package/dist/katex.min.css package/dist/fonts package/LICENSE . \
+		&& rm -r package katex-$(KATEX_VERSION).tgz
+
+# Warnings are errors. Pages whose code did not change are not run again.
+docs: $(DOCS) $(KATEX)
+	$(BIN)/sphinx-build --jobs 2 --fail-on-warning --keep-going docs docs/_build/html
+
 bench: $(DEVELOPMENT)
 	$(BIN)/python benchmarks/run.py speed
 
 clean:
-	rm -rf $(VENV) $(LOWEST) .venv-newest-* .venv-particles* aide-demo benchmarks/build benchmarks/results
+	rm -rf $(VENV) $(LOWEST) .venv-newest-* .venv-particles* aide-demo benchmarks/build benchmarks/results docs/_build

@@ -64,7 +64,7 @@ def _poisson_regression() -> Problem:
 
 
 def poisson_groups(group: Any, counts: Any) -> None:
-    """The model of docs/adapters.md."""
+    """The model of docs/how_to/numpyro.md."""
     mean = numpyro.sample("mean", dist.Normal(0.0, 2.0))
     spread = numpyro.sample("spread", dist.HalfNormal(1.0))
     with numpyro.plate("groups", 6):

@@ -271,4 +271,4 @@ POSTERIORS = {
     "Ising 16x16, critical": lambda: ising_torus(float(np.log(1 + np.sqrt(2)) / 2)),
     "Ising 16x16, J = 0.6": lambda: ising_torus(0.6),
 }
-"""By the names of the table in docs/gold_standards.md."""
+"""By the names of the table in docs/how_to/gold_standard.md."""

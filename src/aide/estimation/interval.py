@@ -5,7 +5,7 @@ interval misses on one side twice as often as it should. The limits here invert 
 transformation of the studentised mean (Hall, 1992, JRSS B 54:221-228), which removes the first
 term of its Edgeworth expansion, for a sum of independent means (Zhou & Dinh, 2005, Biostatistics
 6:187-200). `benchmarks/coverage/intervals.py` measures their coverage, shown in
-`docs/certificates.md`.
+`docs/explanation/certificates.md`.
 
 No number of runs shows what happens more rarely than they can see, and a rare part may be worth any
 number of nats. So a limit is about the mean *without* outputs of mass `unseen_share` on each side;
