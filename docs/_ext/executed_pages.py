@@ -15,6 +15,9 @@ HEAD = """---
 file_format: mystnb
 kernelspec:
   name: python3
+language_info:
+  name: python
+  pygments_lexer: python3
 ---
 """
 """What tells MyST-NB that a page has cells, and in which language they are."""
