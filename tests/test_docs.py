@@ -1,4 +1,4 @@
-"""Tutorials run, and the README's example prints what the README says. `make docs` runs all pages."""
+"""Tutorials run, and the README prints what it says. `make docs` runs all other pages."""
 
 import re
 from pathlib import Path

@@ -1,6 +1,6 @@
 """What `aide.check` finds: injected mistakes, the law that found each, p-values and time.
 
-python benchmarks/run.py power/mistakes                  # the table of docs/how_to/is_my_code_right.md
+python benchmarks/run.py power/mistakes                  # what each mistake does
 python benchmarks/run.py power/mistakes --only correct   # how often correct ones are flagged
 """
 
