@@ -61,10 +61,10 @@ def test_a_gold_standard_is_made_of_the_log_joint(monkeypatch):
     monkeypatch.setattr("aide.adapters.posterior.gold_standard", fake)
     start = post.prior()
     key = jax.random.key(0)
-    post.gold(key, looseness=0.1)
+    post.gold(key, max_looseness=0.1)
     post.gold(key, start=start)
     (first, log_joint, begin), options = seen[0]
-    expected = {"looseness": 0.1, "names": ("x[0]", "x[1]")}
+    expected = {"max_looseness": 0.1, "names": ("x[0]", "x[1]")}
     assert (first is key, log_joint, options) == (True, post.log_joint, expected)
     assert "prior of" in repr(begin)
     assert seen[1][0][2] is start

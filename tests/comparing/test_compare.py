@@ -28,7 +28,7 @@ SIZES = {"num_gold": 200, "num_target": 150, "num_meta_gold": 2, "num_meta_targe
 
 @pytest.fixture(scope="module")
 def found():
-    return aide.compare(KEY, GOLD, TARGETS, tolerance=2.25, most_meta=1, **SIZES)
+    return aide.compare(KEY, GOLD, TARGETS, tolerance=2.25, max_meta=1, **SIZES)
 
 
 def test_results_are_those_of_lone_estimates_to_the_bit(found):
@@ -120,7 +120,7 @@ def test_meta_runs_are_raised_where_looseness_hides_the_answer():
     """Outputs are N(0.1, 1) in both: without looseness the divergence is 0.01."""
     gold, targets = plain(), {"loose": plain(0.1, 0.8, 0.6), "tight": plain(0.1)}
     sizes = {"num_gold": 100, "num_target": 100, "keep_values": False}
-    before = aide.compare(KEY, gold, targets, tolerance=0.3, most_meta=1, **sizes)
+    before = aide.compare(KEY, gold, targets, tolerance=0.3, max_meta=1, **sizes)
     assert before.outcomes == {"loose": "undecided", "tight": "passed"}
     assert "loose: raise num_meta_target to about" in repr(before)
     after = aide.compare(KEY, gold, targets, tolerance=0.3, **sizes)
@@ -137,7 +137,7 @@ def test_bounds_at_different_meta_runs_are_ranked_where_all_have_them():
     """20 particles whose M was raised do not pass 100 particles whose M was not."""
     gold, targets = plain(), {"coarse": plain(0.1, 0.8, 0.6), "fine": plain(0.3)}
     sizes = {"num_gold": 100, "num_target": 100, "keep_values": False}
-    once = aide.compare(KEY, gold, targets, tolerance=0.3, most_meta=1, **sizes)
+    once = aide.compare(KEY, gold, targets, tolerance=0.3, max_meta=1, **sizes)
     found = aide.compare(KEY, gold, targets, tolerance=0.3, **sizes)
     assert once.ranking == found.ranking == ("fine", "coarse")
     assert found["coarse"].value < found["fine"].value  # the order of what is shown, at M and 1

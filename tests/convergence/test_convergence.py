@@ -42,9 +42,7 @@ def test_tighten_reaches_the_request_or_says_why_not(refined, nats):
         assert found.chosen.looseness + found.chosen.std_error <= nats
         assert f"reverse particles and M = {found.num_meta}, with a looseness" in str(found)
         with pytest.raises(ValueError, match="16 reverse particles and M = 1 leave a looseness"):
-            aide.tighten(
-                jax.random.key(2), refined, 1e-9, num_runs=60, most_reverse=16, most_meta=1
-            )
+            aide.tighten(jax.random.key(2), refined, 1e-9, num_runs=60, max_reverse=16, max_meta=1)
     with pytest.raises(TypeError, match="must have learned meta-inference"):
         aide.tighten(jax.random.key(2), CHAIN)  # pyrefly: ignore
 

@@ -17,6 +17,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "aide.tempered_smc prior": (aide.tempered_smc, {"prior": PRIOR}, "start"),
     "aide.annealed_langevin initial": (aide.annealed_langevin, {"initial": PRIOR}, "start"),
     "aide.sir proposal": (aide.sir, {"proposal": PRIOR, "log_joint": LOG_JOINT}, "start"),
+    "aide.draw looseness": (aide.draw, {"looseness": False}, "measure_looseness"),
+    "aide.gold_standard looseness": (aide.gold_standard, {"looseness": 1.0}, "max_looseness"),
+    "aide.tighten most_reverse": (aide.tighten, {"most_reverse": 8}, "max_reverse"),
+    "aide.compare most_meta": (aide.compare, {"most_meta": 8}, "max_meta"),
     "Smc initial": (aide.smc.Smc, {"initial": PRIOR, "moves": ()}, "start"),
     "MarkovChain initial": (
         aide.algorithms.mcmc.MarkovChain,

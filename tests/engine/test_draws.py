@@ -82,10 +82,10 @@ def test_share_and_extend_take_estimates_too():
 
 
 @pytest.mark.parametrize("keep_values", [True, False])
-@pytest.mark.parametrize("looseness", [True, False])
-def test_extend_equals_one_big_run(keep_values, looseness):
+@pytest.mark.parametrize("measure_looseness", [True, False])
+def test_extend_equals_one_big_run(keep_values, measure_looseness):
     metas = {"num_meta_gold": 3, "num_meta_target": 2}
-    small = _draw(num_meta_gold=2, keep_values=keep_values, looseness=looseness)
+    small = _draw(num_meta_gold=2, keep_values=keep_values, measure_looseness=measure_looseness)
     large = _draw(num_gold=45, num_target=37, extend=small, **metas)
     assert_same(large, _draw(num_gold=45, num_target=37, **metas), TOLERANCE)
     back = _draw(num_gold=11, num_target=12, extend=large)

@@ -133,7 +133,7 @@ def test_hopeless_cases_say_so():
 def test_no_advice_where_it_would_not_matter():
     assert run(gaussian(0.1, 0.7), gaussian(0.3, 1.3)).advice == ()
     pair = NoisyGaussian(0.3, 0.8, 0.5), NoisyGaussian(-0.4, 0.5, 0.9)
-    assert run(*pair, looseness=False).advice == ()
+    assert run(*pair, measure_looseness=False).advice == ()
     assert run(*pair, 1, 1).advice == ()
     far = make_draws(np.random.default_rng(1), Gaussian(0, 1), Gaussian(9, 1, 0.2), (300, 300))
     assert aide.estimation.Estimate(far).advice == ()  # a few hundredths of 80 nats

@@ -87,7 +87,7 @@ def test_looseness_of_a_tractable_algorithm_is_zero():
 def test_without_looseness_the_rest_is_the_same(result):
     pair = NoisyGaussian(0.3, 0.8, 0.5), NoisyGaussian(-0.4, 0.5, 0.9)
     metas = {"num_meta_gold": M_GOLD, "num_meta_target": M_TARGET}
-    lean = run(*pair, 40, 25, looseness=False, **metas)
+    lean = run(*pair, 40, 25, measure_looseness=False, **metas)
     assert lean.looseness == (None, None)
     assert lean.draws.gold.own.shape == (40, M_GOLD)
     assert lean.value == pytest.approx(result.value, abs=EXACT)

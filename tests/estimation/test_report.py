@@ -28,7 +28,7 @@ NOISE = np.linspace(-1.0, 1.0, 60)
 RESULTS = {
     "plain": lambda: run(*NOISY),
     "several M": lambda: run(*NOISY, num_meta_gold=2, num_meta_target=5),
-    "no looseness": lambda: run(*NOISY, looseness=False),
+    "no looseness": lambda: run(*NOISY, measure_looseness=False),
     "single run": lambda: run(*NOISY, 1, 1),
     "infinite": lambda: estimate_with(np.r_[np.inf, NOISE], NOISE),
     "all infinite": lambda: estimate_with(np.full(30, np.inf), np.full(30, np.inf)),

@@ -61,7 +61,12 @@ def called_back(x):
 
 CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = {
     "no start": ((START.log_prob,), {}, ValueError, r"needs start=.*np\.zeros\(61\)"),
-    "looseness": ((START.log_prob, START), {"looseness": -1.0}, ValueError, r"looseness.*-1"),
+    "looseness": (
+        (START.log_prob, START),
+        {"max_looseness": -1.0},
+        ValueError,
+        r"max_looseness.*-1",
+    ),
     "budget": ((START.log_prob, START), {"max_evaluations": 0}, ValueError, r"max_evaluations.*0"),
     "pilots": ((START.log_prob, START), {"num_pilots": 3}, ValueError, r"num_pilots.*10, got 3"),
     "integers": ((START.log_prob, np.zeros(2, int)), {}, TypeError, r"write reals as floats"),

@@ -21,7 +21,7 @@ from aide.problems.distributions import Categorical, Normal
 
 pytestmark = pytest.mark.full
 KEY, PRIOR, START = jax.random.key(0), Normal(0.0, 1.0), Normal(np.zeros(2), 2.0)
-SMALL: dict[str, Any] = {"num_pilots": 200, "looseness": 0.3, "progress": False}
+SMALL: dict[str, Any] = {"num_pilots": 200, "max_looseness": 0.3, "progress": False}
 
 
 class LogJoint(eqx.Module):

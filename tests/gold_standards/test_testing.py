@@ -18,19 +18,19 @@ class Asked(Exception):
 def asked(monkeypatch):
     """`run_tests` up to the comparison: the most meta-runs per output."""
 
-    def compare(*arguments, most_meta, **options):
-        raise Asked(most_meta)
+    def compare(*arguments, max_meta, **options):
+        raise Asked(max_meta)
 
     monkeypatch.setattr(testing, "compare", compare)
 
-    def most_meta(spent, cost, num_rivals=1):
+    def max_meta(spent, cost, num_rivals=1):
         one = gaussian(0.0, 1.0)
         rivals = {f"rival {i}": gaussian(0.0, 1.1) for i in range(num_rivals)}
         with pytest.raises(Asked) as found:
             testing.run_tests(jax.random.key(0), one, rivals, (spent, cost), False)
         return found.value.args[0]
 
-    return most_meta
+    return max_meta
 
 
 def test_more_meta_runs_cost_at_most_what_making_it_did(asked):

@@ -60,7 +60,7 @@ def test_where_particles_cost_nothing_they_are_chosen(monkeypatch):
 def test_where_particles_do_not_help_meta_runs_are_chosen(monkeypatch):
     """As with the other particles of SMC: a floor of 0.1 nats."""
     floor = lambda num: 0.1 + 2.0 / num
-    found = made_up(monkeypatch, floor, lambda num: 1e-5 * num)(0.05, most_reverse=256)
+    found = made_up(monkeypatch, floor, lambda num: 1e-5 * num)(0.05, max_reverse=256)
     assert found.num_meta > 1
     assert found.chosen.looseness + found.chosen.std_error <= 0.05
     others = [t for t in found.trials if t.looseness + t.std_error <= 0.05]
@@ -68,7 +68,7 @@ def test_where_particles_do_not_help_meta_runs_are_chosen(monkeypatch):
     assert f"M = {found.num_meta}, with a looseness" in str(found)
     assert "tried" in str(found)
     with pytest.raises(ValueError, match="256 reverse particles and M = 1 leave a looseness"):
-        made_up(monkeypatch, floor, lambda num: 1.0)(0.05, most_reverse=256, most_meta=1)
+        made_up(monkeypatch, floor, lambda num: 1.0)(0.05, max_reverse=256, max_meta=1)
 
 
 def test_looseness_with_several_meta_runs_is_that_of_estimates():

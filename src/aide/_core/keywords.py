@@ -14,12 +14,23 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def keywords(name: str, **former: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+FORMER = {
+    "budget": ("max_runs", "with_budget"),
+    "initial": ("start",),
+    "looseness": ("measure_looseness", "max_looseness"),
+    "most_meta": ("max_meta",),
+    "most_reverse": ("max_reverse",),
+    "prior": ("start",),
+    "proposal": ("start",),
+}
+"""Keywords of earlier versions, and what they are called now, depending on the function."""
+
+
+def keywords(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a public function so that keywords that it does not have are explained.
 
     Args:
         name: The public name of the function, such as `aide.mcmc`.
-        **former: Names of earlier versions, each with the name, or the sentence, to use now.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -28,7 +39,7 @@ def keywords(name: str, **former: str) -> Callable[[Callable[P, R]], Callable[P,
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             if not kwargs.keys() <= set(known):
-                _refuse(name, kwargs, known, former)
+                _refuse(name, kwargs, known)
             return function(*args, **kwargs)
 
         return checked
@@ -37,10 +48,10 @@ def keywords(name: str, **former: str) -> Callable[[Callable[P, R]], Callable[P,
 
 
 def fields(name: str, **former: str) -> Callable[[type[R]], type[R]]:
-    """Decorate a public class likewise: keywords of its constructor, and former attributes."""
+    """Decorate a public class likewise; `former` attributes are errors with their names of now."""
 
     def decorate(cls: type[R]) -> type[R]:
-        cls.__init__ = keywords(name, **former)(cls.__init__)
+        cls.__init__ = keywords(name)(cls.__init__)
         for word, now in former.items():
             attribute = Former(now)
             attribute.__set_name__(cls, word)
@@ -62,18 +73,16 @@ def keywords_of(function: Callable[..., Any]) -> list[str]:
     return known
 
 
-def _refuse(
-    name: str, given: Iterable[str], known: list[str], former: Mapping[str, str]
-) -> NoReturn:
+def _refuse(name: str, given: Iterable[str], known: list[str]) -> NoReturn:
     """Raise for the first keyword that is not known, with the word that was meant."""
     word = next(word for word in given if word not in known)
-    raise TypeError(f"{name} has no argument {word}=: {_meant(word, known, former)}")
+    raise TypeError(f"{name} has no argument {word}=: {_meant(word, known)}")
 
 
-def _meant(word: str, known: list[str], former: Mapping[str, str]) -> str:
-    if word in former:
-        now = former[word]
-        return f"it is called {now}= now." if now.isidentifier() else now
+def _meant(word: str, known: list[str]) -> str:
+    now = [present for present in FORMER.get(word, ()) if present in known]
+    if now:
+        return f"it is called {now[0]}= now."
     hints = [hint for needed, words, hint in _HINTS if word in words and needed in known]
     if hints:
         return hints[0]

@@ -139,7 +139,7 @@ class AnnealingMove(AbstractMove):
         return jnp.asarray((self.after - self.before) * ratio)
 
 
-@keywords("aide.tempered_smc", prior="start")
+@keywords("aide.tempered_smc")
 def tempered_smc(
     start: Distribution,
     log_joint: LogDensity,
@@ -182,7 +182,7 @@ def tempered_smc(
     return Smc(start, moves, written, num_particles, first, chosen, label or name)
 
 
-@keywords("aide.ais", prior="start")
+@keywords("aide.ais")
 def ais(
     start: Distribution,
     log_joint: LogDensity,

@@ -239,7 +239,7 @@ class PhaseStart(eqx.Module):
         return log_density_of(self.start, state.position) + log_standard_normal(state.momentum)
 
 
-@keywords("aide.annealed_langevin", initial="start")
+@keywords("aide.annealed_langevin")
 def annealed_langevin(
     start: Distribution,
     log_joint: LogDensity,

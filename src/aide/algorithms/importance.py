@@ -17,7 +17,7 @@ from aide._core.versions import AbstractAlgorithm
 from aide.smc.smc import Smc
 
 
-@keywords("aide.sir", proposal="start")
+@keywords("aide.sir")
 def sir(start: Distribution, log_joint: LogDensity, *, num_particles: int, label: str = "") -> Smc:
     r"""Draw $P$ proposals, output one of them by weight $\gamma(x)/k(x)$: SMC with no moves.
 

@@ -217,7 +217,7 @@ def plain_label(num_steps: int) -> str:
     return f"MCMC, {num_steps} steps"
 
 
-@keywords("aide.mcmc", initial="start")
+@keywords("aide.mcmc")
 def mcmc(
     start: Distribution,
     log_joint: LogDensity,

@@ -164,7 +164,7 @@ def audit(
         num_target=num_runs,
         num_meta_gold=num_meta,
         num_meta_target=num_meta,
-        most_meta=num_meta,
+        max_meta=num_meta,
         **options,
     )
     closeness: Any = found.closeness  # about nats, as the tolerance is

@@ -23,7 +23,7 @@ from aide.estimation.summary import Estimate
 from aide.reporting.verdict import UNDECIDED
 
 TIMES_META = 30
-"""M is raised to at most this many times what was asked for, unless `most_meta` says otherwise."""
+"""M is raised to at most this many times what was asked for, unless `max_meta` says otherwise."""
 TWO_LOOKS = 0.5
 """The share of each of two looks: with the M asked for, and with a larger one."""
 
@@ -40,7 +40,7 @@ def compare(
     num_target: int | None = None,
     num_meta_gold: int = 1,
     num_meta_target: int = 1,
-    most_meta: int | None = None,
+    max_meta: int | None = None,
     **options: Unpack[CompareOptions],
 ) -> Comparison:
     r"""AIDE for several targets; the gold standard is run once.
@@ -60,7 +60,7 @@ def compare(
         num_target: Runs of every target; the same.
         num_meta_gold: Meta-inference runs of the gold standard per output.
         num_meta_target: Meta-inference runs of every target per output.
-        most_meta: Where looseness leaves a target undecided, its M (or the gold standard's) is
+        max_meta: Where looseness leaves a target undecided, its M (or the gold standard's) is
             raised once, up to this; by default 30 times what was asked for. 1 raises nothing.
             Limits allow for both looks.
         **options: Everything else `aide.draw` takes: `keep_values`, `share`, `chunk_size`,
@@ -74,8 +74,8 @@ def compare(
     if tolerance is not None:
         tolerance = as_tolerance(tolerance)
         _check_kept(tolerance, options)
-    if most_meta is not None:
-        check_count("most_meta", most_meta)
+    if max_meta is not None:
+        check_count("max_meta", max_meta)
     sizes = {
         "num_gold": num_gold,
         "num_target": num_target,
@@ -89,9 +89,7 @@ def compare(
         found = {name: Estimate(d, posterior=named[name]) for name, d in drawn.items()}
         return compare_estimates(found)
     asked = {GOLD: num_meta_gold, TARGET: num_meta_target}
-    most = {
-        role: TIMES_META * num if most_meta is None else most_meta for role, num in asked.items()
-    }
+    most = {role: TIMES_META * num if max_meta is None else max_meta for role, num in asked.items()}
     found = {}
     for name, draws in drawn.items():
         can_rise = any(

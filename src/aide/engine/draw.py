@@ -33,7 +33,7 @@ def draw(
     num_target: int | None = None,
     num_meta_gold: int = 1,
     num_meta_target: int = 1,
-    looseness: bool = True,
+    measure_looseness: bool = True,
     keep_values: bool | None = None,
     share: Draws | None = None,
     extend: Draws | None = None,
@@ -57,8 +57,8 @@ def draw(
         num_target: Runs of the target, N_target; the same.
         num_meta_gold: Meta-inference runs of the gold standard per output, M_gold.
         num_meta_target: Meta-inference runs of the target per output, M_target.
-        looseness: Draw one more meta-inference run per output, which measures how loose the bound
-            is.
+        measure_looseness: Draw one more meta-inference run per output, which measures how loose
+            the bound is.
         keep_values: Keep the outputs, which errors of expectations, probes and evidence estimates
             need; by default if they take 64 MiB at most and none of the runs was stored without
             (checkpoints store outputs only if `True`).
@@ -90,7 +90,7 @@ def draw(
         num_target=num_target,
         num_meta_gold=num_meta_gold,
         num_meta_target=num_meta_target,
-        looseness=looseness,
+        measure_looseness=measure_looseness,
         first_run=first_run,
         chunk_size=chunk_size,
         keep_values=bool(keep_values),

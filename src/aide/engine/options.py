@@ -23,7 +23,7 @@ class Client(Protocol):
 class RunOptions(TypedDict, total=False):
     """How runs are made; accepted by every call that makes runs."""
 
-    looseness: bool
+    measure_looseness: bool
     keep_values: bool | None
     chunk_size: int | None
     progress: bool | None
@@ -52,7 +52,7 @@ class Sizes(TypedDict, total=False):
     num_target: int | None
     num_meta_gold: int
     num_meta_target: int
-    looseness: bool
+    measure_looseness: bool
     first_run: int
     chunk_size: int | None
 

@@ -37,7 +37,7 @@ class Request:
     algorithms: dict[Role, InferenceAlgorithm]
     counts: dict[Role, int]
     metas: dict[Role, int]
-    looseness: bool
+    measure_looseness: bool
     first_run: int
     chunk_size: int | None
     keep_values: bool
@@ -51,7 +51,7 @@ class Request:
 
     def num_own(self, role: Role) -> int:
         """Columns of own scores: the real trace, M - 1 more, and one for the looseness."""
-        return self.metas[role] + (1 if self.looseness else 0)
+        return self.metas[role] + (1 if self.measure_looseness else 0)
 
     def num_cross(self, role: Role) -> int:
         """Columns of scores by the other algorithm."""
@@ -67,7 +67,7 @@ def make_request(
     num_target: int | None = None,
     num_meta_gold: int = 1,
     num_meta_target: int = 1,
-    looseness: bool = True,
+    measure_looseness: bool = True,
     first_run: int = 0,
     chunk_size: int | None = None,
     keep_values: bool = False,
@@ -96,7 +96,7 @@ def make_request(
         algorithms=algorithms,
         counts={role: int(count) for role, count in counts.items()},
         metas={role: int(num) for role, num in metas.items()},
-        looseness=looseness,
+        measure_looseness=measure_looseness,
         first_run=int(first_run),
         chunk_size=None if chunk_size is None else int(chunk_size),
         keep_values=keep_values,

@@ -56,7 +56,7 @@ def measure_filters(seed: int) -> Comparison:
         model.posterior(),
         filters(model),
         tolerance=GOOD_ENOUGH,
-        most_meta=NUM_META,  # a demonstration is over in a minute: M is not raised
+        max_meta=NUM_META,  # a demonstration is over in a minute: M is not raised
         num_gold=NUM_RUNS,
         num_target=NUM_RUNS,
         num_meta_target=NUM_META,

@@ -35,7 +35,7 @@ class SharedGold:
             num_meta_target=num_meta,
             keep_values=True,
             share=self._draws,
-            looseness=False,
+            measure_looseness=False,
             progress=False,
         )
         self._draws = draws

@@ -9,6 +9,7 @@ import numpy as np
 
 from aide._core.algorithm import Aside, describe
 from aide._core.distribution import Distribution, check_distribution, is_distribution, possible
+from aide._core.keywords import keywords
 from aide._core.random import as_key
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_count, check_positive
@@ -46,13 +47,14 @@ TICKS = 100
 """Of the progress bar, over a path."""
 
 
+@keywords("aide.gold_standard")
 @one_call()
 def gold_standard(
     key: Key | int,
     log_joint: LogDensity | StateSpaceModel,
     start: Distribution | Value | None = None,
     *,
-    looseness: float = 0.05,
+    max_looseness: float = 0.05,
     kernel: AnyKernel | None = None,
     proposals: Any = (),
     max_evaluations: float = MOST_EVALUATIONS,
@@ -89,7 +91,7 @@ def gold_standard(
             posterior. Or one state of the right structure, such as `np.zeros(61)`: then a
             heavy-tailed distribution is fitted to the modes that optimisers find from points
             scattered about it.
-        looseness: Nats of looseness that will do.
+        max_looseness: Nats of looseness that will do.
         kernel: Your own kernel for all temperatures; needed where a state mixes integers and reals.
         proposals: For a `StateSpaceModel`: `Proposal`s to try beside the model's own transition;
             the runner-up is what the result must agree with.
@@ -106,7 +108,7 @@ def gold_standard(
         names: Names of the coordinates of the flat state, for messages.
     """
     key, begun = as_key(key), time.monotonic()
-    check_positive("looseness", looseness)
+    check_positive("max_looseness", max_looseness)
     check_positive("max_evaluations", max_evaluations)
     if num_pilots is not None:
         check_count("num_pilots", num_pilots, 10)
@@ -114,7 +116,7 @@ def gold_standard(
         check_positive("max_seconds", max_seconds)
     seconds = np.inf if max_seconds is None else float(max_seconds)
     called = None if names is None else tuple(map(str, names))
-    goal = Goal(looseness, Budget(float(max_evaluations), seconds), num_pilots, called)
+    goal = Goal(max_looseness, Budget(float(max_evaluations), seconds), num_pilots, called)
     _check_parts(log_joint, start, kernel, proposals, num_values)
     if isinstance(log_joint, StateSpaceModel):
         return make_filtered(key, log_joint, tuple(proposals), goal, progress)

@@ -114,7 +114,7 @@ def run_tests(
         "tolerance": TOLERANCE,
         "num_gold": NUM_RUNS,
         "num_target": NUM_RUNS,
-        "most_meta": 1 + int(min(more, MOST_META - 1)),
+        "max_meta": 1 + int(min(more, MOST_META - 1)),
         "progress": progress,
         "keep_values": True,
     }

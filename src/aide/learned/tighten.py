@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from aide._core.keywords import keywords
 from aide._core.numerics import row_log_mean_exp
 from aide._core.random import as_key
 from aide._core.types import TARGET, Key
@@ -99,15 +100,16 @@ class Tightened(Result):
         panels[0].legend()
 
 
+@keywords("aide.tighten")
 @one_call()
 def tighten(
     key: Key | int,
     algorithm: RefinedChain | RefinedLangevin | RefinedSmc,
-    looseness: float = 0.05,
+    max_looseness: float = 0.05,
     *,
     num_runs: int = 200,
-    most_reverse: int = 10_000,
-    most_meta: int = 8,
+    max_reverse: int = 10_000,
+    max_meta: int = 8,
 ) -> Tightened:
     r"""Choose reverse particles and meta-runs for a requested looseness, in nats, at least cost.
 
@@ -123,46 +125,47 @@ def tighten(
     Args:
         key: A JAX key, or an integer seed; use another one for the estimate itself.
         algorithm: From `aide.refine`; its own number of reverse particles does not matter.
-        looseness: The request.
+        max_looseness: The request, in nats.
         num_runs: Runs per try.
-        most_reverse: Most reverse particles; an error if more were needed.
-        most_meta: No more meta-runs than this; 1 chooses reverse particles alone.
+        max_reverse: Most reverse particles; an error if more were needed.
+        max_meta: No more meta-runs than this; 1 chooses reverse particles alone.
     """
     if not isinstance(algorithm, RefinedChain | RefinedLangevin | RefinedSmc):
         raise TypeError(
             f"algorithm must have learned meta-inference, got {type(algorithm).__name__}. Build it "
             "with aide.refine(key, algorithm); elsewhere raise num_meta_target."
         )
-    check_positive("looseness", looseness)
+    check_positive("max_looseness", max_looseness)
     check_size("num_runs", num_runs, 2)
-    check_size("most_reverse", most_reverse, FEWEST_REVERSE)
-    check_size("most_meta", most_meta)
+    check_size("max_reverse", max_reverse, FEWEST_REVERSE)
+    check_size("max_meta", max_meta)
     key, trials, num = as_key(key), list[TighteningTrial](), FEWEST_REVERSE
     while True:
         subkey, candidate = jax.random.fold_in(key, num), algorithm.with_reverse(num)
-        found = _try(subkey, candidate, num, num_runs, looseness, most_meta)
+        found = _try(subkey, candidate, num, num_runs, max_looseness, max_meta)
         trials += found
-        enough = [trial for trial in trials if trial.looseness + trial.std_error <= looseness]
+        enough = [trial for trial in trials if trial.looseness + trial.std_error <= max_looseness]
         best = min(enough, key=lambda trial: trial.seconds, default=None)
         alone = found[0]
         if best is not None and (alone in enough or alone.seconds >= best.seconds):
             return Tightened(algorithm.with_reverse(best.num_reverse), best, tuple(trials))
-        if num >= most_reverse:
+        if num >= max_reverse:
             if best is not None:
                 return Tightened(algorithm.with_reverse(best.num_reverse), best, tuple(trials))
             last = found[-1]
             raise ValueError(
                 f"{num} reverse particles and M = {last.num_meta} leave a looseness of "
-                f"{last.looseness:.3g} ± {last.std_error:.2g}, above {looseness}. Learn a better "
-                "reverse (more pilots, more components), ask for less, or raise most_reverse."
+                f"{last.looseness:.3g} ± {last.std_error:.2g}, above {max_looseness}. Learn a "
+                "better reverse (more pilots, more components), ask for less, or raise "
+                "max_reverse."
             )
         gap, error = alone.looseness, alone.std_error
-        growth = np.clip((gap + 2 * error) / looseness, 2.0, 8.0) if np.isfinite(gap) else 8.0
-        num = min(int(2 ** np.ceil(np.log2(num * growth))), most_reverse)
+        growth = np.clip((gap + 2 * error) / max_looseness, 2.0, 8.0) if np.isfinite(gap) else 8.0
+        num = min(int(2 ** np.ceil(np.log2(num * growth))), max_reverse)
 
 
 def _try(
-    key: Key, algorithm: Any, num: int, num_runs: int, looseness: float, most_meta: int
+    key: Key, algorithm: Any, num: int, num_runs: int, max_looseness: float, max_meta: int
 ) -> list[TighteningTrial]:
     """Measure M = 1, 2, 4, … up to the first that suffices, while a larger M may suffice."""
     runs = MetaTrial(key, algorithm, TARGET, num_runs)
@@ -176,8 +179,8 @@ def _try(
         mean, error = _looseness(scores[:, : num_meta + 1])
         found.append(TighteningTrial(num, num_meta, mean, error, (1 + 2 * num_meta) * each))
         num_meta *= 2
-        rest = most_meta // num_meta
-        if mean + error <= looseness or not rest or not mean <= 4 * rest * looseness:
+        rest = max_meta // num_meta
+        if mean + error <= max_looseness or not rest or not mean <= 4 * rest * max_looseness:
             return found
         if num_meta >= scores.shape[1]:
             more = runs.regenerate(scores.shape[1], num_meta)

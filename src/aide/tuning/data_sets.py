@@ -249,7 +249,7 @@ def sweep_data(
     num_meta_gold: int = 1,
     num_meta_target: int = 1,
     progress: bool | None = None,
-    looseness: bool = True,
+    measure_looseness: bool = True,
     chunk_size: int | None = None,
 ) -> DataSweep:
     """AIDE on every data set, and which features of the data make them hard.
@@ -268,7 +268,7 @@ def sweep_data(
         num_meta_gold: Meta-inference runs of the gold standards per output.
         num_meta_target: Meta-inference runs of the targets per output.
         progress: Show a progress bar; by default if it takes long and a person watches.
-        looseness: See `aide.draw`.
+        measure_looseness: See `aide.draw`.
         chunk_size: See `aide.draw`.
     """
     named = dict(data) if isinstance(data, Mapping) else {str(i): d for i, d in enumerate(data)}
@@ -287,7 +287,7 @@ def sweep_data(
                 num_target=num_target,
                 num_meta_gold=num_meta_gold,
                 num_meta_target=num_meta_target,
-                looseness=looseness,
+                measure_looseness=measure_looseness,
                 chunk_size=chunk_size,
             )
             points.append(point_of({"data": name}, particles_of(algorithm), found))

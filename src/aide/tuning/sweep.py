@@ -159,7 +159,7 @@ def sweep(
     num_meta_gold: int = 1,
     num_meta_target: int = 1,
     progress: bool | None = None,
-    looseness: bool = True,
+    measure_looseness: bool = True,
     chunk_size: int | None = None,
 ) -> Sweep:
     """AIDE of a target at every setting of a grid; the gold standard is run once.
@@ -181,7 +181,7 @@ def sweep(
         num_meta_gold: Meta-inference runs of the gold standard per output.
         num_meta_target: Meta-inference runs of the target per output.
         progress: Show a progress bar; by default if it takes long and a person watches.
-        looseness: See `aide.draw`.
+        measure_looseness: See `aide.draw`.
         chunk_size: See `aide.draw`.
     """
     check_algorithm("gold", gold)
@@ -194,7 +194,7 @@ def sweep(
             algorithm = build(target, setting)
             metas = metas_of(setting, num_meta_gold, num_meta_target)
             sizes: dict[str, Any] = {"num_gold": num_gold, "num_target": num_target, **metas}
-            sizes |= {"looseness": looseness, "chunk_size": chunk_size}
+            sizes |= {"measure_looseness": measure_looseness, "chunk_size": chunk_size}
             found = measured.measure(algorithm, **sizes)
             named = posterior_of(gold, algorithm)
             points.append(point_of(setting, particles_of(algorithm), found, tolerance, named))

@@ -28,7 +28,7 @@ def _size(path):
         {"keep_values": False},
         pytest.param({"num_target": 200, "num_meta_target": 1}, marks=pytest.mark.full),
         pytest.param({"num_meta_target": 1}, marks=pytest.mark.full),
-        pytest.param({"looseness": False}, marks=pytest.mark.full),
+        pytest.param({"measure_looseness": False}, marks=pytest.mark.full),
         pytest.param({"num_gold": 10, "num_meta_gold": 3}, marks=pytest.mark.full),
     ],
     ids=str,
