@@ -1,9 +1,11 @@
 """What the steps of an algorithm do: acceptance, weights, ancestors, jumps, evidence."""
 
+from aide._core.versions import ObservedSteps
 from aide.diagnosing.diagnose import Diagnosis
 from aide.diagnosing.steps import StepDiagnosis
 
 __all__ = [
     "Diagnosis",
+    "ObservedSteps",
     "StepDiagnosis",
 ]

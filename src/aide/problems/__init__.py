@@ -1,5 +1,6 @@
 """Models with exact answers, for tests, demonstrations and calibration of your own setup."""
 
+from aide.problems.distributions import Categorical, Normal
 from aide.problems.dpmm import DirichletMixture
 from aide.problems.hidden_markov import HiddenMarkovModel
 from aide.problems.ising import IsingModel
@@ -7,10 +8,12 @@ from aide.problems.linear_gaussian import LocalLevelModel, nile
 from aide.problems.linear_regression import LinearRegression
 
 __all__ = [
+    "Categorical",
     "DirichletMixture",
     "HiddenMarkovModel",
     "IsingModel",
     "LinearRegression",
     "LocalLevelModel",
+    "Normal",
     "nile",
 ]
