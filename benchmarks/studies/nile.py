@@ -43,7 +43,7 @@ def tuned(seed: int, proposal: str, budget: int) -> Tuned:
         {"num_particles": PARTICLES},
         tolerance=TOLERANCE,
         cost="num_particles",
-        budget=aide.estimation.Budget(runs=budget),
+        max_runs=budget,
     )
 
 

@@ -95,12 +95,12 @@ def until(
     seconds: float = np.inf,
 ) -> Iterator[Row]:
     """`estimate(until=Decided(0.1))` with a budget of runs."""
-    goal, budget = aide.estimation.Decided(TOLERANCE), aide.estimation.Budget(runs=runs)
+    goal = aide.estimation.Decided(TOLERANCE)
     cases = list(pairs(*((0.5, 2.0) if far else (1.0,))))
     tallies = [_Tally(factor * TOLERANCE) for _, factor, *_ in cases]
     for seed in seeds(first, replications, seconds):
         for (_, _, gold, target), tally in zip(cases, tallies, strict=True):
-            tally.add(aide.estimate(jax.random.key(seed), gold, target, until=goal, budget=budget))
+            tally.add(aide.estimate(jax.random.key(seed), gold, target, until=goal, max_runs=runs))
     for (name, factor, *_), tally in zip(cases, tallies, strict=True):
         yield tally.row(name, factor)
 

@@ -24,6 +24,7 @@ from aide import (
     tuning,
 )
 from aide._core.algorithm import Draw, InferenceAlgorithm
+from aide._core.keywords import former_name
 from aide._version import __version__ as __version__
 from aide.algorithms.annealed import ais, tempered_smc
 from aide.algorithms.annealed_langevin import annealed_langevin
@@ -54,7 +55,7 @@ from aide.learned.tighten import tighten
 from aide.tuning.sweep import sweep
 from aide.tuning.tune import tune
 
-_RENAMED = {"draws": "engine", "running": "engine"}
+_FORMER = {"draws": "aide.engine", "running": "aide.engine"}
 """Former names of this package, with the names that took their place."""
 
 
@@ -62,9 +63,7 @@ def __getattr__(name: str) -> ModuleType:
     """Adapters of other libraries (`aide.numpyro`), loaded at their first use."""
     if name in adapters.EXTRAS:
         return adapters.load_adapter(name)
-    if name in _RENAMED:
-        raise AttributeError(f"aide.{name} is now called aide.{_RENAMED[name]}: use that name.")
-    raise AttributeError(f"module 'aide' has no attribute {name!r}")
+    raise former_name(__name__, name, _FORMER)
 
 
 __all__ = [

@@ -25,9 +25,16 @@ UNTIL = Annotated[
     str | None,
     typer.Option(help="Add runs until this standard error, or 'verdict' (with --tolerance)."),
 ]
-BUDGET = Annotated[
-    str | None, typer.Option(help="What it may cost: 20000 (runs), 90s, 10min, or 20000,2h.")
-]
+MAX_RUNS = Annotated[int | None, typer.Option(help="Runs it may make; 100,000 unless stated.")]
+MAX_TIME = Annotated[str | None, typer.Option(help="Time it may take: 90s, 10min or 2h.")]
+
+
+def _former_budget(text: str | None) -> None:
+    if text is not None:
+        raise typer.BadParameter("--budget is called --max-runs 20000 --max-time 10min now.")
+
+
+BUDGET = Annotated[str | None, typer.Option(hidden=True, callback=_former_budget)]
 NUM_RUNS = Annotated[int | None, typer.Option(help="Runs each way; 500 unless stated.")]
 META = Annotated[int | None, typer.Option(help="Meta-inference runs per output.")]
 OUT = Annotated[
@@ -198,6 +205,8 @@ def measure(
     study: STUDY_FILE,
     until: UNTIL = None,
     tolerance: TOLERANCE = None,
+    max_runs: MAX_RUNS = None,
+    max_time: MAX_TIME = None,
     budget: BUDGET = None,
     num_runs: NUM_RUNS = None,
     meta: META = None,
@@ -215,7 +224,7 @@ def measure(
     passed (the divergence is below the tolerance), or no tolerance given. 1: failed (it is above).
     2: bad input. 3: undecided.
     """
-    given = (seed, until, budget, tolerance, num_runs, meta, out, unchanged)
+    given = (seed, until, max_runs, max_time, tolerance, num_runs, meta, out, unchanged)
     _study("measure", study, given, as_json, (workers, dask, devices))
 
 
@@ -238,7 +247,7 @@ def compare(
     Exit code 0: all targets passed (their divergences are below the tolerance), or no tolerance
     given. 1: one failed. 2: bad input. 3: none failed, but one is undecided.
     """
-    given = (seed, None, None, tolerance, num_runs, meta, out, unchanged)
+    given = (seed, None, None, None, tolerance, num_runs, meta, out, unchanged)
     _study("compare", study, given, as_json, (workers, dask, devices))
 
 
@@ -258,6 +267,8 @@ def tune(
             "0.1 sd, sds 10%, probabilities 0.05'."
         ),
     ],
+    max_runs: MAX_RUNS = None,
+    max_time: MAX_TIME = None,
     budget: BUDGET = None,
     seed: SEED = 0,
     out: OUT = None,
@@ -271,7 +282,7 @@ def tune(
 
     Exit code 0: found. 2: bad input. 3: none was shown to be.
     """
-    given = (seed, None, budget, tolerance, None, None, out, unchanged)
+    given = (seed, None, max_runs, max_time, tolerance, None, None, out, unchanged)
     _study("tune", study, given, as_json, (workers, dask, devices))
 
 

@@ -153,7 +153,7 @@ class Averaging(eqx.Module):
 def test_budget_as_a_function_and_algorithms_without_one():
     """Means of 50 and of 25 or 100 draws: 0.25 nats apart."""
     build = lambda factor: Averaging(int(50 * factor))
-    result = audit(KEY, build(1), budget=build, tolerance=0.1, num_runs=2000)
+    result = audit(KEY, build(1), with_budget=build, tolerance=0.1, num_runs=2000)
     assert [test.name for test in result.tests] == [
         "itself at half the budget",
         "itself at double the budget",
@@ -162,7 +162,7 @@ def test_budget_as_a_function_and_algorithms_without_one():
         assert abs(test.estimate.value - 0.25) < 5 * test.estimate.std_error
     assert result.verdict == "failed"
     assert any("pass starts=" in text for text in result.not_shown)
-    with pytest.raises(ValueError, match=r"nothing to compare .* pass budget=.* pass starts="):
+    with pytest.raises(ValueError, match=r"nothing to compare .* pass with_budget=.* pass starts="):
         audit(KEY, build(1))
 
 

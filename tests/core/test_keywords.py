@@ -7,6 +7,8 @@ import pytest
 from support import toys
 
 import aide
+from aide.estimation import Contrast
+from aide.estimation.means import Mean
 from aide.kernels import RandomWalk
 
 PRIOR, LOG_JOINT, WALK = toys.PRIOR, toys.log_joint, RandomWalk(0.5)
@@ -21,6 +23,9 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "aide.gold_standard looseness": (aide.gold_standard, {"looseness": 1.0}, "max_looseness"),
     "aide.tighten most_reverse": (aide.tighten, {"most_reverse": 8}, "max_reverse"),
     "aide.compare most_meta": (aide.compare, {"most_meta": 8}, "max_meta"),
+    "aide.estimate budget": (aide.estimate, {"budget": 9}, "max_runs"),
+    "aide.tune budget": (aide.tune, {"budget": 9}, "max_runs"),
+    "aide.audit budget": (aide.audit, {"budget": 9}, "with_budget"),
     "Smc initial": (aide.smc.Smc, {"initial": PRIOR, "moves": ()}, "start"),
     "MarkovChain initial": (
         aide.algorithms.mcmc.MarkovChain,
@@ -40,6 +45,7 @@ def test_former_keywords_name_the_present_one(case):
 
 ATTRIBUTES: dict[str, tuple[Any, str]] = {
     "MarkovChain initial": (aide.mcmc(PRIOR, **CHAIN), "start"),
+    "Contrast draw": (Contrast("mean", Mean(0.0, 1.0), Mean(0.0, 1.0)), "plot"),
 }
 """A class and a former attribute; an object of the class; what the attribute is called now."""
 

@@ -14,7 +14,6 @@ from aide._core.algorithm import Aside
 from aide.auditing.result import Audit
 from aide.engine.programs.programs import Program
 from aide.engine.runners.choose import identity_of
-from aide.estimation import Budget
 from aide.gold_standards.record import Agreement
 from aide.gold_standards.result import GoldStandard, Making
 from aide.problems.distributions import Normal
@@ -89,7 +88,7 @@ def test_every_table_says_in_its_head_how_far_its_gold_standard_can_be_trusted(t
         gold = GoldStandard(TARGET, Aside(Making(record, None)))
         table = aide.compare(KEY, gold, {"fit": PLAIN}, tolerance=9.0, **RUNS)
         swept = aide.sweep(KEY, gold, PLAIN, **sweep, **RUNS)
-        tuned = aide.tune(KEY, gold, PLAIN, **sweep, progress=False, budget=Budget(100))
+        tuned = aide.tune(KEY, gold, PLAIN, **sweep, progress=False, max_runs=100)
         for found in (table, swept, tuned):
             head = " ".join(repr(found).splitlines()[1:6])
             assert f"Gold standard {outcome}" in head

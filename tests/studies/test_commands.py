@@ -13,7 +13,7 @@ import aide
 from aide._core.process import InUse, owned
 from aide.cli import app
 from aide.experiments.data import BadInput
-from aide.studies.options import parse_budget, parse_until
+from aide.studies.options import parse_time, parse_until
 
 EVIL = "<img src=x onerror=alert(1)>"
 STUDY = f"""
@@ -141,16 +141,20 @@ def test_bad_input(tmp_path, study):
     assert "must define 'gold'" in result.stderr
     assert run("measure", study, "--until", "soon").exit_code == 2
     assert run("measure", study, "--until", "verdict").exit_code == 2
+    assert run("measure", study, "--max-runs", 9).exit_code == 2
+    former = run("measure", study, "--until", 0.1, "--budget", "20000,2h")
+    assert former.exit_code == 2
+    assert "called --max-runs 20000 --max-time 10min" in " ".join(former.stderr.split())
     assert run("measure", study, "--workers", 0).exit_code == 2
     assert run("measure", study, "--workers", 2, "--devices").exit_code == 2
     assert run("tune", study).exit_code == 2
 
 
 def test_budgets_and_goals():
-    assert parse_budget("20000,2min") == (20000, 120.0)
-    assert parse_budget("1.5h") == (100_000, 5400.0)
-    with pytest.raises(BadInput, match="--budget takes runs, a time, or both"):
-        parse_budget("much")
+    assert parse_time("2min") == 120.0
+    assert parse_time("1.5h") == 5400.0
+    with pytest.raises(BadInput, match="--max-time takes a time"):
+        parse_time("much")
     assert parse_until("verdict", 0.5) == (0.5,)
     assert parse_until("0.05", None) == (0.05,)
 

@@ -57,7 +57,7 @@ def test_looseness_in_the_way_is_said():
         lambda std: plain(0.0, (4.0 - std**2) ** 0.5, std),
         {"std": [0.05]},
         tolerance=0.1,
-        budget=aide.estimation.Budget(runs=300),
+        max_runs=300,
     )
     assert loose.best is None
     assert "looseness of the bound, not the algorithm, may be why" in loose.notes[0]

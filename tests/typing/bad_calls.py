@@ -60,7 +60,7 @@ aide.check(key, prior)  # bad
 aide.check(key, gold, num_runs=1000.5)  # bad
 aide.audit(key, NoRegenerate())  # bad
 aide.audit(key, gold, starts={"wide": prior})  # bad
-aide.audit(key, gold, budget=lambda factor: prior)  # bad
+aide.audit(key, gold, with_budget=lambda factor: prior)  # bad
 aide.PythonAlgorithm(NoRegenerate())  # bad
 aide.sir(Normal, log_joint, num_particles=3)  # bad
 aide.sir(NoDensity(), log_joint, num_particles=3)  # bad

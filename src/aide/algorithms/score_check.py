@@ -172,7 +172,7 @@ class ScoreCheck(Result):
         """One dictionary per test."""
         return [dict(vars(test)) for test in self.tests]
 
-    def draw(self, panels: np.ndarray) -> None:
+    def plot_on(self, panels: np.ndarray) -> None:
         """The p-values of the worst tests."""
         names = [f"{test.coordinate}: {test.identity}" for test in self.worst]
         level = self.false_alarm / len(self.tests)

@@ -102,7 +102,7 @@ def audit(
     key: Key | int,
     gold: InferenceAlgorithm,
     *,
-    budget: Callable[[float], InferenceAlgorithm | None] | None = None,
+    with_budget: Callable[[float], InferenceAlgorithm | None] | None = None,
     starts: Mapping[str, InferenceAlgorithm] | Iterable[InferenceAlgorithm] = (),
     start_factor: float | None = 3.0,
     simulated: Simulated | None = None,
@@ -121,9 +121,10 @@ def audit(
     Args:
         key: A JAX key, or an integer seed.
         gold: The gold standard.
-        budget: `budget(factor)` builds the gold standard with that multiple of its budget (0.5 and
-            2 are asked for). Not needed for algorithms with two or more `num_particles`, nor for
-            those with a method `with_budget(factor)`. Either may return `None`.
+        with_budget: `with_budget(factor)` builds the gold standard with that multiple of its
+            budget (0.5 and 2 are asked for). Not needed for algorithms with two or more
+            `num_particles`, nor for those with a method `with_budget(factor)`. Either may return
+            `None`.
         starts: The gold standard from other starts, far apart and wide; the method
             `gold.with_start(start)` builds them. A dict gives them names.
         start_factor: `sir`, `tempered_smc`, `ais` and `mcmc` with real-valued states are also
@@ -144,7 +145,7 @@ def audit(
         made = rivals or getattr(gold, "provenance", "")
         num_runs = NUM_RUNS_OF_MADE if made else NUM_RUNS
     check_count("num_runs", num_runs, 2)
-    versions, untested = _budgets(gold, budget)
+    versions, untested = _budgets(gold, with_budget)
     versions |= rivals
     if start_factor is not None and not rivals:
         wider, reason = _wider(key, gold, start_factor)
@@ -173,18 +174,18 @@ def audit(
 
 
 def _budgets(
-    gold: InferenceAlgorithm, budget: Callable[[float], InferenceAlgorithm | None] | None
+    gold: InferenceAlgorithm, with_budget: Callable[[float], InferenceAlgorithm | None] | None
 ) -> tuple[dict[str, InferenceAlgorithm], list[str]]:
     names = {"itself at half the budget": 0.5, "itself at double the budget": 2.0}
-    build = budget or (lambda factor: budget_version(gold, factor))
+    build = with_budget or (lambda factor: budget_version(gold, factor))
     versions = {name: build(factor) for name, factor in names.items()}
     found = {name: version for name, version in versions.items() if version is not None}
     if not found:
         return {}, [
-            "Other budgets: pass budget=, a function that builds the gold standard with "
+            "Other budgets: pass with_budget=, a function that builds the gold standard with "
             "0.5 and 2 times its budget"
         ]
-    why = "pass budget=, a function that builds the gold standard with that budget"
+    why = "pass with_budget=, a function that builds the gold standard with that budget"
     lacking = [f"{name[0].upper()}{name[1:]}: {why}" for name in versions if name not in found]
     return found, lacking
 

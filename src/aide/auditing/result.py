@@ -177,7 +177,7 @@ class Audit(Result):
         """A line of its own for every test."""
         return PanelGrid(size=(6.4, 1.2 + 0.35 * len(self.tests)))
 
-    def draw(self, panels: np.ndarray) -> None:
+    def plot_on(self, panels: np.ndarray) -> None:
         """The limits of every test, and the tolerance."""
         limits = [(test.lower, test.upper) for test in self.tests]
         values = [test.estimate.value for test in self.tests]

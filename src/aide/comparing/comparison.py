@@ -293,7 +293,7 @@ class Comparison(Result, Mapping[str, Estimate]):
         """A line of its own for every target."""
         return PanelGrid(size=(6.4, 1.2 + 0.35 * len(self)))
 
-    def draw(self, panels: np.ndarray) -> None:
+    def plot_on(self, panels: np.ndarray) -> None:
         """The interval of every target in their ranking, and a tolerance in nats."""
         nats = None if isinstance(self.tolerance, ErrorTolerance) else self.tolerance
         entries = [entry for entry in self.entries if is_measured(entry.estimate)]

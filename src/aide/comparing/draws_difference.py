@@ -169,7 +169,7 @@ class DrawsDifference(Result):
         """Two panels."""
         return PanelGrid(1, 2, (9.0, 3.4))
 
-    def draw(self, panels: np.ndarray) -> None:
+    def plot_on(self, panels: np.ndarray) -> None:
         """Left: p-values of functions. Right: the most telling coordinate in both sets."""
         shown = self.tests[:MOST_LINES]
         level, values = (1 - self.level) / 2, [test.p_value for test in shown]

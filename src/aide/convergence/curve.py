@@ -137,6 +137,6 @@ class Convergence(Result):
             return PanelGrid()
         return PanelGrid(2, 1, (5.6, 5.0), {"sharex": True, "height_ratios": [5, 3]})
 
-    def draw(self, panels: np.ndarray) -> None:
+    def plot_on(self, panels: np.ndarray) -> None:
         """Bounds and looseness, R-hat and ESS against steps; the former alone in one panel."""
         plot_convergence(self, panels)

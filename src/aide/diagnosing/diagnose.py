@@ -117,7 +117,7 @@ class Diagnosis(Result):
         """One panel per column, side by side."""
         return steps_layout(self.steps, "temperature")
 
-    def draw(self, panels: np.ndarray) -> None:
+    def plot_on(self, panels: np.ndarray) -> None:
         """Every column against temperature, or steps."""
         draw_steps(panels, self.steps, "temperature")
 

@@ -16,7 +16,7 @@ from aide.engine.runners.choose import identity_of
 from aide.estimation.closer_look import CloserLook
 from aide.estimation.errors.variables import posterior_of
 from aide.estimation.summary import Estimate
-from aide.estimation.until.goals import Budget, Goal, as_goal, check_budget
+from aide.estimation.until.goals import Goal, as_goal, limits_of
 from aide.estimation.until.until import estimate_until
 
 NUM_META = 1
@@ -53,7 +53,8 @@ def estimate(
     num_meta_gold: int | None = None,
     num_meta_target: int | None = None,
     until: float | Goal | None = None,
-    budget: Budget | None = None,
+    max_runs: int | None = None,
+    max_seconds: float | None = None,
     audit: Audited | None = None,
     **options: Unpack[EstimateOptions],
 ) -> Estimate:
@@ -72,8 +73,9 @@ def estimate(
         until: A standard error in nats, or `aide.estimation.Decided(tolerance)`: runs are added
             until it is reached, and divided by measured variance and cost. All limits hold
             whenever it stops.
-        budget: What `until` may cost: `aide.estimation.Budget(runs=…, seconds=…)`; 100,000 runs
-            unless stated.
+        max_runs: Runs of both algorithms together that `until` may make, its pilot included:
+            100,000 unless stated.
+        max_seconds: Seconds that `until` may take, compiling included; no limit unless stated.
         audit: What `aide.audit` found about this gold standard, to be stated in the result.
         **options: Everything else `aide.draw` takes: `keep_values`, `share`, `extend`,
             `checkpoint`, `chunk_size`, `progress`, `looseness`, `first_run`, `executor`.
@@ -83,15 +85,14 @@ def estimate(
     closer = CloserLook(as_key(key), (gold, target))
     posterior = posterior_of(gold, target)
     if until is not None:
-        goal, limit = as_goal(until), Budget() if budget is None else budget
-        check_budget(limit)
+        goal, limit = as_goal(until), limits_of(max_runs, max_seconds)
         kept = _without_plans(options)
         runs, metas = (num_gold, num_target), (num_meta_gold, num_meta_target)
         found = estimate_until(key, gold, target, goal, limit, runs=runs, metas=metas, **kept)
         found = replace(found, closer_look=closer, posterior=posterior)
         return found if audit is None else replace(found, draws=_with_audit(found.draws, audit))
-    if budget is not None:
-        raise ValueError("budget limits what until may cost: give until, or leave it out.")
+    if max_runs is not None or max_seconds is not None:
+        raise ValueError("max_runs and max_seconds limit until: give until, or leave them out.")
     draws = draw(
         key,
         gold,

@@ -364,7 +364,7 @@ class Estimate(Result):
         num = len(pictures_of(self))
         return PanelGrid(1, num, (4.2 * num, 3.4))
 
-    def draw(self, panels: np.ndarray) -> None:
+    def plot_on(self, panels: np.ndarray) -> None:
         """The bound against M, its directions, log ratios: those that show something."""
         for panel, picture in zip(panels, pictures_of(self), strict=False):
             picture(panel, self)

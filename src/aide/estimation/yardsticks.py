@@ -52,7 +52,7 @@ class Contrast(Result):
         """Both means, and their difference."""
         return {"gold": self.gold, "target": self.target, "difference": self.difference}
 
-    def draw(self, panels: np.ndarray) -> None:
+    def plot_on(self, panels: np.ndarray) -> None:
         """Both means, with two standard errors each way."""
         means = (self.gold, self.target)
         ends = [(m.value - 2 * m.std_error, m.value + 2 * m.std_error) for m in means]

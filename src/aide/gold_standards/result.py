@@ -215,7 +215,7 @@ class GoldStandard(AbstractAlgorithm, Result):
         """One panel per column of the table."""
         return steps_layout(self.record.steps, "step")
 
-    def draw(self, panels: np.ndarray) -> None:
+    def plot_on(self, panels: np.ndarray) -> None:
         """Temperatures, acceptance, effective sample size, ancestors and jumps, by step."""
         draw_steps(panels, self.record.steps, "step")
 

@@ -84,7 +84,7 @@ class Tightened(Result):
         """The numbers of the choice."""
         return self.chosen._asdict()
 
-    def draw(self, panels: np.ndarray) -> None:
+    def plot_on(self, panels: np.ndarray) -> None:
         """Looseness against cost, a line for each number of reverse particles."""
         for num in sorted({trial.num_reverse for trial in self.trials}):
             shown = [t for t in self.trials if t.num_reverse == num and np.isfinite(t.looseness)]

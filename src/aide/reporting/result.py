@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from aide._core.keywords import Former
 from aide.reporting.data import as_csv, as_data
 from aide.reporting.figures import PanelGrid, panels_of
 from aide.reporting.grid import Grid
@@ -62,18 +63,20 @@ class Result(ABC):
         """The numbers of the result as a whole, by name."""
 
     def layout(self) -> PanelGrid:
-        """Panels that `draw` needs."""
+        """Panels that `plot_on` needs."""
         return PanelGrid()
 
     @abstractmethod
-    def draw(self, panels: np.ndarray) -> None:
-        """Draw it into matplotlib axes."""
+    def plot_on(self, panels: np.ndarray) -> None:
+        """Plot it on matplotlib axes, as many as `layout` says."""
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw it, into the given matplotlib axes or a new figure; return the figure."""
+        """Plot it, on the given matplotlib axes or a new figure; return the figure."""
         panels = panels_of(axes, self.layout())
-        self.draw(panels)
+        self.plot_on(panels)
         return panels[0].figure
+
+    draw = Former("plot")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything it says, and the numbers behind it, as data that JSON can hold."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, as_tolerance
-from aide.estimation.until.goals import Budget, Decided, Goal, StandardError
+from aide.estimation.until.goals import Decided, Goal, StandardError
 from aide.experiments.command import check_seed
 from aide.experiments.data import BadInput, quote
 
@@ -21,7 +21,8 @@ class StudyOptions:
     Attributes:
         seed: Seed of all runs.
         until: When runs suffice.
-        budget: What they may cost.
+        max_runs: Runs that may be made.
+        max_seconds: Seconds that may be spent.
         tolerance: Largest divergence in nats, or errors, that are good enough.
         num_runs: Runs each way.
         meta: Meta-inference runs per output.
@@ -31,7 +32,8 @@ class StudyOptions:
 
     seed: int = 0
     until: Goal | None = None
-    budget: Budget | None = None
+    max_runs: int | None = None
+    max_seconds: float | None = None
     tolerance: Tolerance | None = None
     num_runs: int | None = None
     meta: int | None = None
@@ -41,10 +43,10 @@ class StudyOptions:
     def described(self) -> dict[str, object]:
         """What results depend on, as JSON."""
         until = None if self.until is None else [type(self.until).__name__, *self.until]
-        budget = None if self.budget is None else [self.budget.runs, str(self.budget.seconds)]
         return {
             "until": until,
-            "budget": budget,
+            "max_runs": self.max_runs,
+            "max_seconds": self.max_seconds,
             "tolerance": str(self.tolerance)
             if isinstance(self.tolerance, ErrorTolerance)
             else self.tolerance,
@@ -57,7 +59,8 @@ def options_of(
     study: Path,
     seed: int,
     until: str | None,
-    budget: str | None,
+    max_runs: int | None,
+    max_time: str | None,
     tolerance: str | float | None,
     num_runs: int | None,
     meta: int | None,
@@ -65,16 +68,22 @@ def options_of(
     unchanged: bool = False,
 ) -> StudyOptions:
     """Check what the command line says; folders are named for the file unless one is given."""
-    for name, number, least in (("--num-runs", num_runs, 2), ("--meta", meta, 1)):
+    for name, number, least in (
+        ("--num-runs", num_runs, 2),
+        ("--meta", meta, 1),
+        ("--max-runs", max_runs, 1),
+    ):
         if number is not None and number < least:
             raise BadInput(f"{name} must be at least {least}, got {number}.")
     wanted = parse_tolerance(tolerance)
-    if budget is not None and until is None and wanted is None:
-        raise BadInput("--budget limits what --until may cost: give --until.")
+    limited = max_runs is not None or max_time is not None
+    if limited and until is None and wanted is None:
+        raise BadInput("--max-runs and --max-time limit what --until may cost: give --until.")
     return StudyOptions(
         check_seed(seed),
         parse_until(until, wanted),
-        parse_budget(budget),
+        max_runs,
+        parse_time(max_time),
         wanted,
         num_runs,
         meta,
@@ -99,24 +108,15 @@ def parse_until(text: str | None, tolerance: Tolerance | None) -> Goal | None:
     return StandardError(number)
 
 
-def parse_budget(text: str | None) -> Budget | None:
-    """`20000` runs, or a time: `90s`, `10min`, `2h`; both, with a comma."""
+def parse_time(text: str | None) -> float | None:
+    """Seconds, of `90s`, `10min` or `2h`."""
     if text is None:
         return None
-    runs, seconds = Budget().runs, np.inf
-    for part in text.split(","):
-        found = re.fullmatch(r"([0-9.]+)(s|min|m|h)?", part.strip())
-        number = None if found is None else _number(found[1])
-        if found is None or number is None or number <= 0:
-            raise BadInput(
-                f"--budget takes runs, a time, or both: 20000, 90s, 10min, 20000,2h; got "
-                f"{quote(text)}."
-            )
-        if found[2] is None:
-            runs = int(number)
-        else:
-            seconds = number * UNITS[found[2]]
-    return Budget(runs, seconds)
+    found = re.fullmatch(r"([0-9.]+)(s|min|m|h)", text.strip())
+    number = None if found is None else _number(found[1])
+    if found is None or number is None or number <= 0:
+        raise BadInput(f"--max-time takes a time: 90s, 10min or 2h; got {quote(text)}.")
+    return number * UNITS[found[2]]
 
 
 def parse_tolerance(given: str | float | None) -> Tolerance | None:

@@ -74,7 +74,8 @@ def tune_target(study: Study, options: StudyOptions, executor: Executor | None =
             study.settings,
             tolerance=options.tolerance,
             cost=study.cost,
-            budget=options.budget,
+            max_runs=options.max_runs,
+            max_seconds=options.max_seconds,
             folder=folder.runs,
             executor=executor,
             unchanged=options.unchanged,
@@ -103,7 +104,8 @@ def _estimate(
 ) -> Estimate:
     settings: dict[str, Any] = _sizes(options, None, None)
     if options.until is not None:
-        settings |= {"until": options.until, "budget": options.budget}
+        settings |= {"until": options.until, "max_runs": options.max_runs}
+        settings["max_seconds"] = options.max_seconds
     return estimate(
         jax.random.key(options.seed),
         study.gold,

@@ -220,7 +220,7 @@ class DataSweep(Result):
         num = max(len(self.features[0]) if self.features else 1, 1)
         return PanelGrid(1, num, (min(3.4 * num + 1.2, 12.0), 3.4), {"squeeze": False})
 
-    def draw(self, panels: np.ndarray) -> None:
+    def plot_on(self, panels: np.ndarray) -> None:
         """The bound against every feature."""
         names = list(self.features[0]) if self.features else ["data set"]
         values = [point.bound for point in self.points]

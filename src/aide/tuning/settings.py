@@ -13,7 +13,7 @@ Family = Callable[..., InferenceAlgorithm] | InferenceAlgorithm
 """A function from parameters to an algorithm, or an algorithm that can be had with others."""
 METAS = ("num_meta_gold", "num_meta_target")
 """Parameters of the estimate that a grid may name beside those of the target."""
-BUDGET = "budget"
+BUDGET = "budget_factor"
 """Name of the parameter that multiplies the budget of an algorithm with `with_budget`."""
 
 
@@ -41,7 +41,7 @@ def build(family: Family, setting: Setting) -> InferenceAlgorithm:
     """The algorithm at a setting: the function's, or the given one with other parameters.
 
     An algorithm is rebuilt with these fields, or asked for a multiple of its budget if the one
-    parameter is called `budget`.
+    parameter is called `budget_factor`.
     """
     own = {name: value for name, value in setting.items() if name not in METAS}
     if not isinstance(family, InferenceAlgorithm):
@@ -50,6 +50,8 @@ def build(family: Family, setting: Setting) -> InferenceAlgorithm:
         return algorithm
     if not own:
         return family
+    if set(own) == {"budget"}:
+        raise ValueError("the parameter budget is called budget_factor now.")
     found = budget_version(family, own[BUDGET]) if set(own) == {BUDGET} else rebuilt(family, **own)
     if found is None:
         raise ValueError(

@@ -129,7 +129,7 @@ class Sweep(Result):
         """Against the parameter, and against the cost."""
         return PanelGrid(1, 2, (9.0, 3.6))
 
-    def draw(self, panels: np.ndarray) -> None:
+    def plot_on(self, panels: np.ndarray) -> None:
         """Left: against the parameter, or the order of the settings. Right: against seconds."""
         axis = axis_of([point.setting for point in self.points])
         places = (
@@ -171,7 +171,8 @@ def sweep(
         key: A JAX key, or an integer seed.
         gold: The gold standard.
         target: A function from parameters to an algorithm; or an algorithm, which is rebuilt with
-            the parameters as its fields, or at multiples of its budget (`budget`).
+            the parameters as its fields, or at multiples of its budget
+            (`budget_factor`).
         settings: Values of every parameter, of which all combinations are measured, or a list of
             settings. `num_meta_gold` and `num_meta_target` may be among the parameters.
         tolerance: Largest divergence in nats that is good enough, or errors: `means 0.1 sd, sds

@@ -27,7 +27,7 @@ from aide.engine.programs.tracing import one_call
 from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, as_tolerance
 from aide.estimation.look import share_of
 from aide.estimation.trust import trust_in
-from aide.estimation.until.goals import Budget, check_budget
+from aide.estimation.until.goals import Limits, limits_of
 from aide.estimation.until.until import estimate_until
 from aide.tuning.pilots import Pilots, Planned, goal_of
 from aide.tuning.settings import METAS, Family, Setting, settings_of
@@ -52,7 +52,8 @@ def tune(
     *,
     tolerance: Any,
     cost: str | Callable[[Setting], float] | None = None,
-    budget: Budget | None = None,
+    max_runs: int | None = None,
+    max_seconds: float | None = None,
     folder: str | Path | None = None,
     **options: Unpack[RunOptions],
 ) -> Tuned:
@@ -70,8 +71,9 @@ def tune(
             10%, probabilities 0.05`.
         cost: The name of a parameter, or a function of a setting; by default measured seconds of
             one run.
-        budget: What all of it may cost; 100,000 runs unless stated. The test of a setting may
+        max_runs: Runs that all of it may make, 100,000 unless stated. The test of a setting may
             spend half of what is left while others may follow.
+        max_seconds: Seconds that all of it may take; no limit unless stated.
         folder: Keeps what was finished; the same call continues there.
         **options: How runs are made, as in `aide.draw`: `progress`, `executor`, `chunk_size`,
             `keep_values`, `looseness`, `unchanged`.
@@ -79,8 +81,7 @@ def tune(
     check_algorithm("gold", gold)
     tolerance = as_tolerance(tolerance)
     _check_kept(tolerance, options)
-    limit, begun = Budget() if budget is None else budget, time.monotonic()
-    check_budget(limit)
+    limit, begun = limits_of(max_runs, max_seconds), time.monotonic()
     chosen = settings_of(settings)
     if any(name in METAS for name in chosen[0]):
         raise ValueError(f"tune chooses {' and '.join(METAS)} itself: leave them out of settings.")
@@ -98,7 +99,7 @@ def tune(
             if planned.is_hopeless(tolerance, HOPELESS_ERRORS):
                 break
             seconds = part * (limit.seconds - (time.monotonic() - begun))
-            left = Budget(int(part * (limit.runs - spent)), seconds)
+            left = Limits(int(part * (limit.runs - spent)), seconds)
             if min(left) <= 0:
                 break
             found, shared = _decide(
@@ -136,7 +137,7 @@ def _decide(
     pilots: Pilots,
     planned: Planned,
     tolerance: Tolerance,
-    budget: Budget,
+    limits: Limits,
     share: float,
     shared: Draws | None,
     folder: str | Path | None,
@@ -152,7 +153,7 @@ def _decide(
         gold,
         pilots.build(planned),
         goal_of(tolerance),
-        budget,
+        limits,
         share=share,
         plan=planned.plan,
         shared=shared,

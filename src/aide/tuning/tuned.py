@@ -201,7 +201,7 @@ class Tuned(Result):
         """Against the parameter, and against the cost."""
         return PanelGrid(1, 2, (9.0, 3.6))
 
-    def draw(self, panels: np.ndarray) -> None:
+    def plot_on(self, panels: np.ndarray) -> None:
         """Tried settings with their bands; pilots of the others as crosses."""
         settings = [planned.setting for planned in self.ladder]
         axis = axis_of(settings) if len(settings) > 1 else None

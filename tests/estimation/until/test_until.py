@@ -10,9 +10,9 @@ from support.plain import plain
 import aide
 from aide._core.types import GOLD, TARGET
 from aide.engine.pilot import Cost, Pilot, run_pilot
-from aide.estimation import Budget, Decided
+from aide.estimation import Decided
 from aide.estimation.until.allocation import FEWEST_RUNS, MARGIN, allocate
-from aide.estimation.until.goals import Shown, StandardError
+from aide.estimation.until.goals import Limits, Shown, StandardError
 from aide.estimation.until.until import estimate_until
 
 NEAR, FAR = (plain(), plain(0.2)), (plain(), plain(2.0))
@@ -37,16 +37,16 @@ def test_a_standard_error_is_reached_by_looks_that_pay_for_themselves():
 def test_verdicts_from_both_sides():
     assert aide.estimate(KEY, *NEAR, until=Decided(0.2)).judge(0.2).outcome == "passed"
     assert aide.estimate(KEY, *FAR, until=Decided(0.2)).judge(0.2).outcome == "failed"
-    above = estimate_until(KEY, *FAR, Shown(0.2), Budget())
+    above = estimate_until(KEY, *FAR, Shown(0.2), Limits())
     assert "is above 0.2" in above.look.words
 
 
 def test_a_budget_ends_it_and_says_what_is_missing():
-    found = aide.estimate(KEY, *NEAR, until=0.001, budget=Budget(runs=500))
+    found = aide.estimate(KEY, *NEAR, until=0.001, max_runs=500)
     assert sum(side.num_runs for side in found.draws.sides) <= 500 - 128
     assert "The budget is spent, the standard error is" in found.look.words
     assert "times as many runs would reach it" in found.look.words
-    found = aide.estimate(KEY, *NEAR, until=Decided(0.0401), budget=Budget(runs=500))
+    found = aide.estimate(KEY, *NEAR, until=Decided(0.0401), max_runs=500)
     assert "undecided at 0.0401 nats" in found.look.words
 
 
@@ -87,9 +87,9 @@ def test_what_cannot_be_done_is_said_at_once():
         aide.estimate(KEY, *NEAR, until=-1.0)
     with pytest.raises(ValueError, match="tolerance must be a positive number"):
         aide.estimate(KEY, *NEAR, until=Decided(0.0))
-    with pytest.raises(ValueError, match="a budget must have positive runs and seconds"):
-        aide.estimate(KEY, *NEAR, until=0.1, budget=Budget(runs=0))
+    with pytest.raises(ValueError, match="max_runs must be an integer of at least 1, got 0"):
+        aide.estimate(KEY, *NEAR, until=0.1, max_runs=0)
     with pytest.raises(ValueError, match="leave out first_run"):
         aide.estimate(KEY, *NEAR, until=0.1, first_run=5)
-    with pytest.raises(ValueError, match="budget limits what until may cost"):
-        aide.estimate(KEY, *NEAR, budget=Budget())
+    with pytest.raises(ValueError, match="max_runs and max_seconds limit until"):
+        aide.estimate(KEY, *NEAR, max_runs=10)

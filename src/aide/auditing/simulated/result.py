@@ -213,7 +213,7 @@ class Simulated(Result):
             "num_meta": self.num_meta,
         }
 
-    def draw(self, panels: np.ndarray) -> None:
+    def plot_on(self, panels: np.ndarray) -> None:
         """A histogram of the terms, one per data set."""
         finite = self.terms[np.isfinite(self.terms)]
         panels[0].hist(finite, bins=40 if np.ptp(finite) > 1e-9 else 1, color="#1f6fb4", alpha=0.5)

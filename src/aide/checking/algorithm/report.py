@@ -159,7 +159,7 @@ class CheckReport(Result):
         """A line of its own for every test."""
         return PanelGrid(size=(6.4, 1.2 + 0.35 * len(self.judged)))
 
-    def draw(self, panels: np.ndarray) -> None:
+    def plot_on(self, panels: np.ndarray) -> None:
         """The p-value of every test."""
         judged = self.judged
         names = [f"law {item.law}, {item.variant}" for item in judged]

@@ -130,7 +130,7 @@ class KernelCheck(Result):
             for test in self.tests
         ]
 
-    def draw(self, panels: np.ndarray) -> None:
+    def plot_on(self, panels: np.ndarray) -> None:
         """The p-value of every law."""
         level = self.false_alarm / len(self.tests)
         names = [test.law for test in self.tests]

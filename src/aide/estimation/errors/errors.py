@@ -216,7 +216,7 @@ class Errors(Result):
         """Means, sds and contents of intervals side by side; below, marginals of the worst."""
         return forest_layout(self)
 
-    def draw(self, panels: np.ndarray) -> None:
+    def plot_on(self, panels: np.ndarray) -> None:
         """A forest plot for every quantity, and the marginals of the three worst variables."""
         draw_forest(self, panels)
 

@@ -145,7 +145,7 @@ class Repair(Result):
         """A line for every variable."""
         return PanelGrid(size=(6.4, 1.2 + 0.3 * max(len(self.lines), 1)))
 
-    def draw(self, panels: np.ndarray) -> None:
+    def plot_on(self, panels: np.ndarray) -> None:
         """How far weighting moves every mean, in corrected sds, with 95% limits."""
         moves = [(line["mean"] - line["target_mean"]) / line["sd"] for line in self.lines]
         errors = [1.96 * line["mean_error_in_sds"] for line in self.lines]

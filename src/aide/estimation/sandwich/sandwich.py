@@ -89,7 +89,7 @@ class Sandwich(Result):
         """All of it."""
         return asdict(self)
 
-    def draw(self, panels: np.ndarray) -> None:
+    def plot_on(self, panels: np.ndarray) -> None:
         """The interval."""
         plot_limits(panels[0], ["sandwich"], [(self.lower, self.upper)], [np.nan])
         panels[0].set_xlabel("divergence (nats)")

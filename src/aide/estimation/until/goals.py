@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from aide._core.validate import check_count
 from aide.estimation.closeness import LEVEL, check_tolerance, judge, remedy
 from aide.estimation.errors.tolerance import ErrorTolerance, as_tolerance, tolerance_words
 from aide.estimation.sandwich.balance import calm_limits
@@ -11,8 +12,11 @@ from aide.estimation.summary import Estimate
 from aide.reporting.numbers import in_nats, short
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED
 
+MAX_RUNS = 100_000
+"""Runs of both algorithms together that a call may make unless stated."""
 
-class Budget(NamedTuple):
+
+class Limits(NamedTuple):
     """What runs may cost, pilot and compiling included.
 
     Attributes:
@@ -20,7 +24,7 @@ class Budget(NamedTuple):
         seconds: Of the clock on the wall. Where it decides, another machine stops elsewhere.
     """
 
-    runs: int = 100_000
+    runs: int = MAX_RUNS
     seconds: float = np.inf
 
 
@@ -119,7 +123,11 @@ def as_goal(until: float | Goal) -> Goal:
     return goal
 
 
-def check_budget(budget: Budget) -> None:
-    """Raise unless both limits are positive."""
-    if not budget.runs >= 1 or not budget.seconds > 0:
-        raise ValueError(f"a budget must have positive runs and seconds, got {budget!r}.")
+def limits_of(max_runs: int | None, max_seconds: float | None) -> Limits:
+    """Both limits as a caller states them, checked."""
+    runs = MAX_RUNS if max_runs is None else max_runs
+    seconds = np.inf if max_seconds is None else float(max_seconds)
+    check_count("max_runs", runs)
+    if not seconds > 0:
+        raise ValueError(f"max_seconds must be positive, got {max_seconds!r}.")
+    return Limits(int(runs), seconds)

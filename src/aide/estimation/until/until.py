@@ -23,7 +23,7 @@ from aide.estimation.errors.variables import posterior_of
 from aide.estimation.look import Look, share_of
 from aide.estimation.summary import Estimate
 from aide.estimation.until.allocation import Allocation, allocate
-from aide.estimation.until.goals import Budget, Goal
+from aide.estimation.until.goals import Goal, Limits
 from aide.estimation.until.plan_file import plan_path, read_plan, write_plan
 
 PILOT_RUNS = 64
@@ -38,7 +38,7 @@ def estimate_until(
     gold: InferenceAlgorithm,
     target: InferenceAlgorithm,
     goal: Goal,
-    budget: Budget,
+    limits: Limits,
     *,
     runs: tuple[int | None, int | None] = (None, None),
     metas: tuple[int | None, int | None] = (None, None),
@@ -54,7 +54,7 @@ def estimate_until(
         gold: The gold standard.
         target: The algorithm being measured.
         goal: What is wanted.
-        budget: What it may cost.
+        limits: What it may cost.
         runs: Runs of the first look; by default as the pilot asks for.
         metas: M; by default as the pilot asks for.
         share: Share of the permitted error that all looks together may spend.
@@ -65,8 +65,8 @@ def estimate_until(
     begun = time.monotonic()
     if plan is None:
         plan = _plan(key, gold, target, goal, runs, metas, options)
-        budget = budget._replace(runs=max(budget.runs - 2 * PILOT_RUNS, 0))
-    sizes = np.minimum(plan.runs, _affordable(plan, budget, begun, (0, 0)))
+        limits = limits._replace(runs=max(limits.runs - 2 * PILOT_RUNS, 0))
+    sizes = np.minimum(plan.runs, _affordable(plan, limits, begun, (0, 0)))
     sizes = np.maximum(sizes.astype(int), 2)
     known = {} if shared is None else {"share": shared}
     named = posterior_of(gold, target)
@@ -81,7 +81,7 @@ def estimate_until(
             return replace(found, look=found.look._replace(words=_words(reason, number, plan)))
         done = tuple(side.num_runs for side in draws.sides)
         wanted = np.ceil(goal.growth * sizes).astype(int)
-        limit = _affordable(plan, budget, begun, done)
+        limit = _affordable(plan, limits, begun, done)
         following = np.minimum(wanted, limit.astype(int))
         if following.sum() < WORTH_A_LOOK * sum(done):
             words = _words(f"the budget is spent, {goal.lacking(found)}", number, plan)
@@ -154,15 +154,15 @@ def _draw(
 
 
 def _affordable(
-    plan: Allocation, budget: Budget, begun: float, done: tuple[int, ...]
+    plan: Allocation, limits: Limits, begun: float, done: tuple[int, ...]
 ) -> np.ndarray:
     """Runs of either algorithm in the plan's proportions, as many as the budget has in all."""
     proportions = np.array(plan.runs) / sum(plan.runs)
-    left = budget.seconds - (time.monotonic() - begun)
+    left = limits.seconds - (time.monotonic() - begun)
     if np.isinf(left):
-        return proportions * budget.runs
+        return proportions * limits.runs
     per_run = float(proportions @ np.array(plan.seconds))
-    return proportions * min(budget.runs, sum(done) + max(left, 0.0) / per_run)
+    return proportions * min(limits.runs, sum(done) + max(left, 0.0) / per_run)
 
 
 def _words(reason: str, number: int, plan: Allocation) -> str:
