@@ -10,7 +10,7 @@ from aide.comparing.columns import COLUMNS
 from aide.estimation import total_variation_bound
 from aide.reporting.verdict import EXIT_CODES
 
-TEXT = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text()
+TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "glossary.md").read_text()
 DEFINED = {*re.findall(r"`([^`]+)`", TEXT), *(f"law {number}" for number in range(1, 7))}
 OF_USERS = {NAME, "b", "slope", "noise level"}
 """Names of draws and of features of data, which are headings too."""
