@@ -14,7 +14,7 @@ from aide._core.types import Key, LogDensity
 from aide.auditing.audit import Widened, can_be_widened, widen
 from aide.gold_standards.budget import Goal
 from aide.gold_standards.choices import dimension_of, shape_of
-from aide.gold_standards.pilots.passes import PILOT_TIME, run_passes
+from aide.gold_standards.pilots.passes import PILOT_TIME, first_pass, further_passes
 from aide.gold_standards.pilots.path import Path
 from aide.gold_standards.pilots.pilot import Pilot, run_pilot
 from aide.gold_standards.pilots.tuners import GivenKernel, HmcTuner, Tuner
@@ -58,7 +58,10 @@ class Explored(NamedTuple):
 def explore(
     key: Key, log_joint: LogDensity, start: Distribution, tuner: Tuner, goal: Goal, report: Any
 ) -> Explored:
-    """Pilots from a start, as many as the dimension asks for, and modes that they and runs show."""
+    """Pilots from a start, as many as the dimension asks for, and modes that they and climbs show.
+
+    One pass does where another start may follow that covers what was found.
+    """
     num = goal.num_pilots
     if num is None and isinstance(tuner, GivenKernel):
         num = FEWEST_PILOTS
@@ -67,9 +70,12 @@ def explore(
         num = int(np.clip(wanted, FEWEST_PILOTS, MOST_PILOTS))
     budget = goal.budget.part(PILOT_SHARE * goal.budget.evaluations)
     path = Path(start, log_joint, names=Aside(goal.names))
-    pilot, tuner = run_passes(key, path, tuner, num, budget, report)
+    pilot, tuner = first_pass(key, path, tuner, num, budget, report)
     found = Explored(start, pilot, tuner)
-    if not found.can_be_covered or budget.is_late(PILOT_TIME) or not isinstance(tuner, HmcTuner):
+    if not found.can_be_covered:
+        pilot = further_passes(key, path, tuner, pilot, budget, report)
+        return found._replace(pilot=pilot)
+    if budget.is_late(PILOT_TIME) or not isinstance(tuner, HmcTuner):
         return found
     late = lambda: budget.is_late(PILOT_TIME)
     search = Search(jax.random.fold_in(key, SEARCHED), path, pilot, late)
@@ -90,7 +96,8 @@ def cover_explored(
 
     The start is one about each of several modes, or, where there are none or its path is no
     shorter, one about the pilots. It is not taken where its pilots miss a region that the first
-    ones held; it is taken in any case where the first ones hardly reached a mode.
+    ones held; it is taken in any case where the first ones hardly reached a mode. Where it is not
+    taken, pilots walk on along the first path until its length is known.
     """
     start, pilot, tuner, doubts = found.start, found.pilot, found.tuner, found.doubts
     if not found.can_be_covered:
@@ -122,8 +129,15 @@ def cover_explored(
             found = Explored(near, again, tuner, before=before)
             break
         doubts = (_loss_words(lost),)
-    doubts = (*doubts, *_hidden_words(modes, found.pilot.population.flat))
-    pilot = found.pilot._replace(num_evaluations=spent, losses=losses)
+    last = found.pilot
+    if found.start is start:
+        path = Path(start, log_joint, names=Aside(goal.names))
+        budget = goal.budget.part(PILOT_SHARE * goal.budget.evaluations)
+        first = last._replace(num_evaluations=spent, losses=losses)
+        last = further_passes(key, path, tuner, first, budget, report)
+        spent, losses = last.num_evaluations, last.losses
+    doubts = (*doubts, *_hidden_words(modes, last.population.flat))
+    pilot = last._replace(num_evaluations=spent, losses=losses)
     return found._replace(pilot=pilot, modes=modes, doubts=doubts)
 
 

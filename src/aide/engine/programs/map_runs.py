@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import jax
@@ -20,11 +21,12 @@ from aide.engine.programs.program_digest import ProgramDigest
 from aide.engine.programs.programs import get_program
 
 Report = Callable[[int], None]
-SLOW_CALL = 0.3
-"""Processor seconds per core, of a call that is made some ten times, from which its program should
-be compiled well."""
-_PACE: ContextVar[set[Any] | None] = ContextVar("pace", default=None)
-"""The operations that took long, where programs are compiled quickly otherwise."""
+SLOW_PROGRAM = 1.5
+"""Processor seconds of runs after which a program that was compiled quickly is compiled well: about
+what compiling it well costs, which makes its runs two to three times as fast."""
+_PACE: ContextVar[dict[str, float] | None] = ContextVar("pace", default=None)
+"""Processor seconds that runs of each program took so far, by the digest of the program, where
+programs are compiled quickly at first."""
 
 
 class NotTraceable(TypeError):
@@ -64,32 +66,32 @@ def map_runs(
         advice: What to do about that.
         report: Counts finished runs.
     """
-    place = current_place()
+    place, pace = current_place(), _PACE.get()
     with place.entered():
         like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), rows)
-    pace = _PACE.get()
-    if pace is not None:
-        place = place._replace(quick=place.quick or operation not in pace)
-    runs = PreparedRuns(operation, subject, key, like, place=place, what=what, advice=advice)
     chunk = Chunk(len(jax.tree.leaves(rows)[0]))
+    prepare = partial(PreparedRuns, operation, subject, key, like, what=what, advice=advice)
     if pace is None:
-        return runs.map(key, rows, chunk, report)
+        return prepare(place=place).map(key, rows, chunk, report)
+    runs = prepare(place=place._replace(quick=True))
+    name = runs.digest.digest
+    if pace.get(name, 0.0) > SLOW_PROGRAM and not place.quick:
+        runs = prepare(place=place)
     runs.compile(chunk)
     begun = time.process_time()
     found = runs.map(key, rows, chunk, report)
-    if time.process_time() - begun > SLOW_CALL * place.num_threads:
-        pace.add(operation)
+    pace[name] = pace.get(name, 0.0) + time.process_time() - begun
     return found
 
 
 @contextmanager
 def quick_while_fast() -> Iterator[None]:
-    """Compile what `map_runs` traces here quickly, as long as its calls do not take long.
+    """Compile what `map_runs` traces here quickly, as long as its runs do not take long in sum.
 
-    An operation with a call that took longer than `SLOW_CALL` is compiled for speed from its next
-    call on. Numbers are the same up to rounding.
+    A program whose runs have taken `SLOW_PROGRAM` is compiled for speed at its next call. Numbers
+    are the same up to rounding.
     """
-    token = _PACE.set(set())
+    token = _PACE.set({})
     try:
         yield
     finally:

@@ -14,15 +14,17 @@ from aide.gold_standards.pilots.straightening import find_structure
 from aide.gold_standards.pilots.tuners import HmcTuner, Tuner
 
 MOST_PASSES = 5
+"""Passes of pilots along a path, in all."""
 PILOT_TIME = 0.3
-"""Of the seconds of a budget; after that no further pass begins."""
+"""Share of the seconds of a budget after which no further pass begins."""
 GROWTH = 1.2
-"""A path that a second pass finds longer than that needs a third."""
+"""Pilots walk again if their pass found the path this many times as long as the one before did."""
 SLOW = 3.0
-"""A path on which no kernel is slower than that is known after one pass."""
+"""Autocorrelation time, in steps of the kernel, from which on one pass does not show the length of
+a path: pilots of the first pass lag behind the temperatures there."""
 
 
-def run_passes(
+def first_pass(
     key: Key,
     path: Path,
     tuner: Tuner,
@@ -30,40 +32,51 @@ def run_passes(
     budget: Budget,
     report: Callable[[int, float], None],
 ) -> tuple[Pilot, Tuner]:
-    """Pilots until the length of the path is known, or the budget is spent.
+    """Pilots that walk the path once, or twice if it turns out that scales depend on coordinates.
 
-    Where kernels mix slowly, a first pass is behind the temperatures all the time and sees less
-    change than there is; along a path with more temperatures it sees more. Where no step size
-    suited all pilots since scales depend on coordinates, kernels move in others from then on.
-
-    Returns:
-        What the last pass found, and the tuner it had.
+    Where no step size suited all pilots for that reason, kernels move in other coordinates from
+    then on: the tuner that comes back knows them.
     """
     pilot = run_pilot(jax.random.fold_in(key, 0), path, tuner, num_pilots, partial(report, 0))
-    spent, losses = pilot.num_evaluations, pilot.losses
-    bent = isinstance(tuner, HmcTuner) and tuner.structure is None and _needs_sizes(pilot)
-    if isinstance(tuner, HmcTuner) and bent and not budget.is_late(PILOT_TIME):
-        structure = find_structure(pilot.population.flat)
-        if structure is not None:
-            tuner = HmcTuner(tuner.dense, structure)
-            subkey = jax.random.fold_in(key, MOST_PASSES)
-            pilot = run_pilot(subkey, path, tuner, num_pilots, partial(report, 1))
-            spent, losses = spent + pilot.num_evaluations, losses.joined(pilot.losses)
+    may_bend = isinstance(tuner, HmcTuner) and tuner.structure is None and _needs_sizes(pilot)
+    if not isinstance(tuner, HmcTuner) or not may_bend or budget.is_late(PILOT_TIME):
+        return pilot, tuner
+    structure = find_structure(pilot.population.flat)
+    if structure is None:
+        return pilot, tuner
+    tuner = HmcTuner(tuner.dense, structure)
+    subkey = jax.random.fold_in(key, MOST_PASSES)
+    again = run_pilot(subkey, path, tuner, num_pilots, partial(report, 1))
+    return again.after(pilot), tuner
+
+
+def further_passes(
+    key: Key,
+    path: Path,
+    tuner: Tuner,
+    pilot: Pilot,
+    budget: Budget,
+    report: Callable[[int, float], None],
+) -> Pilot:
+    """Pilots that walk the path again until its length is known, or the budget is spent.
+
+    Where kernels mix slowly, pilots of a first pass are behind the temperatures all the time and
+    see less change than there is; along a path with more temperatures they see more.
+    """
     for number in range(1, MOST_PASSES):
-        if max(stage.time for stage in pilot.stages) < SLOW or spent > budget.evaluations:
+        if max(stage.time for stage in pilot.stages) < SLOW:
             break
-        if budget.is_late(PILOT_TIME):
+        if pilot.num_evaluations > budget.evaluations or budget.is_late(PILOT_TIME):
             break
         temperatures = make_recipe(pilot, tuner, fewest=len(pilot.stages)).temperatures
-        subkey = jax.random.fold_in(key, number)
-        hear = partial(report, number)
+        subkey, hear = jax.random.fold_in(key, number), partial(report, number)
+        num_pilots = pilot.population.num
         again = run_pilot(subkey, path, tuner, num_pilots, hear, temperatures.tolist())
-        spent, losses = spent + again.num_evaluations, losses.joined(again.losses)
         known = again.length < GROWTH * pilot.length
-        pilot = again
+        pilot = again.after(pilot)
         if known:
             break
-    return pilot._replace(num_evaluations=spent, losses=losses), tuner
+    return pilot
 
 
 def _needs_sizes(pilot: Pilot) -> bool:

@@ -95,6 +95,11 @@ class Pilot(NamedTuple):
         r"""$\Lambda = \sum_t s_t\sqrt{\tau_t}$: log evidence varies by about $\Lambda^2/TP$."""
         return float(sum(stage.length for stage in self.stages))
 
+    def after(self, earlier: "Pilot") -> "Pilot":
+        """The same, with the cost and the losses of earlier pilots added to its own."""
+        spent = self.num_evaluations + earlier.num_evaluations
+        return self._replace(num_evaluations=spent, losses=earlier.losses.joined(self.losses))
+
 
 def run_pilot(
     key: Key,

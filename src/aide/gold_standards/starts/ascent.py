@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from aide._core.types import Key, LogProb, Parameter, Value
-from aide.gold_standards.pilots.path import Path, start_particle, unraveller
+from aide._core.types import Key, Parameter, Value
+from aide.gold_standards.pilots.path import Path, start_particle
+from aide.gold_standards.starts.climbing import FlatDensity
 
 NUM_STEPS = 60
 FIRST_MOVE = 0.1
@@ -36,15 +37,17 @@ class Ascent(eqx.Module):
     factor: Parameter
     like: Value
 
-    def log_density(self, flat: Array) -> LogProb:
-        """That of the end of the path, at a flat state."""
-        return jnp.asarray(self.path.log_joint(unraveller(self.like)(flat)), float)
+    @property
+    def density(self) -> FlatDensity:
+        """The log density at the end of the path."""
+        return FlatDensity(self.path.log_joint, self.like)
 
     def climb(self, flat: Array) -> tuple[Array, Array]:
         """Where a climb ends, and the log density there."""
         mean, factor = jnp.asarray(self.mean), jnp.asarray(self.factor)
         most = 10 * FIRST_MOVE * np.sqrt(mean.size)
-        value = lambda white: self.log_density(mean + factor @ white)
+        density = self.density
+        value = lambda white: density(mean + factor @ white)
 
         def step(_: int, now: _Place) -> _Place:
             move = now.size * now.slope

@@ -7,10 +7,16 @@ units of the Laplace approximation there, $g^\top H^{-1} g \ll 1$, however long 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+
+from aide._core.types import Key, LogDensity, LogProb, Value
+from aide.gold_standards.pilots.path import unraveller
+from aide.engine.programs.map_runs import PreparedRuns
+from aide.engine.programs.programs import compile_quickly
 
 STRETCH = 1.5
 """The scale of a mode relative to that of the Laplace approximation."""
@@ -56,23 +62,67 @@ class Mode(NamedTuple):
         return bool(np.sum(white**2) < NEAR * white.size)
 
 
+class FlatDensity(eqx.Module):
+    """A log density of flat states.
+
+    Args:
+        log_joint: The log density of states.
+        like: A state of the right structure.
+    """
+
+    log_joint: LogDensity
+    like: Value
+
+    def __call__(self, flat: Array) -> LogProb:
+        """Evaluate it."""
+        return jnp.asarray(self.log_joint(unraveller(self.like)(flat)), float)
+
+
+def height_at(density: FlatDensity, key: Key, flat: Array) -> LogProb:
+    """The log density at a point, as an operation of the engine."""
+    return density(flat)
+
+
+def slope_at(density: FlatDensity, key: Key, flat: Array) -> tuple[Array, Array]:
+    """Minus the log density at a point, and the gradient of that."""
+    return jax.value_and_grad(lambda x: -density(x))(flat)
+
+
+def curvature_at(density: FlatDensity, key: Key, flat: Array) -> Array:
+    """Second derivatives of minus the log density at a point."""
+    return jax.hessian(lambda x: -density(x))(flat)
+
+
 class Optimiser:
     """Climbs a log density of flat states, and looks at the curvature where climbs end.
 
+    Its programs are those of the call: a second optimiser of the same density compiles none.
+
     Args:
-        log_density: Of flat states.
+        density: The log density.
         is_late: Whether time is up: climbs then stop where they are.
     """
 
-    def __init__(
-        self,
-        log_density: Callable[[Array], Array],
-        is_late: Callable[[], bool] = lambda: False,
-    ):
-        self._value_and_slope = jax.jit(jax.value_and_grad(lambda flat: -log_density(flat)))
-        self._hessian = jax.jit(jax.hessian(lambda flat: -log_density(flat)))
-        self._heights = jax.jit(jax.vmap(log_density))
-        self._is_late = is_late
+    def __init__(self, density: FlatDensity, is_late: Callable[[], bool] = lambda: False):
+        self._density, self._is_late = density, is_late
+        self._key = jax.random.key(0)  # of operations that draw nothing
+        self._programs: dict[Callable[..., Any], PreparedRuns] = {}
+
+    def _at(self, operation: Callable[..., Any], points: np.ndarray) -> Any:
+        """An operation at every row of `points`."""
+        if operation not in self._programs:
+            row = (jax.ShapeDtypeStruct(points.shape[1:], np.float64),)
+            with compile_quickly():
+                self._programs[operation] = PreparedRuns(
+                    operation, self._density, self._key, row, what="log_joint"
+                )
+        return jax.tree.map(np.asarray, self._programs[operation].run_chunk(self._key, (points,)))
+
+    def _heights(self, points: np.ndarray) -> np.ndarray:
+        return self._at(height_at, points)
+
+    def _hessian(self, flat: Flat) -> np.ndarray:
+        return self._at(curvature_at, flat[None])[0]
 
     def climb(self, begins: Iterable[Flat], most_steps: int = 1000) -> list[End]:
         """Where climbs end that set out from these points, with the log density there.
@@ -101,7 +151,7 @@ class Optimiser:
             known = zip(found, heights, strict=True)
             if any(not self._has_barrier((mode.mean, top), (end, height)) for mode, top in known):
                 continue
-            precision = np.asarray(self._hessian(end))
+            precision = self._hessian(end)
             if np.all(np.isfinite(precision)):
                 factor = self._factor(end, height, precision)
                 mass = height + float(np.sum(np.log(np.diag(factor))))
@@ -123,7 +173,7 @@ class Optimiser:
 
         for _ in range(MOST_ROUNDS):
             value, slope = self._objective(end)
-            hessian = np.asarray(self._hessian(end))
+            hessian = self._hessian(end)
             if value > 1e99 or not np.all(np.isfinite(hessian)) or self._is_late():
                 break
             axes, scales = _axes(hessian)
@@ -137,7 +187,7 @@ class Optimiser:
                 return value, slope @ factor
 
             def curvature(z: Flat, at: Any = at, factor: np.ndarray = factor) -> np.ndarray:
-                found = factor.T @ np.asarray(self._hessian(at(z))) @ factor
+                found = factor.T @ self._hessian(at(z)) @ factor
                 return np.where(np.isfinite(found), found, 0.0)
 
             options = {"gtol": ARRIVED / 2, "maxiter": MOST_NEWTON, "max_trust_radius": 1e9}
@@ -156,7 +206,7 @@ class Optimiser:
     def _has_barrier(self, one: End, other: End) -> bool:
         """Whether the log density falls on the way from one end to the other."""
         shares = np.linspace(0.0, 1.0, NUM_BETWEEN + 2)[1:-1, None]
-        heights = np.asarray(self._heights((1 - shares) * one[0] + shares * other[0]))
+        heights = self._heights((1 - shares) * one[0] + shares * other[0])
         lowest = np.min(np.where(np.isnan(heights), -np.inf, heights))
         return bool(lowest < min(one[1], other[1]) - BARRIER)
 
@@ -175,15 +225,14 @@ class Optimiser:
 
     def _width(self, end: Flat, height: float, axis: Flat, scale: float) -> float:
         while scale > WIDEST:
-            falls = height - np.asarray(self._heights(end + np.array([[-scale], [scale]]) * axis))
+            falls = height - self._heights(end + np.array([[-scale], [scale]]) * axis)
             if np.all(falls < STEEP):
                 return float(scale) if np.min(falls) > GENTLE else WIDEST
             scale = scale / 2
         return WIDEST
 
     def _objective(self, flat: Flat) -> tuple[float, Flat]:
-        found = self._value_and_slope(jnp.asarray(flat))
-        value, slope = (np.asarray(part, np.float64) for part in found)
+        value, slope = (part[0] for part in self._at(slope_at, flat[None]))
         bad = ~np.isfinite(value) | ~np.all(np.isfinite(slope))
         return (1e100, np.zeros_like(flat)) if bad else (float(value), slope)
 

@@ -14,7 +14,7 @@ from aide._core.types import Key, LogDensity, LogProb, Value
 from aide.engine.programs.map_runs import in_double
 from aide.gold_standards.budget import Budget
 from aide.gold_standards.pilots.path import unraveller
-from aide.gold_standards.starts.climbing import End, Mode, Optimiser
+from aide.gold_standards.starts.climbing import End, FlatDensity, Mode, Optimiser
 from aide.gold_standards.starts.student import draw_student, log_student_mixture
 
 NUM_POINTS, SCATTER = 32, (0.1, 1.0, 3.0, 10.0)
@@ -69,21 +69,12 @@ def fit_start(
         budget: Its seconds are kept: climbs stop when a tenth is spent, after one at least.
         report: Hears of every climb that has ended.
     """
-    return in_double(_fit, key, log_joint, point, budget or Budget(), report)
-
-
-def _fit(
-    key: Key,
-    log_joint: LogDensity,
-    point: Value,
-    budget: Budget,
-    report: Callable[[int], None],
-) -> StudentMixture:
-    centre, unravel = np.asarray(flat_reals(point)), unraveller(point)
-    log_density = lambda flat: jnp.asarray(log_joint(unravel(flat)), float)
+    budget = budget or Budget()
+    centre = np.asarray(in_double(flat_reals, point), np.float64)
+    like = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), point)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     scales = [0.0, *(SCATTER[number % len(SCATTER)] for number in range(1, NUM_POINTS))]
-    optimiser = Optimiser(log_density, lambda: budget.is_late(CLIMB_TIME))
+    optimiser = Optimiser(FlatDensity(log_joint, like), lambda: budget.is_late(CLIMB_TIME))
     ends = list[End]()
     for number, scale in enumerate(scales):
         if ends and budget.is_late(CLIMB_TIME):
@@ -102,7 +93,6 @@ def _fit(
             "the second derivatives of log_joint are infinite or nan at every mode that optimisers "
             "found: pass start=, a distribution that covers the posterior."
         )
-    like = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), point)
     return StudentMixture(*mixture_of(modes), like)
 
 

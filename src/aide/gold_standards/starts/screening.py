@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array
 
 from aide._core.types import Key, Parameter
-from aide.engine.programs.map_runs import in_double, map_runs
+from aide.engine.programs.map_runs import map_runs
 from aide.gold_standards.pilots.path import start_particle
 from aide.gold_standards.starts.ascent import Ascent
 from aide.gold_standards.starts.climbing import Mode
@@ -67,11 +67,19 @@ class Screen(eqx.Module):
 
     def are_unexplained(self, flat: np.ndarray, heights: np.ndarray) -> np.ndarray:
         """Whether the log density at points is more than what modes explain."""
-        return heights > np.asarray(in_double(jax.vmap(self.explained), flat)) + UNEXPLAINED
+        if not len(flat):
+            return np.zeros(0, bool)
+        key = jax.random.key(0)  # nothing is drawn
+        return heights > map_runs(explained_at, self, key, (flat,), what="") + UNEXPLAINED
+
+
+def explained_at(screen: Screen, key: Key, flat: Array) -> Array:
+    """What modes explain at a point, as an operation of the engine."""
+    return screen.explained(flat)
 
 
 def residual_at_start(screen: Screen, key: Key, run: int) -> Array:
     r"""$\log\gamma(x) - \log\sum_k m_k\,t_k(x)$ at a draw of the start; $-\infty$ for no number."""
     _, flat, _ = start_particle(screen.ascent.path, key, run)
-    residual = screen.ascent.log_density(flat) - screen.explained(flat)
+    residual = screen.ascent.density(flat) - screen.explained(flat)
     return jnp.where(jnp.isfinite(residual), residual, -jnp.inf)

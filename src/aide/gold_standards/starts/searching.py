@@ -7,23 +7,24 @@ hardly; a start that knows the modes does. Climbs from draws of the start find t
 of the price of a particle, most of all those from draws whose density known modes do not explain.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from aide._core.types import Key
-from aide.engine.programs.map_runs import in_double, map_runs
+from aide._core.types import Key, Parameter
+from aide.engine.programs.map_runs import map_runs
 from aide.gold_standards.pilots.path import Path
 from aide.gold_standards.pilots.pilot import Pilot
 from aide.gold_standards.pilots.population import moments_of
 from aide.gold_standards.starts.ascent import NUM_STEPS, Ascent, climb_from, climb_from_start
-from aide.gold_standards.starts.climbing import STRETCH, Mode, Optimiser, join_modes
+from aide.gold_standards.starts.climbing import STRETCH, FlatDensity, Mode, Optimiser, join_modes
 from aide.gold_standards.starts.screening import Screen
-from aide.gold_standards.starts.student import draw_student, log_student, log_student_mixture
+from aide.gold_standards.starts.student import draw_student, log_student
 
 MOST_PEAKS = 64
 """Climbs from places on the pilots' way to the posterior."""
@@ -74,7 +75,7 @@ class Search:
         moments = moments_of(flat, np.full(len(flat), 1 / len(flat)))
         self._ascent = Ascent(path, moments.mean, moments.factor(dense=True), like)
         self._is_late = is_late
-        self._optimiser = Optimiser(self._ascent.log_density, is_late)
+        self._optimiser = Optimiser(self._ascent.density, is_late)
         self._flat, self._ratios = flat, pilot.population.log_ratios
         self._peaks = flat[:0] if pilot.peaks is None else pilot.peaks[:MOST_PEAKS]
         self._pilot_evaluations = pilot.num_evaluations
@@ -149,7 +150,7 @@ class Search:
     def _weighed(self, modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
         """Modes, and what is outside of them if they do not hold the pilots, with their masses."""
         rest = () if self._share_held(modes) >= HELD else self._rest(modes)
-        return in_double(_weigh, self._key, self._ascent.log_density, (*modes, *rest))
+        return weigh_modes(self._key, self._ascent.density, (*modes, *rest))
 
     def _unexplained(self, weighed: tuple[Mode, ...], num: int) -> tuple[Mode, ...]:
         """Modes to which climbs lead from those draws of the start that known modes explain least.
@@ -185,7 +186,7 @@ class Search:
         given, fruitless = len(modes), 0
         ends = ends[which_holds(modes, ends) < 0]
         while len(ends) and fruitless < MOST_FRUITLESS and len(modes) < MOST_MODES:
-            modes = join_modes(modes, in_double(self._follow, ends[0]))
+            modes = join_modes(modes, self._follow(ends[0]))
             rest = ends[1:][which_holds(modes, ends[1:]) < 0]
             fruitless = fruitless + 1 if len(rest) == len(ends) - 1 else 0
             ends = rest
@@ -216,9 +217,9 @@ def hidden_modes(modes: tuple[Mode, ...], flat: np.ndarray) -> tuple[Mode, ...]:
     log_masses = np.array([mode.log_mass for mode in modes])
     masses = np.exp(log_masses - log_masses.max())
     masses /= masses.sum()
-    near = lambda mode: in_double(jax.vmap(lambda x: log_student(x, mode.mean, mode.factor)), flat)
-    logs = np.array([np.asarray(near(mode)) for mode in modes])
-    shares = np.exp(logs - np.logaddexp.reduce(logs, axis=0)).mean(axis=1)
+    about, key = Tails.about(modes), jax.random.key(0)  # nothing is drawn
+    logs = map_runs(log_tails_at, about, key, (flat,), what="")
+    shares = np.exp(logs - np.logaddexp.reduce(logs, axis=1)[:, None]).mean(axis=0)
     found = zip(modes, masses, shares, strict=True)
     return tuple(
         mode
@@ -227,27 +228,52 @@ def hidden_modes(modes: tuple[Mode, ...], flat: np.ndarray) -> tuple[Mode, ...]:
     )
 
 
-def _weigh(
-    key: Key, log_density: Callable[[Array], Array], modes: tuple[Mode, ...]
-) -> tuple[Mode, ...]:
+class Tails(eqx.Module):
+    """The $t$ distributions about modes; `density` is the one whose modes they are, if it matters.
+
+    Args:
+        means: Places of the modes, by rows.
+        factors: Theirs, lower triangular.
+        density: The log density.
+    """
+
+    means: Parameter
+    factors: Parameter
+    density: FlatDensity | None = None
+
+    @staticmethod
+    def about(modes: Sequence[Mode], density: FlatDensity | None = None) -> "Tails":
+        """About several modes."""
+        means, factors = (np.array(part) for part in zip(*(m[1:3] for m in modes), strict=True))
+        return Tails(means, factors, density)
+
+
+def log_tails_at(tails: Tails, key: Key, flat: Array) -> Array:
+    """The log densities of all $t$ distributions at a point, as an operation of the engine."""
+    one = jax.vmap(log_student, (None, 0, 0))
+    return one(flat, jnp.asarray(tails.means), jnp.asarray(tails.factors))
+
+
+def log_mass_about(tails: Tails, key: Key, mean: Array, factor: Array) -> Array:
+    r"""$\log E_{t_k}[\gamma/\sum_j t_j]$ for a mode $k$, as an operation of the engine."""
+    assert tails.density is not None
+    keys = jax.random.split(key, NUM_DRAWS)
+    noise = jax.vmap(lambda k: draw_student(k, mean.size))(keys)
+    x, near = mean + noise @ factor.T, jnp.mean(noise**2, axis=1) <= FARTHEST
+    log_near = jax.vmap(lambda x: jax.nn.logsumexp(log_tails_at(tails, key, x)))(x)
+    log_ratios = jnp.where(near, jax.vmap(tails.density)(x) - log_near, -jnp.inf)
+    return jax.nn.logsumexp(log_ratios) - np.log(NUM_DRAWS)
+
+
+def weigh_modes(key: Key, density: FlatDensity, modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
     r"""Masses $E_{t_k}[\gamma/\sum_j t_j]$ instead of Laplace's.
 
     Draws of $t_k$ farther than `FARTHEST` from mode $k$ do not count: one that lands at a mode
     that is not known yet would give mode $k$ the mass of both.
     """
-    size = modes[0].mean.size
-    noise = jax.vmap(lambda k: draw_student(k, size))(jax.random.split(key, NUM_DRAWS))
-    near = jnp.mean(noise**2, axis=1) <= FARTHEST
-    means, factors = (jnp.asarray(np.array(a)) for a in zip(*(m[1:3] for m in modes), strict=True))
-
-    @jax.jit
-    def log_mass(mean: Array, factor: Array) -> Array:
-        x, all_alike = mean + noise @ factor.T, np.ones(len(modes))
-        log_near = jax.vmap(lambda x: log_student_mixture(x, all_alike, means, factors))(x)
-        log_ratios = jnp.where(near, jax.vmap(log_density)(x) - log_near, -jnp.inf)
-        return jax.nn.logsumexp(log_ratios) - np.log(NUM_DRAWS)
-
-    masses = np.array([log_mass(mean, factor) for mean, factor in zip(means, factors, strict=True)])
+    tails = Tails.about(modes, density)
+    rows = (np.asarray(tails.means), np.asarray(tails.factors))
+    masses = map_runs(log_mass_about, tails, key, rows, what="log_joint")
     return tuple(m._replace(log_mass=float(mass)) for m, mass in zip(modes, masses, strict=True))
 
 
