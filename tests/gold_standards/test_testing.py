@@ -27,7 +27,7 @@ def asked(monkeypatch):
         one = gaussian(0.0, 1.0)
         rivals = {f"rival {i}": gaussian(0.0, 1.1) for i in range(num_rivals)}
         with pytest.raises(Asked) as found:
-            testing.run_tests(jax.random.key(0), one, rivals, (spent, cost), False)
+            testing.run_tests(jax.random.key(0), one, None, rivals, (spent, cost), False)
         return found.value.args[0]
 
     return max_meta
@@ -52,7 +52,8 @@ def test_a_test_that_fails_leaves_what_was_made(monkeypatch):
         return compare(key, gold, versions, **options)
 
     monkeypatch.setattr(testing, "compare", failing)
-    run = lambda: testing.run_tests(jax.random.key(0), one, {"rival": one}, (1.0, 1.0), False)
+    half, rivals, key = one.with_budget(0.5), {"rival": one}, jax.random.key(0)
+    run = lambda: testing.run_tests(key, one, half, rivals, (1.0, 1.0), False)
     record = run().record("made", (), (), 0.05, (1.0, 1.0), 0.0)
     assert record.tested
     assert not record.passed

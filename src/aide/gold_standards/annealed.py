@@ -6,10 +6,12 @@ import numpy as np
 
 from aide._core.distribution import Distribution
 from aide._core.types import Key, LogDensity
+from aide._core.versions import budget_version
 from aide.gold_standards.budget import Goal
 from aide.gold_standards.exploring import Explored
 from aide.gold_standards.pilots.pilot import Pilot
 from aide.gold_standards.pilots.schedule import Recipe, make_recipe
+from aide.gold_standards.pilots.tuners import HmcTuner, Tuner
 from aide.gold_standards.sizing import Sizing, choose_size
 from aide.smc.smc import Smc
 
@@ -63,6 +65,16 @@ def make_annealed(
     recipe = recipe._replace(num_particles=sizing.num_particles)
     algorithm = recipe.build(start, log_joint, tuner)
     return Annealed(start, recipe, pilot, algorithm, spent, sizing.quick)
+
+
+def half_of(log_joint: LogDensity, one: Annealed, tuner: Tuner) -> Smc | None:
+    """The same at half the budget: half of its temperatures, or of its particles.
+
+    Temperatures where kernels can be left out, which needs no other program.
+    """
+    if not isinstance(tuner, HmcTuner):
+        return budget_version(one.algorithm, 0.5)
+    return one.recipe.halved().build(one.start, log_joint, tuner, label="half the temperatures")
 
 
 def make_rival(log_joint: LogDensity, one: Annealed, explored: Explored) -> Annealed:

@@ -16,7 +16,7 @@ from aide.gold_standards.budget import Goal
 from aide.gold_standards.choices import dimension_of, shape_of
 from aide.gold_standards.pilots.passes import PILOT_TIME, first_pass, further_passes
 from aide.gold_standards.pilots.path import Path
-from aide.gold_standards.pilots.pilot import Pilot, run_pilot
+from aide.gold_standards.pilots.pilot import COARSE_SHARE, SHARE, Pilot, run_pilot
 from aide.gold_standards.pilots.tuners import GivenKernel, HmcTuner, Tuner
 from aide.gold_standards.starts.climbing import Mode
 from aide.gold_standards.starts.covering import cover, cover_modes
@@ -70,7 +70,8 @@ def explore(
         num = int(np.clip(wanted, FEWEST_PILOTS, MOST_PILOTS))
     budget = goal.budget.part(PILOT_SHARE * goal.budget.evaluations)
     path = Path(start, log_joint, names=Aside(goal.names))
-    pilot, tuner = first_pass(key, path, tuner, num, budget, report)
+    share = COARSE_SHARE if isinstance(start, Widened) else SHARE
+    pilot, tuner = first_pass(key, path, tuner, num, budget, report, share)
     found = Explored(start, pilot, tuner)
     if not found.can_be_covered:
         pilot = further_passes(key, path, tuner, pilot, budget, report)

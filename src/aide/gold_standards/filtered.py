@@ -7,6 +7,7 @@ import numpy as np
 
 from aide._core.algorithm import Aside, InferenceAlgorithm
 from aide._core.types import GOLD, Key
+from aide._core.versions import budget_version
 from aide.algorithms.particle_filter import ParticleFilter
 from aide.algorithms.state_space import Proposal, StateSpaceModel
 from aide.engine.runners.pairs import run_pairs
@@ -68,7 +69,8 @@ def make_filtered(
         versions["itself with another proposal"] = rival
     cost = float(num_steps * sizing.num_particles)
     spent = 2.0 * NUM_RUNS * NUM_TRIAL * num_steps * len(tried) + sizing.num_evaluations
-    tested = run_tests(key_test, algorithm, versions, (spent, cost), progress)
+    half = budget_version(algorithm, 0.5)
+    tested = run_tests(key_test, algorithm, half, versions, (spent, cost), progress)
     value, error = tested.pairs.looseness, tested.pairs.std_error
     short = (
         [

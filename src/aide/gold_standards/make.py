@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from aide._core.algorithm import Aside, describe
+from aide._core.algorithm import Aside, InferenceAlgorithm, describe
 from aide._core.distribution import Distribution, check_distribution, is_distribution, possible
 from aide._core.keywords import keywords
 from aide._core.random import as_key
@@ -18,7 +18,7 @@ from aide.engine.programs.map_runs import quick_while_fast
 from aide.engine.programs.programs import compile_quickly
 from aide.engine.programs.progress import Progress
 from aide.engine.programs.tracing import one_call
-from aide.gold_standards.annealed import Annealed, make_annealed, make_rival
+from aide.gold_standards.annealed import Annealed, half_of, make_annealed, make_rival
 from aide.gold_standards.budget import Budget, Goal, Stopwatch
 from aide.gold_standards.choices import check_kind, choose_tuner, has_gradient
 from aide.gold_standards.exploring import (
@@ -149,13 +149,15 @@ def gold_standard(
     one = make_annealed(key_size, log_joint, first, goal, fewest)
     other = make_rival(log_joint, one, rival) if rival is not None else None
     clock.lap("number of particles")
-    return _test(key_test, one, other, tuner, goal, failure, objections, progress, begun, clock)
+    half = half_of(log_joint, one, tuner)
+    return _test(
+        key_test, one, half, other, tuner, goal, failure, objections, progress, begun, clock
+    )
 
 
 def _test(
     key: Key,
-    one: Annealed,
-    other: Annealed | None,
+    versions: tuple[Annealed, InferenceAlgorithm | None, Annealed | None],
     tuner: Tuner,
     goal: Goal,
     failure: str,
@@ -164,7 +166,7 @@ def _test(
     begun: float,
     clock: Stopwatch,
 ) -> GoldStandard:
-    name = "itself from a start twice as wide, tuned there"
+    (one, half, other), name = versions, "itself from a start twice as wide, tuned there"
     losses = Losses() if one.pilot is None else one.pilot.losses
     if other is not None and other.pilot is not None:
         losses = losses.joined(other.pilot.losses)
@@ -172,7 +174,7 @@ def _test(
     cost = one.recipe.cost(tuner) * one.recipe.num_particles
     spent = one.num_evaluations + (0.0 if other is None else other.num_evaluations)
     with compile_quickly(one.quick):
-        tested = run_tests(key, one.algorithm, rivals, (spent, cost), progress)
+        tested = run_tests(key, one.algorithm, half, rivals, (spent, cost), progress)
     if failure:
         tested = tested.failing(name, failure)
     remarks = (*remarks_of(one, tested, goal), *([losses.words] if losses.words else []))

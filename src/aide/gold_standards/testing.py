@@ -10,7 +10,6 @@ import numpy as np
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.numerics import as_log
 from aide._core.types import Key, LogProb, Value
-from aide._core.versions import budget_version
 from aide.comparing.compare import compare
 from aide.comparing.comparison import Comparison
 from aide.diagnosing.diagnose import Diagnosis, diagnose
@@ -95,16 +94,16 @@ class Tested(NamedTuple):
 def run_tests(
     key: Key,
     algorithm: InferenceAlgorithm,
+    half: InferenceAlgorithm | None,
     rivals: Mapping[str, InferenceAlgorithm],
     evaluations: tuple[float, float],
     progress: bool | None,
 ) -> Tested:
-    """Run the algorithm, itself at half the budget, and its rivals.
+    """Run the algorithm, itself at half the budget (where there is such a version), and rivals.
 
     `evaluations` are those spent so far, and those of one run: more meta-runs than one per output
     may cost as much as making it did.
     """
-    half = budget_version(algorithm, 0.5)
     versions = {} if half is None else {"itself at half the budget": half}
     key_compare, key_look = jax.random.split(key)
     spent, cost = evaluations

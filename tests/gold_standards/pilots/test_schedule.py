@@ -1,13 +1,17 @@
 r"""From pilots to a path: equal lengths, kernels in between."""
 
+import jax
 import numpy as np
 import pytest
+from support import Z_MAX
 
+import aide
 from aide.gold_standards.pilots.pilot import Pilot, Stage
 from aide.gold_standards.pilots.population import Frame, Moments, Population
 from aide.gold_standards.pilots.schedule import FEWEST_TEMPERATURES, STEP, make_recipe
 from aide.gold_standards.pilots.tuners import GivenKernel, HmcTuner
 from aide.kernels.metropolis import RandomWalk
+from aide.problems.distributions import Normal
 
 NUM = 100
 
@@ -89,3 +93,38 @@ def test_kernels_without_numbers():
     recipe = make_recipe(pilot_of(10.0, lambda beta: np.zeros((0, 2))), given)
     assert recipe.settings.shape == (19, 0, 2)
     assert recipe.cost(given) == 2.0 + 19 * 2.0
+
+
+def test_half_of_the_temperatures_in_an_algorithm_of_the_same_shape():
+    """Kernels make no step where a temperature is left out, and weights do not change there."""
+    recipe = make_recipe(pilot_of(3.4, one_part), HmcTuner(True))
+    half = recipe.halved()
+    assert len(recipe.temperatures) == 7
+    np.testing.assert_array_equal(half.temperatures[[0, 2, 4, 6]], recipe.temperatures[::2])
+    np.testing.assert_allclose(half.temperatures[[1, 3, 5]], recipe.temperatures[2::2], rtol=1e-11)
+    np.testing.assert_array_equal(half.settings[[1, 3, 5], 0, 1], 0.0)
+    np.testing.assert_array_equal(half.settings[::2], recipe.settings[::2])
+    assert np.all(np.diff(half.temperatures) > 0)
+    even = make_recipe(pilot_of(2.9, one_part), HmcTuner(True))
+    np.testing.assert_allclose(even.halved().temperatures[-2:], 1.0, rtol=1e-11)
+    assert even.halved().settings[-1, 0, 1] == 0.0
+    start, posterior = Normal(np.zeros(2), 2.0), Normal(np.full(2, 1.0), 0.5)
+    one = half._replace(num_particles=1).build(start, posterior.log_prob, HmcTuner(True))
+    kept = half._replace(
+        num_particles=1,
+        temperatures=half.temperatures[::2],
+        settings=half.settings[::2],
+        factors=half.factors[::2],
+    ).build(start, posterior.log_prob, HmcTuner(True))
+    evidence = [aide.diagnose(jax.random.key(1), each, num_runs=2000) for each in (one, kept)]
+    values = [np.asarray(each.log_evidence) for each in evidence]
+    for power in (1, 2):  # one particle: log evidence is a sum over steps that both make
+        first, second = (value**power for value in values)
+        error = np.hypot(first.std(), second.std()) / np.sqrt(2000)
+        assert abs(first.mean() - second.mean()) < Z_MAX * error
+    full = aide.diagnose(
+        jax.random.key(2),
+        recipe._replace(num_particles=1).build(start, posterior.log_prob, HmcTuner(True)),
+        num_runs=2000,
+    )
+    assert np.std(full.log_evidence) < np.std(values[0])  # more steps: it scatters less

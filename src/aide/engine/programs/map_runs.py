@@ -21,8 +21,8 @@ from aide.engine.programs.program_digest import ProgramDigest
 from aide.engine.programs.programs import get_program
 
 Report = Callable[[int], None]
-SLOW_PROGRAM = 1.5
-"""Processor seconds of runs after which a program that was compiled quickly is compiled well: about
+SLOW_PROGRAM = 3.0
+"""Processor seconds of runs after which a program that was compiled quickly is compiled well: twice
 what compiling it well costs, which makes its runs two to three times as fast."""
 _PACE: ContextVar[dict[str, float] | None] = ContextVar("pace", default=None)
 """Processor seconds that runs of each program took so far, by the digest of the program, where

@@ -31,13 +31,15 @@ def first_pass(
     num_pilots: int,
     budget: Budget,
     report: Callable[[int, float], None],
+    share: float,
 ) -> tuple[Pilot, Tuner]:
     """Pilots that walk the path once, or twice if it turns out that scales depend on coordinates.
 
     Where no step size suited all pilots for that reason, kernels move in other coordinates from
-    then on: the tuner that comes back knows them.
+    then on: the tuner that comes back knows them. `share`: see `run_pilot`.
     """
-    pilot = run_pilot(jax.random.fold_in(key, 0), path, tuner, num_pilots, partial(report, 0))
+    walk = partial(run_pilot, path=path, num_pilots=num_pilots, share=share)
+    pilot = walk(jax.random.fold_in(key, 0), tuner=tuner, report=partial(report, 0))
     may_bend = isinstance(tuner, HmcTuner) and tuner.structure is None and _needs_sizes(pilot)
     if not isinstance(tuner, HmcTuner) or not may_bend or budget.is_late(PILOT_TIME):
         return pilot, tuner
@@ -46,7 +48,7 @@ def first_pass(
         return pilot, tuner
     tuner = HmcTuner(tuner.dense, structure)
     subkey = jax.random.fold_in(key, MOST_PASSES)
-    again = run_pilot(subkey, path, tuner, num_pilots, partial(report, 1))
+    again = walk(subkey, tuner=tuner, report=partial(report, 1))
     return again.after(pilot), tuner
 
 

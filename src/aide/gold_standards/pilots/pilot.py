@@ -37,8 +37,9 @@ from aide.gold_standards.pilots.tuners import Settings, Tuner
 from aide.gold_standards.pilots.walking import LAGS, walk
 from aide.kernels.coordinates import ScaledCoordinates
 
-SHARE = 0.8
-"""Effective share of the particles that a step of the pilots leaves."""
+SHARE, COARSE_SHARE = 0.8, 0.5
+"""Effective share of the particles that a step of the pilots leaves; the same where pilots only
+have to find the posterior, since another path is measured afterwards."""
 FORGOTTEN, MOST_ROUNDS = 0.3, 8
 """Pilots move on when this is the autocorrelation of $h$, or after so many rounds of steps."""
 NO_WEIGHT = 3.0
@@ -109,6 +110,7 @@ def run_pilot(
     report: Callable[[float], None],
     temperatures: Sequence[float] | None = None,
     longest: float = np.inf,
+    share: float = SHARE,
 ) -> Pilot:
     """Walk from the start to the posterior, by one's own steps or along given temperatures.
 
@@ -120,6 +122,7 @@ def run_pilot(
         report: Hears the temperatures.
         temperatures: Where to stop, if that is known from an earlier pass.
         longest: A longer path is of no use: pilots stop where it has become that long.
+        share: Effective share of the particles that a step leaves.
     """
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     rows = (np.arange(num_pilots, dtype=np.uint32),)
@@ -139,7 +142,7 @@ def run_pilot(
                 "is too far from the posterior. Pass a start that is nearer, or wider."
             )
         if temperatures is None:
-            after = next_temperature(population, temperature, SHARE)
+            after = next_temperature(population, temperature, share)
         else:
             after = float(temperatures[len(stages)])
         key = jax.random.fold_in(key, 1)

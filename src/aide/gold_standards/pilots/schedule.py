@@ -26,6 +26,8 @@ from aide.smc.smc import Smc
 STEP = 0.5
 """Length of one step: the standard deviation of its log weights, about."""
 FEWEST_TEMPERATURES = 4
+NEXT_TO = 1e-12
+"""Relative distance of temperatures between which nothing changes: schedules must increase."""
 NEIGHBOURS = 5
 """Temperatures whose kernels share their numbers (the median)."""
 
@@ -50,6 +52,20 @@ class Recipe(NamedTuple):
     def cost(self, tuner: Tuner) -> float:
         """Evaluations per particle, over the whole path."""
         return 2.0 + sum(tuner.num_evaluations(numbers) for numbers in self.settings)
+
+    def halved(self) -> "Recipe":
+        """Every second temperature, by an algorithm of the same shape: its program is the same.
+
+        A temperature that is left out lies next to the one that follows, where weights do not
+        change, and its kernel makes no step. Only HMC knows settings with that meaning: 0 leapfrog
+        steps.
+        """
+        num = len(self.temperatures)
+        left_out = np.arange(num - 2, -1, -2)
+        temperatures, settings = self.temperatures.copy(), self.settings.copy()
+        temperatures[left_out] = temperatures[left_out + 1] * (1 - NEXT_TO)
+        settings[left_out, :, 1] = 0.0
+        return self._replace(temperatures=temperatures, settings=settings)
 
     def build(
         self, start: Distribution, log_joint: LogDensity, tuner: Tuner, label: str = ""
