@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from aide._core.algorithm import InferenceAlgorithm
 from aide._core.distribution import Distribution
 from aide._core.types import Key, LogDensity
 from aide._core.versions import budget_version
@@ -67,7 +68,7 @@ def make_annealed(
     return Annealed(start, recipe, pilot, algorithm, spent, sizing.quick)
 
 
-def half_of(log_joint: LogDensity, one: Annealed, tuner: Tuner) -> Smc | None:
+def half_of(log_joint: LogDensity, one: Annealed, tuner: Tuner) -> InferenceAlgorithm | None:
     """The same at half the budget: half of its temperatures, or of its particles.
 
     Temperatures where kernels can be left out, which needs no other program.

@@ -150,9 +150,8 @@ def gold_standard(
     other = make_rival(log_joint, one, rival) if rival is not None else None
     clock.lap("number of particles")
     half = half_of(log_joint, one, tuner)
-    return _test(
-        key_test, one, half, other, tuner, goal, failure, objections, progress, begun, clock
-    )
+    versions = (one, half, other)
+    return _test(key_test, versions, tuner, goal, failure, objections, progress, begun, clock)
 
 
 def _test(

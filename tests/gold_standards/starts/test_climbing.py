@@ -7,7 +7,7 @@ import pytest
 
 from aide.gold_standards.budget import Budget
 from aide.gold_standards.starts import modes
-from aide.gold_standards.starts.climbing import STRETCH, Optimiser
+from aide.gold_standards.starts.climbing import STRETCH, Mode, Optimiser
 from aide.gold_standards.starts.modes import fit_start
 
 RNG = np.random.default_rng(0)
@@ -72,3 +72,13 @@ def test_a_direction_without_curvature_is_as_wide_as_the_density_says(x64):
     quartic = lambda x: -0.5 * x[0] ** 2 - x[1] ** 4 / 1e8
     (found,) = Optimiser(quartic).modes_of([(np.zeros(2), 0.0)], 1)
     assert 10.0 < found.factor[1, 1] / STRETCH < 200.0
+
+
+def test_a_mode_that_is_long_and_thin_has_distances_and_one_without_width_is_none():
+    """A general solver takes the factor for singular; what is lower triangular can be solved."""
+    factor = np.array([[1e-12, 0.0, 0.0], [1.0, 1e-12, 0.0], [1.0, 1.0, 1e-12]])
+    mode = Mode(0.0, np.zeros(3), factor)
+    np.testing.assert_allclose(mode.distances(factor[:, 0][None] / 1.5), 1 / 3, rtol=1e-9)
+    spike = lambda x: -1e300 * jnp.sum(x**2)
+    modes = Optimiser(spike).modes_of([(np.zeros(2), 0.0)], 1)
+    assert all(np.all(np.diag(mode.factor) > 0) for mode in modes)

@@ -38,6 +38,7 @@ GENTLE, STEEP = 0.1, 4.0
 scale is taken from a curvature that is hardly any."""
 
 Flat = np.ndarray
+DensityOfVectors = Callable[[Array], Array]
 End = tuple[Flat, float]
 
 
@@ -56,10 +57,16 @@ class Mode(NamedTuple):
     factor: np.ndarray
     is_rest: bool = False
 
+    def distances(self, points: np.ndarray) -> np.ndarray:
+        """Squared distances of points (by rows), per coordinate, in units of the mode's width."""
+        from scipy.linalg import solve_triangular
+
+        white = solve_triangular(self.factor / STRETCH, (points - self.mean).T, lower=True)
+        return np.mean(white**2, axis=0)
+
     def holds(self, end: Flat) -> bool:
         """Whether a climb ended here."""
-        white = np.linalg.solve(self.factor / STRETCH, end - self.mean)
-        return bool(np.sum(white**2) < NEAR * white.size)
+        return bool(self.distances(end[None])[0] < NEAR)
 
 
 class FlatDensity(eqx.Module):
@@ -78,17 +85,17 @@ class FlatDensity(eqx.Module):
         return jnp.asarray(self.log_joint(unraveller(self.like)(flat)), float)
 
 
-def height_at(density: FlatDensity, key: Key, flat: Array) -> LogProb:
+def height_at(density: DensityOfVectors, key: Key, flat: Array) -> LogProb:
     """The log density at a point, as an operation of the engine."""
     return density(flat)
 
 
-def slope_at(density: FlatDensity, key: Key, flat: Array) -> tuple[Array, Array]:
+def slope_at(density: DensityOfVectors, key: Key, flat: Array) -> tuple[Array, Array]:
     """Minus the log density at a point, and the gradient of that."""
     return jax.value_and_grad(lambda x: -density(x))(flat)
 
 
-def curvature_at(density: FlatDensity, key: Key, flat: Array) -> Array:
+def curvature_at(density: DensityOfVectors, key: Key, flat: Array) -> Array:
     """Second derivatives of minus the log density at a point."""
     return jax.hessian(lambda x: -density(x))(flat)
 
@@ -99,11 +106,11 @@ class Optimiser:
     Its programs are those of the call: a second optimiser of the same density compiles none.
 
     Args:
-        density: The log density.
+        density: The log density, a `FlatDensity` or any function of a vector.
         is_late: Whether time is up: climbs then stop where they are.
     """
 
-    def __init__(self, density: FlatDensity, is_late: Callable[[], bool] = lambda: False):
+    def __init__(self, density: DensityOfVectors, is_late: Callable[[], bool] = lambda: False):
         self._density, self._is_late = density, is_late
         self._key = jax.random.key(0)  # of operations that draw nothing
         self._programs: dict[Callable[..., Any], PreparedRuns] = {}
@@ -142,7 +149,7 @@ class Optimiser:
     def modes_of(self, ends: list[End], most: int) -> list[Mode]:
         """Different modes among the ends of climbs, highest first, so many at most.
 
-        Ends where second derivatives are not finite are none.
+        Ends where second derivatives are not finite, or where the density has no width, are none.
         """
         found, heights = list[Mode](), list[float]()
         for end, height in sorted(ends, key=lambda pair: -pair[1]):
@@ -152,8 +159,10 @@ class Optimiser:
             if any(not self._has_barrier((mode.mean, top), (end, height)) for mode, top in known):
                 continue
             precision = self._hessian(end)
-            if np.all(np.isfinite(precision)):
-                factor = self._factor(end, height, precision)
+            if not np.all(np.isfinite(precision)):
+                continue
+            factor = self._factor(end, height, precision)
+            if np.all(np.isfinite(factor)) and np.all(np.diag(factor) > 0):
                 mass = height + float(np.sum(np.log(np.diag(factor))))
                 found.append(Mode(mass, end, factor))
                 heights.append(height)

@@ -22,7 +22,7 @@ from aide.gold_standards.pilots.path import Path
 from aide.gold_standards.pilots.pilot import Pilot
 from aide.gold_standards.pilots.population import moments_of
 from aide.gold_standards.starts.ascent import NUM_STEPS, Ascent, climb_from, climb_from_start
-from aide.gold_standards.starts.climbing import STRETCH, FlatDensity, Mode, Optimiser, join_modes
+from aide.gold_standards.starts.climbing import FlatDensity, Mode, Optimiser, join_modes
 from aide.gold_standards.starts.screening import Screen
 from aide.gold_standards.starts.student import draw_student, log_student
 
@@ -200,8 +200,7 @@ def which_holds(modes: tuple[Mode, ...], flat: np.ndarray) -> np.ndarray:
     """The first mode whose Laplace approximation would have a point there; -1 for none."""
     which = np.full(len(flat), -1)
     for number, mode in enumerate(modes):
-        white = np.linalg.solve(mode.factor / STRETCH, (flat - mode.mean).T)
-        inside = np.sum(white**2, axis=0) <= INSIDE * len(mode.mean)
+        inside = mode.distances(flat) <= INSIDE
         which[inside & (which < 0)] = number
     return which
 
