@@ -62,7 +62,7 @@ class Mode(NamedTuple):
         from scipy.linalg import solve_triangular
 
         white = solve_triangular(self.factor / STRETCH, (points - self.mean).T, lower=True)
-        return np.mean(white**2, axis=0)
+        return np.mean(np.square(np.asarray(white)), axis=0)
 
     def holds(self, end: Flat) -> bool:
         """Whether a climb ended here."""
