@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import aide
+from aide.learned.models.mean_weights import MeanWeights
+from aide.learned.records.pilots import PilotRuns, check_pilots
 from aide.learned.records.recorders import SmcRecorder
 from aide.learned.records.statistics import gather_statistics
 from aide.problems.distributions import Normal
@@ -62,3 +64,29 @@ def test_gradients_that_are_not_finite_do_not_stop_learning(num_particles):
     for with_curvature in (False, True):
         found = gather_statistics(KEY, recorder, 200, lambda done: None, with_curvature)
         assert np.isfinite(found.after).all()
+
+
+def test_particles_outside_of_the_support_do_not_stop_learning():
+    """Without resampling they keep their weight of zero at all temperatures."""
+    cut = lambda x: jnp.where(jnp.all(x > -3.0), -0.5 * jnp.sum(x**2), -jnp.inf)
+    path = {"kernel": aide.kernels.Mala(0.6), "num_temperatures": 3, "resampler": aide.smc.Never()}
+    algorithm = aide.tempered_smc(Normal(np.zeros(1), 2.0), cut, num_particles=6, **path)
+    found = gather_statistics(KEY, SmcRecorder(algorithm), 200, lambda done: None)
+    assert np.isfinite(found.after).all()
+    assert found.after[:, 0, 0, 0] == pytest.approx(found.count)  # weights sum to 1 in each pilot
+    assert not found.dead.any()
+
+
+def test_pilots_without_any_weight_are_refused_in_words():
+    log_evidence = np.array([[0.0, -1.0], [0.0, -np.inf], [-1.0, -2.0]])
+    states, ones = np.zeros((3, 2)), np.ones(3)
+    pilots = PilotRuns((), states, ones, ones, log_evidence, log_evidence)
+    with pytest.raises(ValueError, match="in 1 of 3 pilot runs all particle weights are zero"):
+        check_pilots(pilots)
+    check_pilots(pilots._replace(log_evidence=np.zeros((3, 2))))
+
+
+def test_equal_weights_have_a_mean_weight():
+    """All bins are at one place: the slope beyond them is 0."""
+    fit = MeanWeights.learn(np.full((100, 2), -1e8), np.full((100, 2), -1e8))
+    assert np.asarray(fit.slopes) == pytest.approx(0.0)

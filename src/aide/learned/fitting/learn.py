@@ -31,7 +31,6 @@ from aide.learned.records.pilots import PilotRuns, check_pilots, nearest, run_pi
 from aide.learned.records.recorders import Recorder
 from aide.learned.records.statistics import FOLDS, gather_statistics, shadow_steps, times_of
 from aide.learned.records.transitions import Transitions
-from aide.smc.smc import ALL_ZERO
 
 NUM_LAGGING = 3
 """Lagging components of the models of SMC: along an annealing path states are behind or ahead."""
@@ -122,9 +121,6 @@ def _log_constants(
     r"""$\log\hat Z$ of the density at each grid time: SMC estimates it, a chain has one only."""
     grid = time_grid(transitions.num_steps)
     if pilots.have_weights:
-        dead = pilots.log_evidence[:, -1] == -np.inf
-        if dead.any():
-            raise ValueError(f"in {dead.sum()} of {dead.size} pilot runs {ALL_ZERO}")
         total = np.logaddexp.reduce(pilots.log_evidence, axis=0)
         return (total - np.log(len(pilots.log_evidence)))[grid]
     if log_z is None:

@@ -78,5 +78,12 @@ def _regress(log_own: np.ndarray, log_mean: np.ndarray) -> tuple[np.ndarray, ...
     knots = knots + 1e-9 * np.arange(len(bins))
     means = np.array([np.logaddexp.reduce(log_mean[c]) - np.log(len(c)) for c in bins])
     ends = (slice(NUM_OUTER), slice(-NUM_OUTER, None))
-    slopes = [np.polyfit(knots[end], means[end], 1)[0] for end in ends]
+    slopes = [_slope(knots[end], means[end]) for end in ends]
     return knots, means, np.clip(slopes, 0.0, 1.0)
+
+
+def _slope(x: np.ndarray, y: np.ndarray) -> float:
+    """The slope of the least-squares line; 0 where all x are equal."""
+    apart = x - x.mean()
+    square = float(apart @ apart)
+    return float(apart @ y) / square if square > 0.0 else 0.0

@@ -13,6 +13,7 @@ from aide.engine.programs.map_runs import map_runs
 from aide.kernels.retrace import NO_RECORD
 from aide.learned.models.joint import Stored
 from aide.learned.records.recorders import Recorder
+from aide.smc.smc import ALL_ZERO
 
 SPACING = 0.1
 """Distance of neighbouring grid times relative to the time, and width of the window around each."""
@@ -120,9 +121,16 @@ def _pilot(recorder: Recorder, stream: Key, run: Any, times: Int[Array, " G"]) -
     return PilotRuns(jax.vmap(records_at)(times), last, end, moves, *logs)
 
 
+def refuse_dead(num_dead: int, num_pilots: int) -> None:
+    """Raise an error if all particles of some pilot had weight zero."""
+    if num_dead:
+        raise ValueError(f"in {num_dead} of {num_pilots} pilot runs {ALL_ZERO}")
+
+
 def check_pilots(pilots: PilotRuns) -> None:
-    """Raise an error if a state or density of a pilot is no number, or a step left no record."""
+    """Raise an error if a pilot has no output, no number or a step without a record."""
     num = len(pilots.last)
+    refuse_dead(int(np.sum((pilots.log_evidence == -np.inf).any(axis=1))), num)
     for part in pilots.parts:
         lost = (part.branch == NO_RECORD).any(axis=1)
         if lost.any():

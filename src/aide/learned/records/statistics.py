@@ -20,7 +20,7 @@ from aide._core.types import Key
 from aide.engine.programs.map_runs import map_runs
 from aide.kernels.retrace import parts_of
 from aide.learned.models.joint import Stored
-from aide.learned.records.pilots import time_grid
+from aide.learned.records.pilots import refuse_dead, time_grid
 from aide.learned.records.recorders import Recorder, Recording
 from aide.learned.records.transitions import Transitions
 
@@ -43,6 +43,7 @@ class Statistics(NamedTuple):
         steps: Of $(1, y, z)(1, y, z, x)^T$ for steps that moved.
         moved: Number of steps that moved.
         count: Pilots, [folds].
+        dead: Pilots all of whose particles had weight zero at some time, [folds].
     """
 
     before: Stored
@@ -51,6 +52,7 @@ class Statistics(NamedTuple):
     steps: Stored
     moved: Stored
     count: Stored
+    dead: Stored
 
 
 def shadow_steps(transitions: Transitions, size: int) -> np.ndarray:
@@ -89,11 +91,11 @@ def gather_statistics(
     what = "the algorithm of the pilot runs"
     add_up = _fold_with_curvature if with_curvature else _fold
     found = map_runs(add_up, recorder, key, rows, what=what, report=report)
+    refuse_dead(int(np.sum(found.dead)), numbers.size)
     if not np.isfinite(found.after).all():
         raise ValueError(
-            "the state overflowed in some pilot runs, or a gradient that an unadjusted kernel "
-            "needs is not finite. A kernel without an accept step diverges if its step size is too "
-            "large: make it smaller."
+            "the state overflowed in some pilot runs: the kernel, which has no accept step, "
+            "diverges. Give it a smaller step size."
         )
     return found
 
@@ -134,8 +136,8 @@ class _States(NamedTuple):
 
 def _vectors(
     recorder: Recorder, key: Key, with_curvature: bool
-) -> tuple[_States, _States, Array, Array, Array, Array]:
-    """What one pilot adds: states before and after, then x, y, z and whether the step moved."""
+) -> tuple[_States, _States, Array, Array, Array, Array, Array]:
+    """What one pilot adds: states before and after, x, y, z, which steps moved, and was it dead."""
     transitions = recorder.transitions
     run = recorder.record(key)
     times = times_of(transitions)
@@ -171,7 +173,8 @@ def _vectors(
         _States(xs, before, gradients[0], hessians[0]),
         _States(ys, after, gradients[1], hessians[1]),
     )
-    return *laws, x[times], y[times], z, jnp.any(x != y, axis=1)[times]
+    dead = jnp.any(run.log_evidence == -jnp.inf)
+    return *laws, x[times], y[times], z, jnp.any(x != y, axis=1)[times], dead
 
 
 def _populations(
@@ -197,12 +200,14 @@ def _populations(
     else:
         last = jax.vmap(weigh)(transitions.inputs, particles[1:])
     before = jax.nn.softmax(log_weights[:-1], axis=1)
-    after = jax.nn.softmax(log_weights[1:] - last, axis=1)
+    # A particle of weight 0 has left the support: what it weighed before is not known any more.
+    left = log_weights[1:] == -jnp.inf
+    after = jax.nn.softmax(jnp.where(left, -jnp.inf, log_weights[1:] - last), axis=1)
     return (particles[:-1][times], before[times]), (particles[1:][times], after[times])
 
 
 def _add_up(
-    before: _States, after: _States, x: Array, y: Array, z: Array, moved: Array
+    before: _States, after: _States, x: Array, y: Array, z: Array, moved: Array, dead: Array
 ) -> Statistics:
     """Sums over the first axis, that of pilots."""
 
@@ -222,7 +227,7 @@ def _add_up(
     left = jnp.concatenate([ones, y, z], axis=-1) * moved[..., None]
     right = jnp.concatenate([ones, y, z, x], axis=-1)
     steps = jnp.einsum("nta,ntb->tab", left, right)
-    counts = (jnp.sum(moved.astype(x.dtype), axis=0), jnp.asarray(len(x), x.dtype))
+    counts = (jnp.sum(moved.astype(x.dtype), axis=0), jnp.asarray(len(x), x.dtype), jnp.sum(dead))
     hessians = jnp.zeros((steps.shape[0], 0))
     if before.hessians is not None:
         hessians = jnp.stack([hessian_of(before), hessian_of(after)], axis=1)
