@@ -78,8 +78,24 @@ def test_looseness_with_several_meta_runs_is_that_of_estimates():
     own = rng.normal(size=(200_000, 1)) + 0.5
     scores = np.concatenate([own, fresh], axis=1)
     means = lambda columns: np.log(np.exp(columns).mean(axis=1))
-    value, error = module._looseness(scores)
+    value, error, lone = module._looseness(scores)
     truth = (means(scores[:, :4]) - means(fresh)).mean()
     assert abs(value - truth) < 1e-12
     assert 0.0 < error < 0.01
     assert value < module._looseness(scores[:, :2])[0]
+    assert lone is None
+
+
+def test_one_run_that_rules_a_looseness_is_named():
+    """A run that jumps where no pilot did, once in some 10,000, may cost thousands of nats."""
+    scores = np.random.default_rng(2).normal(0.0, 0.1, (200, 2))
+    scores[17, 0] += 3_000.0
+    value, error, lone = module._looseness(scores)
+    assert value == pytest.approx(15.0, abs=0.1)
+    assert lone.gap == pytest.approx(3_000.0, abs=1.0)
+    assert abs(lone.rest) < 0.1
+    trial = module.TighteningTrial(16, 1, value, error, 1e-3, lone)
+    assert "one run of 200 has a gap of 3e+03 nats" in trial.words
+    assert "One run of 200 rules it" in module._too_loose(trial, 0.05)
+    assert trial.numbers()["lone"] == lone.gap
+    assert module._looseness(np.delete(scores, 17, axis=0))[2] is None

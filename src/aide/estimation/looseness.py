@@ -10,9 +10,12 @@ from aide.engine.draws import Draws
 from aide.engine.runs import Side
 from aide.estimation.means import Mean, mean_of
 
-FEWEST_RUNS, LONE, LONE_NATS = 20, 0.5, 0.05
-"""A single run rules a looseness, of so many runs at least, if it makes up half of all gaps, and
-changes the mean by so many nats."""
+FEWEST_RUNS = 20
+"""Number of runs from which on one of them may be said to rule the looseness."""
+LONE_SHARE = 0.5
+"""Share of the sum of all gaps from which on one run rules the looseness: as much as all others."""
+LONE_NATS = 0.05
+"""Nats by which such a run must change the looseness; estimates call less than that tight."""
 
 
 class Looseness(NamedTuple):
@@ -61,20 +64,22 @@ class LoneRun(NamedTuple):
 
 
 def lone_run_of(draws: Draws, role: Role) -> LoneRun | None:
-    """The run that rules the looseness of an algorithm, if one does.
+    """The run that rules the looseness of an algorithm, if one does."""
+    side = draws.side(role)
+    fresh = side.fresh()
+    return None if fresh is None else lone_run(side.kept() - fresh)
+
+
+def lone_run(gaps: np.ndarray) -> LoneRun | None:
+    """The run that rules the mean of these gaps, if one does.
 
     A mean of unbounded gaps with a standard error as large as itself says nothing about the others.
     """
-    side = draws.side(role)
-    fresh = side.fresh()
-    if fresh is None:
-        return None
-    gaps = side.kept() - fresh
     sizes = np.abs(gaps)
     if gaps.size < FEWEST_RUNS or not np.all(np.isfinite(gaps)) or not np.any(sizes > 0):
         return None
     place = int(np.argmax(sizes))
-    if sizes[place] < LONE * sizes.sum() or sizes[place] < LONE_NATS * gaps.size:
+    if sizes[place] < LONE_SHARE * sizes.sum() or sizes[place] < LONE_NATS * gaps.size:
         return None
     return LoneRun(float(gaps[place]), float(np.delete(gaps, place).mean()), gaps.size)
 

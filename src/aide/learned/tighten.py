@@ -14,6 +14,7 @@ from aide._core.types import TARGET, Key
 from aide._core.validate import check_positive, check_size
 from aide.engine.programs.tracing import one_call
 from aide.engine.runners.pairs import MetaTrial
+from aide.estimation.looseness import LoneRun, lone_run
 from aide.learned.refined import RefinedChain, RefinedLangevin
 from aide.learned.refined_smc import RefinedSmc
 from aide.reporting.numbers import with_error
@@ -24,10 +25,16 @@ FEWEST_REVERSE = 16
 
 
 class TighteningTrial(NamedTuple):
-    """Looseness with some numbers of reverse particles and meta-runs, and its standard error.
+    """Looseness with some numbers of reverse particles and meta-runs.
 
-    `seconds` is what an estimate would take for an output of each algorithm: a run, and M meta-runs
-    at both outputs, on this machine and as busy as it was.
+    Attributes:
+        num_reverse: Reverse particles.
+        num_meta: M, meta-runs per output.
+        looseness: In nats.
+        std_error: Its standard error.
+        seconds: What an estimate would take for an output of each algorithm: a run, and M meta-runs
+            at both outputs, on this machine and as busy as it was.
+        lone: The one run that rules the looseness, if there is one.
     """
 
     num_reverse: int
@@ -35,12 +42,24 @@ class TighteningTrial(NamedTuple):
     looseness: float
     std_error: float
     seconds: float
+    lone: LoneRun | None = None
 
     @property
     def words(self) -> str:
         """Looseness and cost in words, for the table."""
         found = with_error(self.looseness, self.std_error)
-        return f"{found} nats, {1e3 * self.seconds:.2g} ms per pair of outputs"
+        words = f"{found} nats, {1e3 * self.seconds:.2g} ms per pair of outputs"
+        if self.lone is None:
+            return words
+        return (
+            f"{words}; one run of {self.lone.num_runs:,} has a gap of {self.lone.gap:.3g} nats, "
+            f"the mean over all others is {self.lone.rest:.2g}"
+        )
+
+    def numbers(self) -> dict[str, Any]:
+        """The numbers of one trial."""
+        lone = 0.0 if self.lone is None else self.lone.gap
+        return {**self._asdict(), "lone": lone}
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,11 +97,11 @@ class Tightened(Result):
 
     def records(self) -> list[dict[str, Any]]:
         """One record for each pair that was tried."""
-        return [trial._asdict() for trial in self.trials]
+        return [trial.numbers() for trial in self.trials]
 
     def numbers(self) -> dict[str, Any]:
         """The numbers of the choice."""
-        return self.chosen._asdict()
+        return self.chosen.numbers()
 
     def plot_on(self, panels: np.ndarray) -> None:
         """Looseness against cost, a line for each number of reverse particles."""
@@ -152,13 +171,7 @@ def tighten(
         if num >= max_reverse:
             if best is not None:
                 return Tightened(algorithm.with_reverse(best.num_reverse), best, tuple(trials))
-            last = found[-1]
-            raise ValueError(
-                f"{num} reverse particles and M = {last.num_meta} leave a looseness of "
-                f"{last.looseness:.3g} ± {last.std_error:.2g}, above {max_looseness}. Learn a "
-                "better reverse (more pilots, more components), ask for less, or raise "
-                "max_reverse."
-            )
+            raise ValueError(_too_loose(found[-1], max_looseness))
         gap, error = alone.looseness, alone.std_error
         growth = np.clip((gap + 2 * error) / max_looseness, 2.0, 8.0) if np.isfinite(gap) else 8.0
         num = min(int(2 ** np.ceil(np.log2(num * growth))), max_reverse)
@@ -176,8 +189,9 @@ def _try(
     scores = np.concatenate([runs.log_xi[:, None], fresh], axis=1)
     found, num_meta = list[TighteningTrial](), 1
     while True:
-        mean, error = _looseness(scores[:, : num_meta + 1])
-        found.append(TighteningTrial(num, num_meta, mean, error, (1 + 2 * num_meta) * each))
+        mean, error, lone = _looseness(scores[:, : num_meta + 1])
+        seconds = (1 + 2 * num_meta) * each
+        found.append(TighteningTrial(num, num_meta, mean, error, seconds, lone))
         num_meta *= 2
         rest = max_meta // num_meta
         if mean + error <= max_looseness or not rest or not mean <= 4 * rest * max_looseness:
@@ -187,11 +201,32 @@ def _try(
             scores = np.concatenate([scores, more], axis=1)
 
 
-def _looseness(scores: np.ndarray) -> tuple[float, float]:
-    """Mean and standard error of the gap with M meta-runs; the first column has the real trace."""
+def _too_loose(last: TighteningTrial, looseness: float) -> str:
+    """What to do where even the largest numbers were not enough."""
+    found = (
+        f"{last.num_reverse} reverse particles and M = {last.num_meta} leave a looseness of "
+        f"{last.looseness:.3g} ± {last.std_error:.2g}, above {looseness}. "
+    )
+    if last.lone is not None:
+        return (
+            f"{found}One run of {last.lone.num_runs:,} rules it: its gap is {last.lone.gap:.3g} "
+            f"nats, the mean over all others is {last.lone.rest:.2g}. Such a run did what no pilot "
+            "showed: raise num_runs to see how often, and num_pilots of aide.refine to learn it."
+        )
+    return (
+        f"{found}Learn a better reverse (more pilots, more components), ask for less, or raise "
+        "max_reverse."
+    )
+
+
+def _looseness(scores: np.ndarray) -> tuple[float, float, LoneRun | None]:
+    """Mean and standard error of the gap with M meta-runs, and the run that rules it, if one does.
+
+    The first column of the scores has the real trace.
+    """
     gap = row_log_mean_exp(scores[:, :-1]) - row_log_mean_exp(scores[:, 1:])
     if np.isnan(scores).any():
         raise ValueError("log_xi is NaN in some runs: is the log density NaN somewhere?")
     if not np.isfinite(gap).all():
-        return np.inf, np.inf
-    return float(gap.mean()), float(gap.std(ddof=1) / len(gap) ** 0.5)
+        return np.inf, np.inf, None
+    return float(gap.mean()), float(gap.std(ddof=1) / len(gap) ** 0.5), lone_run(gap)
