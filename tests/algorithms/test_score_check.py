@@ -1,43 +1,21 @@
 """Draws and a log density: false alarms at any tail and edge, and what a pass is worth."""
 
-from collections.abc import Callable
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import special
+from support.score_laws import LAWS, log_gamma, moves_of
 
 import aide
-from aide.algorithms.score_check import Moves, balance_tests
+from aide.algorithms.score_check import balance_tests
 
 LEVEL = 1e-2
 
 
-def log_gamma(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """The log of Gamma(0.1), without underflow: log Gamma(1.1) + log(u)/0.1."""
-    return np.log(rng.gamma(1.1, size=shape)) + np.log(rng.random(shape)) / 0.1
+INDEPENDENT = [name for name in LAWS if name != "AR(1) chain"]
 
 
-LAWS: dict[str, tuple[Callable, Callable]] = {
-    "log-Gamma(0.1)": (log_gamma, lambda x: 0.1 * x - np.exp(x)),
-    "normal": (lambda rng, shape: rng.normal(size=shape), lambda x: -0.5 * x**2),
-    "Cauchy": (lambda rng, shape: rng.standard_cauchy(shape), lambda x: -np.log1p(x**2)),
-    "exponential": (
-        lambda rng, shape: rng.exponential(size=shape),
-        lambda x: np.where(x > 0, -x, -np.inf),
-    ),
-}
-
-
-def moves_of(x: np.ndarray, log_density: Callable) -> Moves:
-    """Moves by two standard deviations, of one coordinate."""
-    low, high = np.quantile(x, [0.16, 0.84])
-    with np.errstate(over="ignore"):
-        ratios = [log_density(x + s * (high - low)) - log_density(x) for s in (1, -1)]
-    return Moves(np.stack(ratios, axis=-1)[None, :, None], np.array([2.0]))
-
-
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", INDEPENDENT)
 @pytest.mark.parametrize("num", [100, 500])
 def test_the_stated_rate_holds(name: str, num: int) -> None:
     """At 1% for each of 2 tests: of 1,000 right pairs at most 36 are rejected (20 + 3.6 sd)."""

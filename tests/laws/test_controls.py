@@ -31,6 +31,10 @@ def probe(entry):
     return laws.probe_z(laws.law_draws(entry), entry.log_z)
 
 
+def against_itself(entry):
+    return laws.self_z(laws.log_ratios(laws.law_draws(entry)))
+
+
 def point(entry):
     return laws.point_z(entry, 0.9)
 
@@ -41,7 +45,7 @@ CONTROLS = [
     ("schedule-walk-1", wrong.WrongKernelOrder, probe),
     ("sir-2", wrong.WrongSumTwice, point),
     ("filter-systematic-3", wrong.unconditional_resampling, exchange),
-    ("sir-2", wrong.WrongSign, laws.self_z),
+    ("sir-2", wrong.WrongSign, against_itself),
     ("tractable", wrong.WrongConstant, density),
     ("tractable", wrong.WrongConstant, mass),
 ]

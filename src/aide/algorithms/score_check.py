@@ -221,7 +221,7 @@ def check_score(
         raise ValueError("score_check needs draws that differ, and all of them are one.")
     moves = _find_moves(draws, columns, places, log_joint, is_traceable)
     tests = balance_tests(moves, names)
-    return ScoreCheck(tests, false_alarm, name, _smallest_seen(moves, tests, false_alarm))
+    return ScoreCheck(tests, false_alarm, name, smallest_seen(moves, tests, false_alarm))
 
 
 def balance_tests(moves: Moves, names: Sequence[str]) -> tuple[ScoreTest, ...]:
@@ -236,7 +236,7 @@ def balance_tests(moves: Moves, names: Sequence[str]) -> tuple[ScoreTest, ...]:
     return tuple(tests)
 
 
-def _smallest_seen(moves: Moves, tests: Sequence[ScoreTest], false_alarm: float) -> SmallestSeen:
+def smallest_seen(moves: Moves, tests: Sequence[ScoreTest], false_alarm: float) -> SmallestSeen:
     """By how far the means of the tests change with a wrong log density, at the same draws."""
     needed = -special.ndtri(false_alarm / len(tests) / 2) + special.ndtri(POWER)
     overall = tests[-1].std_error
