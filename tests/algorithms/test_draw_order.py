@@ -8,7 +8,7 @@ import pytest
 from support.chains import Normal, ar1, standard_log_joint
 
 import aide
-from aide.algorithms.draw_order import in_order
+from aide.algorithms.draw_arrays import in_order
 from aide.estimation.interval import confidence_limit
 
 KEY, TARGET = jax.random.key(3), Normal(0.3, 1.2, 2)

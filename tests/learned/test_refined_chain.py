@@ -12,7 +12,7 @@ from aide._core.distribution import log_density_of
 from aide.engine.programs.map_runs import PreparedRuns
 from aide.engine.programs.places import Chunk
 from aide.engine.programs.programs import QUICK_OPTIONS, compile_quickly
-from aide.learned.models.mixture import JointMixture
+from aide.learned.models.joint import JointMixture
 from aide.learned.refined import RefinedChain, transitions_of
 from aide.problems.distributions import Normal
 

@@ -28,7 +28,7 @@ def autoregressive(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarr
     """A stationary AR(1) chain along the first axis, with standard normal draws."""
     noise = rng.normal(size=shape) * np.sqrt(1.0 - CORRELATION**2)
     noise[0] /= np.sqrt(1.0 - CORRELATION**2)
-    return signal.lfilter([1.0], [1.0, -CORRELATION], noise, axis=0)
+    return np.asarray(signal.lfilter([1.0], [1.0, -CORRELATION], noise, axis=0))
 
 
 LAWS = {

@@ -33,8 +33,7 @@ from aide.kernels.schedule import (
     check_length,
     take,
 )
-from aide.smc.move import AbstractMove
-from aide.smc.moves import AbstractMoveAt, Rejuvenate, Steps
+from aide.smc.moves import AbstractMove, AbstractMoveAt, Rejuvenate, Steps
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
 from aide.smc.smc import Smc
 

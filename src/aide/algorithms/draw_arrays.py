@@ -1,11 +1,20 @@
-"""Arrays of draws: which axes are which, what is wrong with them, and all as columns."""
+r"""Arrays of stored draws: which axes are which, what is wrong with them, all as columns, in order.
 
-from typing import Any
+Standard errors of stored draws rest on the order in which a chain visited them. Two kinds of lists
+have lost it. *Chains that take turns*: step 1 of every chain, then step 2 of every chain, as
+emcee's flat chains are; neighbours are independent, and draws $W$ apart are not. *Copies*: rows
+that were resampled with replacement, or drawn from a list; draws far apart are one and the same.
+Both are brought into an order in which autocorrelation sees the dependence.
+"""
+
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from aide._core.chains import autocovariances
 from aide._core.flat_states import flat_rows
+from aide._core.numerics import special
 from aide._core.types import Value
 
 
@@ -35,7 +44,7 @@ def as_chains(draws: Value, has_chains: bool) -> tuple[Value, tuple[int, int]]:
     if len(set(shapes.values())) > 1:
         found = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
         raise ValueError(f"all arrays of draws must agree in {words}, got {found}.")
-    arranged = jax.tree.map(lambda leaf: _arranged(leaf, has_chains), draws)
+    arranged = jax.tree.map(lambda leaf: _with_chain_axis(leaf, has_chains), draws)
     num_chains, num_draws = jax.tree.leaves(arranged)[0].shape[:2]
     return arranged, (num_chains, num_draws)
 
@@ -61,7 +70,7 @@ def column_names(draws: Value) -> list[str]:
     return found
 
 
-def _arranged(leaf: Any, has_chains: bool) -> np.ndarray:
+def _with_chain_axis(leaf: Any, has_chains: bool) -> np.ndarray:
     array = np.array(leaf)
     array = array.astype(np.float64) if array.dtype.kind == "f" else array
     return array if has_chains else array[None]
@@ -78,3 +87,172 @@ def _check_finite(name: str, array: np.ndarray, axes: tuple[str, ...]) -> None:
             f"({array[tuple(wrong[0])]}) at {place}. Leave out chains that failed; draws are never "
             "repaired."
         )
+
+
+FALSE_ALARM = 1e-6
+"""Chance that independent draws are taken for chains that take turns."""
+FEWEST_PAIRS = 20
+"""Pairs of draws at a distance from which their correlation is estimated, at least."""
+MOST_COLUMNS = 100
+"""Coordinates that are looked at, evenly chosen."""
+FEWEST_DRAWS = 4
+"""Draws per chain that R-hat needs, half a chain at a time."""
+LEAST_LOSS = 0.95
+"""Copies count from this ratio on of what blocks are worth to their number."""
+MOST_EQUAL = 0.75
+"""A coordinate with one value in a larger share of draws has too few others for correlations."""
+DIGITS = 6
+"""Numbers of at most so many digits occur again by themselves: they were rounded, or are atoms."""
+
+
+class Order(NamedTuple):
+    """Where the draws of a list belong.
+
+    Attributes:
+        places: Chain times length plus position of each draw that is kept, in the new order.
+        num_chains: Chains after that.
+        words: What was recognised, in words.
+    """
+
+    places: np.ndarray
+    num_chains: int
+    words: str
+
+
+def in_order(draws: Value) -> tuple[Value, str]:
+    """Draws with leading axes (chain, draw) in an order in which their dependence shows.
+
+    The words say what was recognised; they are empty if the order was right.
+
+    Raises:
+        ValueError: If the axes are (draw, chain), as far as the draws show it.
+    """
+    found = []
+    for recognise in (_taking_turns, _copies):
+        order = recognise(draws, _some_columns(draws))
+        if order is not None:
+            draws = jax.tree.map(lambda leaf, order=order: _arranged(leaf, order), draws)
+            found.append(order.words)
+    return draws, "; ".join(found)
+
+
+def check_axes(draws: Value) -> None:
+    """Raise if the leading axes are (draw, chain) instead of (chain, draw), as far as it shows.
+
+    Either no statistic of chains that short exists, or draws depend on their neighbours along the
+    first axis, at least twice as strongly as along the second.
+    """
+    columns = _some_columns(draws)
+    num_chains, num = columns.shape[:2]
+    if num_chains <= num:
+        return
+    is_short = num < FEWEST_DRAWS and num_chains >= 10 * num
+    least = -special.ndtri(FALSE_ALARM / max(columns.shape[2], 1))
+    for column in np.moveaxis(columns, 2, 0):
+        if is_short:
+            break
+        if num > 1 and np.ptp(column) > 0:
+            z = normal_scores(column)
+            along, across = np.mean(z[1:] * z[:-1]), np.mean(z[:, 1:] * z[:, :-1])
+            pairs = (num_chains - 1) * num
+            is_short = bool(along * np.sqrt(pairs) > least and along > 2 * abs(across))
+    if is_short:
+        raise ValueError(
+            f"draws must have the leading axes (chain, draw), got {num_chains:,} chains of {num:,} "
+            f"draws each, which look like {num:,} chains of {num_chains:,} draws: swap the axes, "
+            "np.swapaxes(draws, 0, 1). Independent draws have one such axis: has_chains=False."
+        )
+
+
+def _some_columns(draws: Value) -> np.ndarray:
+    columns = columns_of(draws)
+    if columns.shape[2] <= MOST_COLUMNS:
+        return columns
+    chosen = np.linspace(0, columns.shape[2] - 1, MOST_COLUMNS).round().astype(int)
+    return columns[:, :, chosen]
+
+
+def _arranged(leaf: np.ndarray, order: Order) -> np.ndarray:
+    flat = leaf.reshape(-1, *leaf.shape[2:])[order.places]
+    return flat.reshape(order.num_chains, -1, *leaf.shape[2:])
+
+
+def period_of(columns: np.ndarray) -> int:
+    r"""The number of chains that take turns in every row of `columns`; 1 if none do.
+
+    The lag at which normal scores of ranks are most correlated, if that is above 1, the correlation
+    is at least twice that at every smaller lag, and chance does not explain it: of independent
+    draws, $r_k\sqrt{n - k}$ is about standard normal.
+    """
+    num_chains, num, size = columns.shape
+    lags = num - FEWEST_PAIRS // num_chains
+    if lags < 3:
+        return 1
+    roots = np.sqrt(num_chains * (num - np.arange(lags)))
+    least, found = -special.ndtri(FALSE_ALARM / (lags * max(size, 1))), 1
+    for column in np.moveaxis(columns, 2, 0):
+        if np.unique(column, return_counts=True)[1].max() > MOST_EQUAL * column.size:
+            continue
+        gamma = autocovariances(list(normal_scores(column)))[:lags]
+        correlations = gamma / gamma[0] * num_chains * num / roots**2
+        scores = correlations * roots
+        lag = int(np.argmax(scores[1:])) + 1
+        before = np.abs(correlations[1:lag]).max(initial=0.0)
+        if scores[lag] > least and correlations[lag] > 2 * before:
+            found, least = lag, scores[lag]
+    return found
+
+
+def normal_scores(values: np.ndarray) -> np.ndarray:
+    """Normal quantiles of the ranks of all values together."""
+    from scipy import stats
+
+    ranks = stats.rankdata(values.ravel()).reshape(values.shape)
+    return special.ndtri((ranks - 0.5) / values.size)
+
+
+def _taking_turns(draws: Value, columns: np.ndarray) -> Order | None:
+    num_chains, num, _ = columns.shape
+    period = period_of(columns)
+    if period == 1:
+        return None
+    kept = num // period * period
+    places = np.arange(num_chains * num).reshape(num_chains, num)[:, :kept]
+    turns = places.reshape(num_chains, -1, period).swapaxes(1, 2)
+    left = f" (the last {num - kept} are left out)" if kept < num else ""
+    words = (
+        f"draws {period} apart depend on each other and neighbours do not: taken as {period} "
+        f"chains that take turns, the order of emcee's flat chains{left}"
+    )
+    return Order(turns.ravel(), num_chains * period, words)
+
+
+def _copies(draws: Value, columns: np.ndarray) -> Order | None:
+    """Equal draws side by side, if they are copies that lie apart."""
+    if not any(leaf.dtype.kind == "f" for leaf in jax.tree.leaves(draws)):
+        return None
+    flat = columns.reshape(-1, columns.shape[2])
+    _, first, which = np.unique(flat, axis=0, return_index=True, return_inverse=True)
+    which = which.ravel()
+    starts = np.ones(columns.shape[:2], bool)
+    numbers = which.reshape(columns.shape[:2])
+    starts[:, 1:] = numbers[:, 1:] != numbers[:, :-1]  # a chain that stands still makes one block
+    blocks = np.bincount(numbers[starts], minlength=first.size)
+    worth = blocks.sum() ** 2 / np.sum(blocks.astype(float) ** 2)
+    again = blocks > 1
+    again[again] = _has_many_digits(flat[first[again]])
+    if again.sum() < 2 or worth > LEAST_LOSS * blocks.sum():
+        return None
+    words = (
+        f"the {len(flat):,} draws are copies of {first.size:,} different ones: copies are taken "
+        f"together, and worth about {worth:.0f} draws"
+    )
+    return Order(np.argsort(first[which], kind="stable"), 1, words)
+
+
+def _has_many_digits(rows: np.ndarray) -> np.ndarray:
+    """Whether a row has a number that is not one of few digits, as a rounded one or 0 is."""
+    size = np.abs(rows)
+    exponent = np.floor(np.log10(np.where(size > 0, size, 1.0)))
+    scaled = size * 10.0 ** (DIGITS - 1 - exponent)
+    return np.any(np.abs(scaled - np.round(scaled)) > 0.01, axis=1)

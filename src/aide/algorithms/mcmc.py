@@ -33,9 +33,9 @@ from aide.kernels.langevin import UnderdampedLangevin
 from aide.kernels.schedule import AnyKernels, KernelSchedule, as_kernels, check_length, take
 from aide.smc.moves import AbstractMoveAt, Constant, Rejuvenate, Steps
 from aide.smc.policy import Never
+from aide.smc.segments import watch_segments
 from aide.smc.smc import Smc
 from aide.smc.sweep import start
-from aide.smc.watching import watch_segments
 
 
 @fields("MarkovChain", initial="start")

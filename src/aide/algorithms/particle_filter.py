@@ -25,9 +25,9 @@ from aide._core.versions import (
 from aide.algorithms.state_space import Extend, FirstState, Proposal, StateSpaceModel
 from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
+from aide.smc.segments import watch_segments
 from aide.smc.smc import choose_output, log_xi_of, refuse_zero
 from aide.smc.sweep import Population, Retained, run_segment, slots_of_path, start, take_path
-from aide.smc.watching import watch_segments
 
 
 class FilterVersions:

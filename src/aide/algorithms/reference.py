@@ -13,8 +13,7 @@ from aide._core.numerics import as_log
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_count, check_scalar, is_refusal
 from aide._core.versions import AbstractAlgorithm, NoSuchVersion
-from aide.algorithms.draw_arrays import as_chains, columns_of, flat_draws
-from aide.algorithms.draw_order import check_axes, in_order
+from aide.algorithms.draw_arrays import as_chains, check_axes, columns_of, flat_draws, in_order
 from aide.algorithms.score_check import ScoreCheck, check_score
 from aide.algorithms.tractable import Tractable
 

@@ -9,8 +9,14 @@ import numpy as np
 
 from aide._core.chains import mean_variance, split_rhat
 from aide._core.types import Value
-from aide.algorithms.draw_arrays import as_chains, column_names, columns_of, flat_draws
-from aide.algorithms.draw_order import check_axes, in_order
+from aide.algorithms.draw_arrays import (
+    as_chains,
+    check_axes,
+    column_names,
+    columns_of,
+    flat_draws,
+    in_order,
+)
 from aide.algorithms.reference import ReferenceDraws
 from aide.estimation.errors.errors import Errors, check_functions, errors_from
 from aide.estimation.errors.overlap import apart_in

@@ -2,7 +2,6 @@
 
 from aide.kernels.coordinates import InCoordinates, Metric, ScaledCoordinates
 from aide.kernels.entries import OnEntry
-from aide.kernels.finite import FiniteNoise
 from aide.kernels.gibbs import GibbsBlock, GibbsSites
 from aide.kernels.hamiltonian import Hmc, Mala
 from aide.kernels.kernel import (
@@ -14,7 +13,7 @@ from aide.kernels.kernel import (
     Repeat,
 )
 from aide.kernels.langevin import Sgld, Ula, UnderdampedLangevin
-from aide.kernels.metropolis import AbstractMetropolis, Independence, RandomWalk
+from aide.kernels.metropolis import AbstractMetropolis, FiniteNoise, Independence, RandomWalk
 from aide.kernels.nuts import Nuts
 from aide.kernels.schedule import KernelSchedule, stack_kernels
 

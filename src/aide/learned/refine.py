@@ -75,20 +75,18 @@ def learn_best(
     that they cannot serve, and where `num_components` asks for Gaussians. `build` makes an
     algorithm of a fit, with the reverse particles that the caller asked for.
     """
-    transitions = recorder.transitions
-    size, changes = state_size(transitions.start), transitions.inputs is not None
-    effort = {"num_pilots": num_pilots, "num_components": num_components, "log_z": log_z}
-    learn_mixture = lambda: learn_reverse(key, recorder, **effort, progress=progress)
+    transitions, size = recorder.transitions, state_size(recorder.transitions.start)
+    of_mixture: dict[str, Any] = {"num_components": num_components, "log_z": log_z}
+    shared: dict[str, Any] = {"num_pilots": num_pilots, "progress": progress}
     if num_components is not None or size < FEWEST_DIMENSIONS or not can_tilt(transitions):
-        return learn_mixture()
+        return learn_reverse(key, recorder, **of_mixture, **shared)
     key_tilted, key_runs, key_power = (jax.random.fold_in(key, number) for number in (2, 3, 4))
-    pilots = {"num_pilots": num_pilots, "progress": progress}
     learners = {
-        "tilted": lambda: learn_tilted(key_tilted, recorder, **pilots),
-        "power": lambda: learn_tilted(key_power, recorder, **pilots, with_power=True),
-        "mixture": learn_mixture,
+        "tilted": lambda: learn_tilted(key_tilted, recorder, **shared),
+        "power": lambda: learn_tilted(key_power, recorder, **shared, with_power=True),
+        "mixture": lambda: learn_reverse(key, recorder, **of_mixture, **shared),
     }
-    if changes and size > MOST_DIMENSIONS:
+    if transitions.inputs is not None and size > MOST_DIMENSIONS:
         del learners["mixture"]
     found = dict[str, tuple[FitScore, ReverseFit]]()
     for name, learn in learners.items():
@@ -212,58 +210,68 @@ def refine(
         label: A name for tables.
         progress: Show a progress bar; by default if it takes long and a person watches.
     """
-    effort: dict[str, Any] = {"num_pilots": num_pilots, "num_components": num_components}
-    effort |= {"log_z": log_z, "progress": progress}
+    refined_by = _refinement_of(algorithm, num_reverse, num_islands, label)
+    recorder = refined_by.recorder
+    if not isinstance(algorithm, MarkovChain):
+        _refuse("towards", towards, "annealing starts from what covers all modes, or should")
+    if isinstance(algorithm, Smc):
+        _refuse("log_z", log_z, "SMC estimates it")
+    if fit is None:
+        effort: dict[str, Any] = {"num_pilots": num_pilots, "num_components": num_components}
+        effort |= {"log_z": log_z, "progress": progress}
+        check_size("num_steps", recorder.transitions.num_steps)
+        if towards is None:
+            fit = learn_best(as_key(key), recorder, refined_by.build, **effort)
+        else:  # a mixture, which can be divided
+            fit = learn_reverse(as_key(key), recorder, **effort)
+    if towards is not None:
+        key_towards = jax.random.fold_in(as_key(key), 2)
+        fit = extend_fit(key_towards, recorder.transitions, fit, towards)
+    refined = refined_by.build(fit)
+    first = recorder.transitions.first()
+    fit.check_serves(recorder.transitions.start, first.log_density, first.kernel)
+    return refined
+
+
+class _Refinement(NamedTuple):
+    """How algorithms of one kind are refined.
+
+    Attributes:
+        recorder: Makes one run of the algorithm, with a record of every step.
+        build: Makes a refined algorithm of a fit; an error if the fit is for another length.
+    """
+
+    recorder: Recorder
+    build: Callable[[ReverseFit], Any]
+
+
+def _refinement_of(
+    algorithm: Any, num_reverse: int, num_islands: int | None, label: str
+) -> _Refinement:
+    """Which kind of algorithm it is; an error in words if it is none that can be refined."""
     label = label or refined_label(algorithm)
     if isinstance(algorithm, MarkovChain):
         _refuse("num_islands", num_islands, "a chain has no other particles")
         transitions = transitions_of(algorithm)
         parts_of(transitions.first().kernel)
         build = lambda fit: RefinedChain(algorithm, fit, num_reverse, label=label)
-        if fit is None:
-            check_size("num_steps", transitions.num_steps)
-            recorder = ChainRecorder(transitions)
-            if towards is None:
-                fit = learn_best(as_key(key), recorder, build, **effort)
-            else:  # a mixture, which can be divided
-                fit = learn_reverse(as_key(key), recorder, **effort)
-        if towards is not None:
-            fit = extend_fit(jax.random.fold_in(as_key(key), 2), transitions, fit, towards)
-        refined = build(fit)
-        _check_serves(fit, transitions)
-        return refined
-    _refuse("towards", towards, "annealing starts from what covers all modes, or should")
+        return _Refinement(ChainRecorder(transitions), build)
     if isinstance(algorithm, AnnealedLangevin):
         _refuse("num_islands", num_islands, "there are no other particles")
-        transitions = langevin_transitions(algorithm)
         build = lambda fit: RefinedLangevin(algorithm, fit, num_reverse, label=label)
-        if fit is None:
-            fit = learn_best(as_key(key), ChainRecorder(transitions), build, **effort)
-        refined = build(fit)
-        _check_serves(fit, transitions)
-        return refined
-    _refuse("log_z", log_z, "SMC estimates it")
+        return _Refinement(ChainRecorder(langevin_transitions(algorithm)), build)
     transitions = _check_smc(algorithm)
     if num_islands is None:
         num_islands = max(1, num_reverse // algorithm.num_particles)
     total = num_islands
 
-    def build(fit: ReverseFit) -> RefinedSmc:
+    def build_smc(fit: ReverseFit) -> RefinedSmc:
+        _check_length(fit, transitions.num_steps)
         # Mixtures keep to one path: their keyed results stay what they were.
         islands, paths = share_out(total) if fit.models[0].tilts else (total, 1)
         return RefinedSmc(algorithm, fit, num_reverse, islands, paths, label=label)
 
-    if fit is None:
-        fit = learn_best(as_key(key), SmcRecorder(algorithm), build, **effort)
-    num_steps, num_weights = transitions.num_steps, len(fit.mean_weights.log_own)
-    if fit.num_steps != num_steps or num_weights != num_steps + 1:
-        raise ValueError(
-            f"this fit is for {fit.num_steps} moves of "
-            f"{'an SMC algorithm' if num_weights else 'a chain'}, got an SMC algorithm with "
-            f"{num_steps} moves. Leave fit out to learn one."
-        )
-    _check_serves(fit, transitions)
-    return build(fit)
+    return _Refinement(SmcRecorder(algorithm), build_smc)
 
 
 def _refuse(name: str, value: Any, reason: str) -> None:
@@ -271,9 +279,15 @@ def _refuse(name: str, value: Any, reason: str) -> None:
         raise ValueError(f"{name} = {value} is not for this algorithm: {reason}. Leave it out.")
 
 
-def _check_serves(fit: ReverseFit, transitions: Transitions) -> None:
-    first = transitions.first()
-    fit.check_serves(transitions.start, first.log_density, first.kernel)
+def _check_length(fit: ReverseFit, num_steps: int) -> None:
+    """Raise an error unless a fit was learned for SMC with that many moves."""
+    num_weights = len(fit.mean_weights.log_own)
+    if fit.num_steps != num_steps or num_weights != num_steps + 1:
+        raise ValueError(
+            f"this fit is for {fit.num_steps} moves of "
+            f"{'an SMC algorithm' if num_weights else 'a chain'}, got an SMC algorithm with "
+            f"{num_steps} moves. Leave fit out to learn one."
+        )
 
 
 def _check_smc(algorithm: Any) -> Transitions:

@@ -18,10 +18,10 @@ from aide._core.versions import MOST_STEPS, ObservedSteps
 from aide.algorithms.annealed_langevin import AnnealedLangevin
 from aide.algorithms.mcmc import MarkovChain, Transition
 from aide.kernels.kernel import Repeat
+from aide.learned.backward import Backward
 from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.records.recorders import ChainRecorder
 from aide.learned.records.transitions import StepRecord, Transitions
-from aide.learned.walk_back.backward import Backward
 from aide.smc.policy import AbstractResampler, EssBelow, as_resampler
 from aide.smc.resampling import Systematic
 
@@ -94,7 +94,7 @@ class RefinedChain(AbstractRefined):
     r"""A Markov chain with tight meta-inference. Built by `aide.refine`.
 
     The trace is the noise and the branch of every step. `regenerate` runs SMC backwards in time
-    over the trace (`aide.learned.walk_back.backward`); $\xi$ is its estimate of $q(x)$ and
+    over the trace (`aide.learned.backward`); $\xi$ is its estimate of $q(x)$ and
     $Z = 1$. `simulate` runs the chain and then the conditional SMC that retains the true trace.
 
     Args:

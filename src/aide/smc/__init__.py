@@ -1,7 +1,7 @@
 """Sequential Monte Carlo: weighted moves, resampling and its twins, the algorithm."""
 
-from aide.smc.move import AbstractMove, WeightedMove
 from aide.smc.moves import (
+    AbstractMove,
     AbstractMoveAt,
     Composition,
     Constant,
@@ -9,6 +9,7 @@ from aide.smc.moves import (
     Rejuvenate,
     Reweight,
     Steps,
+    WeightedMove,
     stacked,
 )
 from aide.smc.policy import EssBelow, EveryStep, Never

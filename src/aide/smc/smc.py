@@ -32,8 +32,7 @@ from aide._core.versions import (
     Version,
     few_particles,
 )
-from aide.smc.move import WeightedMove
-from aide.smc.moves import Steps
+from aide.smc.moves import Steps, WeightedMove
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
 from aide.smc.segments import (
     count_moves,
@@ -43,6 +42,7 @@ from aide.smc.segments import (
     moves_from,
     no_density,
     shorten_moves,
+    watch_segments,
 )
 from aide.smc.sweep import (
     Population,
@@ -54,7 +54,6 @@ from aide.smc.sweep import (
     total_log_evidence,
     walk_back,
 )
-from aide.smc.watching import watch_segments
 
 ALL_ZERO = (
     "all particle weights are zero: no particle has positive density, so the algorithm has no "

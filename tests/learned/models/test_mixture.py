@@ -14,7 +14,7 @@ from support import toys
 
 import aide
 from aide._core.flat_states import FlatLayout
-from aide.learned.models.mixture import JointMixture
+from aide.learned.models.joint import JointMixture
 from aide.learned.records.transitions import FlatKernel
 from aide.problems.distributions import Normal
 

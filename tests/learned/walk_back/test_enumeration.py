@@ -32,7 +32,7 @@ from aide._core.flat_states import FlatLayout
 from aide.engine.programs.programs import QUICK_OPTIONS as QUICK
 from aide.learned.models.joint import Proposed, log_sum_exp, redirect
 from aide.learned.records.transitions import FlatKernel, StepRecord
-from aide.learned.walk_back.reverse_particles import begin, step_back
+from aide.learned.reverse_particles import begin, step_back
 
 pytestmark = pytest.mark.usefixtures("x64")
 RNG = np.random.default_rng(5)

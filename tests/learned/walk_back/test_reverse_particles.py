@@ -18,7 +18,7 @@ from aide._core.flat_states import FlatLayout
 from aide.engine.programs.programs import QUICK_OPTIONS
 from aide.learned.models.joint import Proposed
 from aide.learned.records.transitions import FlatKernel, StepRecord
-from aide.learned.walk_back.reverse_particles import begin, step_back
+from aide.learned.reverse_particles import begin, step_back
 
 KERNEL = Clockwork(3, "stan", 3.0)
 TABLE = np.random.default_rng(8).uniform(0.01, 1.0, (NUM_STATES, NUM_NOISES))

@@ -15,7 +15,7 @@ from aide._core.flat_states import FlatLayout
 from aide._core.numerics import as_log
 from aide._core.types import LogDensity, Value
 from aide.learned.fitting.em import RecordsAtTime, fit_times, gaussian_slots, mean_log_joint
-from aide.learned.models.mixture import JointMixture
+from aide.learned.models.joint import JointMixture
 from aide.learned.models.tilted import TiltedKernel
 from aide.learned.records.pilots import PartRecords, PilotRuns
 
@@ -146,7 +146,7 @@ class RealStates:
             num_branches: Per part.
             log_z: $\log\hat Z$ per grid time.
             num_components: Gaussians for accepted steps; chosen by held-out likelihood if `None`.
-            num_lagging: Lagging components (`aide.learned.models.mixture`).
+            num_lagging: Lagging components (`aide.learned.models.joint`).
             report: Counts fits, `num_fits` in all.
         """
         models, tried = [], {}

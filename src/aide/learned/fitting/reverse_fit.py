@@ -21,9 +21,8 @@ from aide.learned.fitting.families import (
     state_size,
 )
 from aide.learned.models.divided import DividedModel, GaussianClusters
-from aide.learned.models.joint import JointModel, Stored
+from aide.learned.models.joint import JointMixture, JointModel, Stored
 from aide.learned.models.mean_weights import MeanWeights
-from aide.learned.models.mixture import JointMixture
 from aide.learned.records.transitions import FlatKernel
 
 FALSE_ALARMS = 1e-3

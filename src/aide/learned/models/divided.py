@@ -19,9 +19,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from aide.learned.models.joint import Proposed, Scores, States, Stored, log_sum_exp
+from aide.learned.models.joint import (
+    JointMixture,
+    Proposed,
+    Scores,
+    States,
+    Stored,
+    log_scale,
+    log_sum_exp,
+)
 from aide.learned.models.mean_weights import interpolate
-from aide.learned.models.mixture import JointMixture, log_scale
 
 
 class GaussianClusters(eqx.Module):

@@ -11,7 +11,7 @@ $Q = 0$ and $B = 0$ where it has arrived. A power $\rho$ other than 1 is for run
 behind: along an annealing path from a Gaussian it stands for an earlier temperature.
 $\hat q$ steers the walk back and needs no constant;
 $r$ is a density whatever the numbers are. Branches are not guessed: given $z$, the state before is
-drawn in proportion to its chance (`aide.learned.walk_back.reverse_particles`).
+drawn in proportion to its chance (`aide.learned.reverse_particles`).
 """
 
 import math

@@ -21,7 +21,7 @@ from aide._core.random import derive, derive_keys, draw_index
 from aide._core.types import Key
 from aide.learned.models.joint import Stored
 from aide.learned.records.transitions import StepRecord, Transitions
-from aide.learned.walk_back.reverse_particles import ReverseParticles, begin, step_back
+from aide.learned.reverse_particles import ReverseParticles, begin, step_back
 from aide.smc.policy import AbstractResampler, EssBelow, as_resampler
 from aide.smc.resampling import Systematic
 
