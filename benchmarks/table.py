@@ -40,7 +40,7 @@ def markdown(rows: Iterable[Row]) -> Iterator[str]:
             yield "|" + "---|" * len(columns)
         if new := [column for column in row if column not in columns]:
             raise ValueError(f"columns {new} are not in the table's first row.")
-        yield _line([_text(row.get(column)) for column in columns])
+        yield _line([as_text(row.get(column)) for column in columns])
 
 
 def save(path: Path, name: str, head: Head, rows: list[Row]) -> None:
@@ -60,7 +60,8 @@ def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _text(cell: Any) -> str:
+def as_text(cell: Any) -> str:
+    """A cell as a table shows it: four digits of a number, a dash where there is none."""
     if cell is None:
         return "–"
     if isinstance(cell, float):

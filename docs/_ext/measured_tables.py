@@ -1,0 +1,67 @@
+"""Tables of measurements, drawn from the files that `benchmarks/run.py` wrote.
+
+A page names the file and the table:
+
+    ```{measured} power/one_mode
+    :table: one_mode
+    ```
+
+The table stands in `docs/measured/results/power/one_mode.json`, with the machine, the date, the
+versions and the options that made it, which are shown below it. No number of such a table is typed.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from benchmarks.machine import as_line
+from benchmarks.table import as_text
+
+
+class Measured(SphinxDirective):
+    """A table of results, and what made it."""
+
+    required_arguments = 1
+    option_spec = {"table": directives.unchanged_required, "columns": directives.unchanged_required}
+
+    def run(self) -> list[nodes.Node]:
+        """Called by Sphinx."""
+        benchmark = self.arguments[0]
+        path = Path(self.env.srcdir) / "measured" / "results" / f"{benchmark}.json"
+        self.env.note_dependency(str(path))
+        tables = json.loads(path.read_text())
+        name = self.options.get("table", next(iter(tables)))
+        found = tables[name]
+        columns = self.options.get("columns")
+        titles = columns.split(", ") if columns else list(found["rows"][0])
+        return [_table(titles, found["rows"]), _origin(benchmark, name, found["head"])]
+
+
+def _table(titles: list[str], rows: list[dict[str, Any]]) -> nodes.Node:
+    """One line per row, one cell per title."""
+    group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in titles), cols=len(titles))
+    group += nodes.thead("", _line(titles))
+    group += nodes.tbody("", *(_line([as_text(row.get(each)) for each in titles]) for row in rows))
+    return nodes.container("", nodes.table("", group), classes=["pst-scrollable-table-container"])
+
+
+def _line(cells: list[str]) -> nodes.row:
+    return nodes.row("", *(nodes.entry("", nodes.paragraph(text=cell)) for cell in cells))
+
+
+def _origin(benchmark: str, name: str, head: dict[str, Any]) -> nodes.paragraph:
+    """Where, when and with which versions a table was measured."""
+    command = f"python benchmarks/run.py {benchmark} --only {name}"
+    note = nodes.paragraph("", "", nodes.emphasis(text=as_line(head)), classes=["origin"])
+    return note + [nodes.Text(" "), nodes.literal(text=command)]
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Called by Sphinx."""
+    app.add_directive("measured", Measured)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
