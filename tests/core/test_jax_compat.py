@@ -3,8 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from aide._core.jax_compat import (
+    compile_with,
     custom_vmap,
     default_device,
     inner_jaxprs,
@@ -13,6 +15,7 @@ from aide._core.jax_compat import (
     one_level,
     setting,
     threefry_is_partitionable,
+    user_context,
 )
 
 
@@ -72,3 +75,39 @@ def test_a_batching_rule_of_our_own():
 
     assert float(twice(1.0)) == 2.0
     np.testing.assert_array_equal(jax.vmap(twice)(jnp.ones(2)), [3.0, 3.0])
+
+
+@pytest.mark.parametrize("unknown", [{}, {"xla_no_such_option": 1}])
+def test_an_unknown_option_of_the_compiler_leaves_the_others_alone(unknown):
+    given = []
+
+    class Lowered:
+        """Notes with which options it is compiled."""
+
+        def compile(self, compiler_options):
+            given.append(compiler_options)
+            return jax.jit(lambda x: 2 * x).lower(1.0).compile(compiler_options)
+
+    known = {"xla_backend_optimization_level": 1}
+    assert float(compile_with(Lowered(), {**known, **unknown})(1.0)) == 2.0
+    assert given[-1] == known
+
+
+def test_an_error_of_the_compiler_is_not_blamed_on_options():
+    class Failing:
+        """A program that cannot be compiled."""
+
+        def compile(self, compiler_options):
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED")
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED"):
+        compile_with(Failing(), {"xla_backend_optimization_level": 1})
+
+
+def test_another_context_traces_again():
+    traced, context = [], user_context()
+    program = jax.jit(lambda x: (traced.append(1), x)[1])
+    for value in (1, 1, 2):
+        with context(value):
+            program(1.0)
+    assert len(traced) == 2

@@ -9,7 +9,7 @@ from support.made import made_draws, swapped
 
 from aide._core.types import GOLD, TARGET, as_role
 from aide.engine.programs.identity import Identity
-from aide.engine.storage.dataset import draws_of, kept_in, to_xarray
+from aide.engine.storage.dataset import draws_of, runs_in, to_xarray
 
 SETTINGS = (
     '{"num_meta": [1, 2], "names": ["fit", "chain"], "log_z": [0.5, null], '
@@ -32,7 +32,7 @@ def test_files_of_version_0_1_are_files_of_this_one():
     dataset = to_xarray(_draws())
     assert dataset.attrs["aide_settings"] == SETTINGS
     assert json.loads(SETTINGS)["identities"][1] is None
-    again = draws_of(*kept_in(dataset))
+    again = draws_of(*runs_in(dataset))
     for role in (GOLD, TARGET):
         one, two = _draws().side(role), again.side(role)
         for fact in ("role", "num_meta", "name", "log_z", "tractable", "identity"):

@@ -42,11 +42,11 @@ def plain_at(mean):
 
 def test_settings_that_differ_in_floats_share_a_program(monkeypatch):
     compiled = []
-    original = programs.Program._compile_lowered
+    original = programs.Program._compile
     monkeypatch.setattr(
         programs.Program,
-        "_compile_lowered",
-        lambda self, lowered: (compiled.append(1), original(self, lowered))[1],
+        "_compile",
+        lambda self, size: (compiled.append(1), original(self, size))[1],
     )
     settings = {"mean": [float(m) for m in np.linspace(0.0, 1.0, 8)]}
     sizes = {"num_gold": 20, "num_target": 20}

@@ -1,10 +1,12 @@
 """The one place that uses names of JAX which another version may move, rename or drop.
 
 JAX promises nothing about `jax.extend`, `jax.experimental`, `jax.custom_batching`, the type of
-tracers and the names of its settings. The rest of the library asks the functions below, and
-`tests/core/test_jax_compat.py` checks each of them with the JAX that is installed.
+tracers, contexts of users, the names of its settings and the options of its compiler. The rest of
+the library asks the functions below, and `tests/core/test_jax_compat.py` checks each of them with
+the JAX that is installed.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeGuard
 
@@ -18,14 +20,17 @@ __all__ = [
     "ClosedJaxpr",
     "Jaxpr",
     "Literal",
+    "compile_with",
     "custom_vmap",
     "default_device",
     "inner_jaxprs",
     "is_traced",
     "jaxpr_function",
+    "keep_compiled_in",
     "one_level",
     "setting",
     "threefry_is_partitionable",
+    "user_context",
 ]
 
 
@@ -71,3 +76,55 @@ def jaxpr_function(closed: Any) -> Callable[..., Any]:
 def inner_jaxprs(parameters: Mapping[str, Any]) -> Iterable[Any]:
     """The programs inside one equation of a program: bodies of loops, branches, calls."""
     return extend_core.jaxprs_in_params(dict(parameters))
+
+
+def user_context() -> Any:
+    """A value that code is traced under: JAX uses nothing again that it traced under another one.
+
+    Calling the context with a value sets it inside of a `with` block.
+    """
+    return jax.make_user_context(None)
+
+
+def compile_with(lowered: Any, options: Mapping[str, Any]) -> Any:
+    """Compile a lowered program with those options that the installed compiler knows.
+
+    An option that another version of XLA has dropped is left out, and the others stay.
+    """
+    try:
+        return lowered.compile(compiler_options=dict(options))
+    except jax.errors.JaxRuntimeError:
+        known = {name: value for name, value in options.items() if _is_known(name, value)}
+        if len(known) == len(options):
+            raise  # the options are not to blame
+        return lowered.compile(compiler_options=known)
+
+
+@functools.cache
+def _is_known(option: str, value: Any) -> bool:
+    """Whether the compiler accepts an option, tried on a program that adds two numbers."""
+    program = jax.jit(lambda x: x + 1).lower(1)
+    try:
+        program.compile(compiler_options={option: value})
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True
+
+
+def keep_compiled_in(folder: str) -> None:
+    """Turn on JAX's own cache of compiled programs, for small ones too, unless it is on already."""
+    if setting("jax_compilation_cache_dir"):
+        return
+    settings: dict[str, Any] = {
+        "jax_compilation_cache_dir": folder,
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    for name, value in settings.items():
+        jax.config.update(name, value)
+    try:
+        from jax.experimental.compilation_cache import compilation_cache
+
+        compilation_cache.reset_cache()  # it looks at the settings once
+    except (ImportError, AttributeError):
+        pass

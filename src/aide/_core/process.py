@@ -10,7 +10,7 @@ import os
 import secrets
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -70,6 +70,37 @@ def held_back() -> Iterator[None]:
 def in_main_thread() -> bool:
     """Whether this thread is the main one, the only one in which Python delivers signals."""
     return threading.current_thread() is threading.main_thread()
+
+
+class Temporarily:
+    """A change of this process that lasts while a `with` block is open, in whatever thread.
+
+    The first block that opens makes the change, and the last one that closes undoes it.
+
+    Args:
+        change: Makes the change, and returns the function that undoes it.
+    """
+
+    def __init__(self, change: Callable[[], Callable[[], None]]):
+        self._change = change
+        self._lock = threading.Lock()
+        self._num_open = 0
+        self._undo: Callable[[], None] = lambda: None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Open a block."""
+        with self._lock:
+            if self._num_open == 0:
+                self._undo = self._change()
+            self._num_open += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._num_open -= 1
+                if self._num_open == 0:
+                    self._undo()
 
 
 _owner: int | None = None

@@ -41,8 +41,9 @@ class PythonAlgorithm:
         algorithm: The object with `simulate(rng)` and `regenerate(rng, value)`.
         log_z: $\log Z$; taken from the object's own `log_z` if it has one.
         num_workers: Processes that share the runs, the same bits as one. They are started afresh on
-            first use and kept, so that the object must be importable: its class and functions
-            belong into a module, and a script is guarded by `if __name__ == "__main__"`.
+            first use and end with the call, so that the object must be importable: its class and
+            functions belong into a module, and a script is guarded by
+            `if __name__ == "__main__"`.
         label: A name for tables.
     """
 

@@ -10,7 +10,7 @@ from aide._core.random import as_key
 from aide._core.types import GOLD, TARGET, Key, Role
 from aide._core.validate import check_count
 from aide.comparing.comparison import Comparison
-from aide.engine.draw import draw, draw_many
+from aide.engine.draw import draw, draw_each
 from aide.engine.draws import Draws
 from aide.engine.options import CompareOptions
 from aide.engine.outputs import check_algorithm
@@ -83,7 +83,7 @@ def compare(
         "num_meta_target": num_meta_target,
     }
     options = {"keep_values": None if tolerance is None else True, **options}
-    drawn = draw_many(key, gold, targets, **sizes, **options)
+    drawn = dict(draw_each(key, gold, targets, **sizes, **options))
     named = {name: posterior_of(gold, target) for name, target in targets.items()}
     if tolerance is None:
         found = {name: Estimate(d, posterior=named[name]) for name, d in drawn.items()}

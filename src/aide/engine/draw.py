@@ -1,24 +1,24 @@
 """The draw stage: run both algorithms, score every output with both."""
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.keywords import keywords
-from aide._core.types import GOLD, Key, Role
+from aide._core.types import GOLD, Key
 from aide.engine.draws import Draws
-from aide.engine.known import Source, check_repeated, check_sources, known_runs
+from aide.engine.known import known_runs
 from aide.engine.options import Client, ManyOptions, Sizes
 from aide.engine.outputs import check_algorithm
-from aide.engine.plan import Plan, make_plan, make_request
-from aide.engine.programs.places import compile_all, current_place
+from aide.engine.plan import Plan, make_plan
+from aide.engine.programs.places import current_place
 from aide.engine.programs.tracing import one_call
 from aide.engine.runners.choose import runner_of
-from aide.engine.runs import Kept
-from aide.engine.stage import as_executor, num_parts_for, progress_of, run_plan
+from aide.engine.runs import Runs
+from aide.engine.stage import as_executor, num_parts_for, run_plan
 from aide.engine.storage.checkpoint import Checkpoint
 
 
@@ -82,10 +82,13 @@ def draw(
             when the stored runs were made. Without that its runs are used again only if it states
             what it is by an attribute `aide_identity`.
     """
-    request = make_request(
+    executor = as_executor(executor)
+    plan = make_plan(
         key,
         gold,
         target,
+        num_parts=num_parts_for(executor),
+        keep_values=bool(keep_values),
         num_gold=num_gold,
         num_target=num_target,
         num_meta_gold=num_meta_gold,
@@ -93,19 +96,10 @@ def draw(
         measure_looseness=measure_looseness,
         first_run=first_run,
         chunk_size=chunk_size,
-        keep_values=bool(keep_values),
     )
-    executor = as_executor(executor)
     file = None if checkpoint is None else Checkpoint(checkpoint)
-    known, sources = known_runs(request, share, extend, file)
-    with progress_of(request, known, progress) as bar:
-        plan = make_plan(request, num_parts=num_parts_for(executor))
-        check_sources(plan, sources, unchanged)
-        if executor is None:
-            compile_all(plan.compile_tasks())
-        check_repeated(plan, known)
-        draws = run_plan(plan, known, file, executor, bar)
-    return draws.keeping(keep_values)
+    how = {"file": file, "executor": executor, "progress": progress, "unchanged": unchanged}
+    return run_plan(plan, known_runs(plan, share, extend, file), **how).keeping(keep_values)
 
 
 @keywords("aide.engine.draw_many")
@@ -144,6 +138,42 @@ def draw_each(
     **settings: Unpack[Sizes],
 ) -> Iterator[tuple[str, Draws]]:
     """`draw_many`, target by target: each as soon as its runs are there, in the order given."""
+    _check_targets(gold, targets, checkpoint)
+    executor = as_executor(executor)
+    runners = {GOLD: runner_of(gold)}
+    kept, num_parts = bool(keep_values), num_parts_for(executor)
+    plans: dict[str, Plan] = {}
+    with ExitStack() as stack:
+        pool = ThreadPoolExecutor(current_place().num_threads)
+        stack.callback(pool.shutdown, cancel_futures=True)
+        with one_call():
+            for name, target in targets.items():
+                plans[name] = plan = make_plan(
+                    key,
+                    gold,
+                    target,
+                    runners=runners,
+                    num_parts=num_parts,
+                    keep_values=kept,
+                    **settings,
+                )
+                for task in plan.compile_tasks() if executor is None else ():
+                    pool.submit(task)  # the first target that needs a program waits for it
+        shared: Runs | None = None
+        for name, plan in plans.items():
+            file = None if checkpoint is None else Checkpoint(checkpoint[name])
+            known = known_runs(plan, share if shared is None else None, file=file)
+            if shared is not None and known.runs[GOLD].num_runs == 0:
+                known.runs[GOLD] = shared  # made a moment ago: nothing to check
+            how = {"file": file, "executor": executor, "progress": progress, "unchanged": unchanged}
+            with one_call():
+                draws = run_plan(plan, known, **how)
+            shared = draws.gold.without_cross() if shared is None else shared
+            yield name, draws.keeping(keep_values)
+
+
+def _check_targets(gold: Any, targets: Mapping[str, Any], checkpoint: Any) -> None:
+    """Raise for what is no algorithm, and unless there is a file for every target."""
     if not targets:
         raise ValueError("targets must hold at least one algorithm, got an empty mapping.")
     check_algorithm("gold", gold)
@@ -156,42 +186,3 @@ def draw_each(
             f"checkpoint must name a file for each of {sorted(targets)}, as a mapping: the runs of "
             f"two targets cannot be in one file. Got {checkpoint!r}."
         )
-    executor = as_executor(executor)
-    runner = runner_of(gold)
-    plans: dict[str, Plan] = {}
-    compiling: dict[str, list[Future[None]]] = {}
-    with ExitStack() as stack:
-        pool = ThreadPoolExecutor(current_place().num_threads)
-        stack.callback(pool.shutdown, cancel_futures=True)
-        with one_call():
-            for name, target in targets.items():
-                request = make_request(key, gold, target, keep_values=bool(keep_values), **settings)
-                plans[name] = make_plan(request, {GOLD: runner}, num_parts_for(executor))
-                tasks = [] if executor is not None else plans[name].compile_tasks()
-                compiling[name] = [pool.submit(task) for task in tasks]
-        shared: Kept | None = None
-        for name, plan in plans.items():
-            file = None if checkpoint is None else Checkpoint(checkpoint[name])
-            known, sources = _known(plan, file, share, shared)
-            check_sources(plan, sources, unchanged)
-            with progress_of(plan.request, known, progress) as bar:
-                for future in compiling.pop(name):
-                    future.result()
-                if sources:  # runs made a moment ago need no check
-                    check_repeated(plan, known)
-                draws = run_plan(plan, known, file, executor, bar)
-            shared = Kept.of(draws.gold).without_cross() if shared is None else shared
-            yield name, draws.keeping(keep_values)
-
-
-def _known(
-    plan: Plan, file: Checkpoint | None, share: Draws | None, shared: Kept | None
-) -> tuple[dict[Role, Kept], list[Source]]:
-    """Runs that are there already, and where they come from.
-
-    Those of an earlier target's gold standard (`shared`) were made in this very call.
-    """
-    known, sources = known_runs(plan.request, share if shared is None else None, None, file)
-    if shared is not None and known[GOLD].num_runs == 0:
-        known[GOLD] = shared
-    return known, sources

@@ -5,7 +5,6 @@ Stored runs belong to the traced programs of both algorithms and to the arrays t
 `aide_identity`, or the caller says `unchanged=True`. Some stored runs are repeated in any case.
 """
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -13,11 +12,11 @@ import numpy as np
 
 from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
-from aide.engine.plan import Plan, Request
+from aide.engine.plan import Plan
 from aide.engine.programs.identity import Identity
 from aide.engine.programs.map_runs import ignore
 from aide.engine.runners.runner import MetaRuns
-from aide.engine.runs import Kept, Side, nothing
+from aide.engine.runs import NO_RUNS, Runs
 from aide.engine.storage.checkpoint import Checkpoint
 from aide.engine.storage.dataset import check_no_nan
 
@@ -40,76 +39,90 @@ class Source(NamedTuple):
     roles: tuple[Role, ...]
 
 
+class Known(NamedTuple):
+    """Runs that are there already.
+
+    Attributes:
+        runs: Of either algorithm.
+        sources: Where stored runs come from; those of this very call come from nowhere else.
+    """
+
+    runs: dict[Role, Runs]
+    sources: tuple[Source, ...] = ()
+
+
 def known_runs(
-    request: Request, share: Any, extend: Any, file: Checkpoint | None = None
-) -> tuple[dict[Role, Kept], list[Source]]:
+    plan: Plan, share: Any = None, extend: Any = None, file: Checkpoint | None = None
+) -> Known:
     """What `share`, `extend` or a checkpoint hold for this key; whose runs they are is open yet."""
     if share is not None and extend is not None:
         raise ValueError("give share or extend, not both: extend already contains the gold runs.")
-    known, sources = {GOLD: nothing(), TARGET: nothing()}, list[Source]()
+    runs: dict[Role, Runs] = {GOLD: NO_RUNS, TARGET: NO_RUNS}
+    sources: list[Source] = []
     if extend is not None:
         draws = _as_draws("extend", extend)
         sources.append(Source("extend", draws, (GOLD, TARGET)))
-        known = {role: _as_kept("extend", draws.side(role)) for role in Role}
+        runs |= {role: draws.side(role) for role in Role}
     if share is not None:
         draws = _as_draws("share", share)
         sources.append(Source("share", draws, (GOLD,)))
-        known[GOLD] = _as_kept("share", draws.gold).without_cross()
+        runs[GOLD] = draws.gold.without_cross()
     if file is not None and file.header is not None:
-        sources = [*sources, Source(f"the checkpoint {file.path}", file.header, (GOLD, TARGET))]
+        sources.append(Source(f"the checkpoint {file.path}", file.header, (GOLD, TARGET)))
         stored = dict(zip(Role, file.stored, strict=True))
-        known = {role: stored[role] if stored[role].num_runs else known[role] for role in Role}
+        runs |= {role: found for role, found in stored.items() if found.num_runs}
     for source in sources:
-        _check_key(request, source)
-    return known, sources
+        _check_key(plan, source)
+    return Known(runs, tuple(sources))
 
 
-def check_sources(plan: Plan, sources: list[Source], unchanged: bool) -> None:
+def check_sources(plan: Plan, sources: tuple[Source, ...], unchanged: bool) -> None:
     """Raise unless all stored runs are of the algorithms as they are traced now."""
     for source in sources:
         for role in source.roles:
-            before, now = source.header.side(role).identity, plan.identities[role]
+            before, now = source.header.side(role).identity, plan.header.side(role).identity
             _check_identity(source.argument, role, before, now, unchanged)
 
 
-def check_repeated(plan: Plan, known: Mapping[Role, Kept]) -> None:
-    """Repeat some of the known runs: outputs and scores must be those that are stored."""
-    for role, kept in known.items():
-        if kept.num_runs:
-            _check_runs(plan, role, kept)
+def check_repeated(plan: Plan, known: Known) -> None:
+    """Repeat some of the stored runs: outputs and scores must be those that are stored."""
+    for role, runs in known.runs.items():
+        if known.sources and runs.num_runs:
+            _check_runs(plan, role, runs)
 
 
-def _check_runs(plan: Plan, role: Role, kept: Kept) -> None:
-    key, rows = plan.request.key, _chosen(kept.num_runs)
-    runs = plan.request.first_run + rows
-    values, log_xi = plan.runners[role].simulate(
-        key, role, runs, plan.simulate_chunks[role], ignore
+def _check_runs(plan: Plan, role: Role, known: Runs) -> None:
+    """Repeat some runs of one algorithm, and compare."""
+    rows = _chosen(known.num_runs)
+    numbers = plan.first_run + rows
+    values, log_xi = plan.tasks[role].runner.simulate(
+        plan.key, role, numbers, plan.tasks[role].simulate, ignore
     )
-    again = [(role, "log_xi", kept.own[rows, 0], log_xi)]
-    for old, new in zip(jax.tree.leaves(kept.first), jax.tree.leaves(values), strict=False):
+    again = [(role, "log_xi", known.own[rows, 0], log_xi)]
+    for old, new in zip(jax.tree.leaves(known.first), jax.tree.leaves(values), strict=False):
         again.append((role, "output", old[None], np.asarray(new)[:1]))
-    if kept.num_values:
-        has_value = rows < kept.num_values
-        for old, new in zip(jax.tree.leaves(kept.values), jax.tree.leaves(values), strict=False):
+    if known.num_values:
+        has_value = rows < known.num_values
+        for old, new in zip(jax.tree.leaves(known.values), jax.tree.leaves(values), strict=False):
             again.append((role, "output", old[rows[has_value]], np.asarray(new)[has_value]))
     values = jax.tree.map(lambda a, like: np.asarray(a, like.dtype), values, plan.output)
-    for by, table, number, column in (
-        (role, kept.own, kept.num_own, 1),
-        (role.other, kept.cross, kept.num_cross, 0),
+    for by, table, num, column in (
+        (role, known.own, known.num_own, 1),
+        (role.other, known.cross, known.num_cross, 0),
     ):
-        has_score = number[rows] > column
+        has_score = num[rows] > column
         if has_score.any():
             some = jax.tree.map(lambda a, has=has_score: a[has], values)
             metas = np.array([column])
-            asked = MetaRuns(role, some, runs[has_score], metas, own=by is role)
-            chunk = plan.regenerate_chunks[by]
-            scores = plan.runners[by].regenerate(key, asked, chunk, ignore)
+            asked = MetaRuns(role, some, numbers[has_score], metas, own=by is role)
+            task = plan.tasks[by]
+            scores = task.runner.regenerate(plan.key, asked, task.regenerate, ignore)
             again.append((by, "log_xi of regenerate", table[rows[has_score], column], scores[:, 0]))
     for by, what, stored, found in again:
         if not np.allclose(stored, found, rtol=1e-6, atol=1e-6):
             raise ValueError(
                 f"the stored runs were not made by this {by.word} algorithm: for runs "
-                f"{runs.tolist()} of the {role.word} algorithm {what} is {_short(found)}, the "
+                f"{numbers.tolist()} of the {role.word} algorithm {what} is {_short(found)}, the "
                 f"stored one {_short(stored)}. {FRESH}"
             )
 
@@ -120,21 +133,21 @@ def _chosen(num_runs: int) -> np.ndarray:
     return np.sort(np.concatenate([[0], others])).astype(np.int64)
 
 
-def _check_key(request: Request, source: Source) -> None:
-    argument, draws = source.argument, source.header
-    if draws.key_data != request.key_data or draws.first_run != request.first_run:
+def _check_key(plan: Plan, source: Source) -> None:
+    draws, header = source.header, plan.header
+    if draws.key_data != header.key_data or draws.first_run != header.first_run:
         raise ValueError(
-            f"{argument} holds runs of another key or first_run (key {draws.key_data}, run "
-            f"{draws.first_run}), but this call has key {request.key_data}, run "
-            f"{request.first_run}. Use the same ones, or concatenate the two results instead."
+            f"{source.argument} holds runs of another key or first_run (key {draws.key_data}, run "
+            f"{draws.first_run}), but this call has key {header.key_data}, run "
+            f"{header.first_run}. Use the same ones, or concatenate the two results instead."
         )
 
 
 def _check_identity(
-    argument: str, role: Role, before: Identity | None, now: Identity, unchanged: bool
+    argument: str, role: Role, before: Identity | None, now: Identity | None, unchanged: bool
 ) -> None:
     where = f"{argument} holds runs that were not made by this {role.word} algorithm"
-    if before is None:
+    if before is None or now is None:
         raise ValueError(f"{where}, or by nobody knows which: they carry no identity. {FRESH}")
     if before.unseen or now.unseen:
         is_same_object = before.digest == now.digest and before.call == now.call != 0
@@ -159,13 +172,10 @@ def _as_draws(argument: str, given: Any) -> Draws:
             f"{argument} must be draws or an estimate (of aide.draw, aide.estimate or "
             f"aide.engine.load), got {given!r}."
         )
+    for side in draws.sides:
+        for table in (side.own, side.cross):
+            check_no_nan(argument, table, np.full(len(table), table.shape[1]))
     return draws
-
-
-def _as_kept(argument: str, side: Side) -> Kept:
-    kept = Kept.of(side)
-    check_no_nan(argument, kept)
-    return kept
 
 
 def _short(number: Any) -> str:

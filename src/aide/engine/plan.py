@@ -1,7 +1,7 @@
-"""What a draw stage was asked for, checked before anything runs."""
+"""The plan of a call: settings that were checked, who runs what, in which chunks and blocks."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 from uuid import uuid4
 
@@ -15,54 +15,106 @@ from aide._core.types import GOLD, TARGET, Key, Role
 from aide._core.validate import check_count, check_memory
 from aide.engine.draws import Draws
 from aide.engine.outputs import check_algorithm, common_output
-from aide.engine.programs.identity import Identity
 from aide.engine.programs.places import Chunk, current_place
 from aide.engine.runners.choose import runner_of
-from aide.engine.runners.runner import FirstRun, Runner
-from aide.engine.runs import Kept, Side
+from aide.engine.runners.runner import Look, Runner
+from aide.engine.runs import Runs, Side
 
 NUM_RUNS = 500
 """Runs of an algorithm unless stated; of a fixed list of draws at most all of them."""
+CHUNKS_PER_BLOCK = 16
+"""Chunks of one block of runs, about. An interrupted call keeps whole blocks; more chunks per block
+keep all threads busy, fewer lose less."""
+MAX_RECEIVED = 4
+"""Plans of other processes that a worker remembers, with the programs it compiled for them."""
+_all_received: dict[str, "Plan"] = {}
 
 
 @dataclass(frozen=True)
-class Request:
-    """All settings of a draw stage, and what its two algorithms say of themselves.
+class Task:
+    """What is to be run of one algorithm.
 
-    Make one with `make_request`, which checks them. Attributes by role: the algorithms, the numbers
-    of runs and of meta-runs, names, claims about log Z.
+    Attributes:
+        runner: Who runs it.
+        num_runs: N.
+        num_own: Columns of own scores: the real trace, M - 1 more, and one for the looseness.
+        num_cross: Columns of scores by the other algorithm.
+        simulate: Chunks in which it is simulated.
+        regenerate: Chunks of its meta-inference, the same at both algorithms' outputs.
+        block_size: Runs per block.
+    """
+
+    runner: Runner
+    num_runs: int
+    num_own: int
+    num_cross: int
+    simulate: Chunk
+    regenerate: Chunk
+    block_size: int
+
+    @property
+    def algorithm(self) -> Any:
+        """What is run."""
+        return self.runner.algorithm
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a call will run. Make one with `make_plan`; it never changes.
+
+    Attributes:
+        key: From which the keys of all runs are derived.
+        header: Draws that hold no run yet: who plays which role, identities and settings.
+        tasks: What is to be run of either algorithm.
+        output: Shapes and dtypes to which the outputs of both are promoted.
+        keep_values: Whether outputs are wanted of every run, also of those that are known already.
+        token: The name of this plan among all plans, in whatever process.
     """
 
     key: Key
-    algorithms: dict[Role, InferenceAlgorithm]
-    counts: dict[Role, int]
-    metas: dict[Role, int]
-    measure_looseness: bool
-    first_run: int
-    chunk_size: int | None
+    header: Draws
+    tasks: dict[Role, Task]
+    output: Any
     keep_values: bool
-    names: dict[Role, str]
-    log_z: dict[Role, float | None]
+    token: str
+
+    def __reduce__(self) -> Any:
+        return _received, tuple(getattr(self, field.name) for field in fields(self))
 
     @property
-    def key_data(self) -> tuple[int, ...]:
-        """The words of the key."""
-        return tuple(np.asarray(jax.random.key_data(self.key)).ravel().tolist())
+    def first_run(self) -> int:
+        """The number of the first run."""
+        return self.header.first_run
 
-    def num_own(self, role: Role) -> int:
-        """Columns of own scores: the real trace, M - 1 more, and one for the looseness."""
-        return self.metas[role] + (1 if self.measure_looseness else 0)
+    def compile_tasks(self) -> Iterator[Callable[[], None]]:
+        """Functions that compile all programs; they may run in threads, each once it comes."""
+        for task in self.tasks.values():
+            chunks = task.simulate, task.regenerate
+            yield from task.runner.compile_tasks(self.key, self.output, *chunks)
 
-    def num_cross(self, role: Role) -> int:
-        """Columns of scores by the other algorithm."""
-        return self.metas[role.other]
+    def blocks(self, role: Role, known: Runs) -> Iterator[tuple[int, int]]:
+        """Ranges of runs to finish one by one; what is known of one range is known alike."""
+        num = self.tasks[role].num_runs
+        edges = {0, num, *range(0, num, self.tasks[role].block_size)}
+        edges |= {edge for edge in known.edges() if edge < num}
+        ordered = sorted(edges)
+        yield from zip(ordered[:-1], ordered[1:], strict=True)
+
+    def remaining_work(self, role: Role, known: Runs) -> int:
+        """Runs and meta-runs of one algorithm that are still to be made."""
+        task = self.tasks[role]
+        done = np.minimum(known.num_own, task.num_own) + np.minimum(known.num_cross, task.num_cross)
+        return task.num_runs * (task.num_own + task.num_cross) - int(done[: task.num_runs].sum())
 
 
-def make_request(
+def make_plan(
     key: Key | int,
     gold: InferenceAlgorithm,
     target: InferenceAlgorithm,
     *,
+    runners: Mapping[Role, Runner] | None = None,
+    num_parts: int = 1,
+    keep_values: bool = False,
     num_gold: int | None = None,
     num_target: int | None = None,
     num_meta_gold: int = 1,
@@ -70,13 +122,60 @@ def make_request(
     measure_looseness: bool = True,
     first_run: int = 0,
     chunk_size: int | None = None,
-    keep_values: bool = False,
-) -> Request:
-    """Check everything that can be checked without running anything; see `aide.draw`."""
-    key = as_key(key)
-    algorithms = {GOLD: gold, TARGET: target}
-    stated = {GOLD: num_gold, TARGET: num_target}
+) -> Plan:
+    """Check all settings, then look at both algorithms; nothing is compiled yet.
+
+    Args:
+        key: A JAX key, or an integer seed.
+        gold: The gold standard.
+        target: The algorithm being measured.
+        runners: Runners that hold programs already; the others are made here.
+        num_parts: Blocks that the runs of either algorithm are divided into, at least.
+        keep_values: See `Plan`.
+        num_gold: This and the others: see `aide.draw`.
+        num_target: The same.
+        num_meta_gold: The same.
+        num_meta_target: The same.
+        measure_looseness: The same.
+        first_run: The same.
+        chunk_size: The same.
+    """
+    key, algorithms = as_key(key), {GOLD: gold, TARGET: target}
     metas = {GOLD: num_meta_gold, TARGET: num_meta_target}
+    stated = {GOLD: num_gold, TARGET: num_target}
+    counts = _checked_counts(algorithms, stated, metas, first_run, chunk_size)
+    size = None if chunk_size is None else int(chunk_size)
+    sides = {role: _side(role, algorithms[role], metas, measure_looseness) for role in Role}
+    scores = sum(counts[role] * (s.own.shape[1] + s.cross.shape[1]) for role, s in sides.items())
+    check_memory("the log xi of these runs and meta-runs", 8 * scores)
+    chosen = {} if runners is None else dict(runners)
+    for role in Role:
+        if role not in chosen:
+            again = role is TARGET and gold is target
+            chosen[role] = chosen[GOLD] if again else runner_of(algorithms[role])
+    looks: dict[Role, Look] = {}
+    with current_place().entered():
+        for role in Role:
+            chunk = Chunk(-(-counts[role] // num_parts), size)
+            looks[role] = chosen[role].look(key, role, int(first_run), chunk)
+        for role in Role:
+            sides[role] = replace(sides[role], identity=chosen[role].identity(key))
+        names = {role: sides[role].name for role in Role}
+        output = common_output(looks[GOLD].output, looks[TARGET].output, names)
+    data = tuple(np.asarray(jax.random.key_data(key)).ravel().tolist())
+    header = Draws(sides[GOLD], sides[TARGET], data, int(first_run))
+    tasks = _tasks(chosen, looks, header, counts, num_parts, size)
+    return Plan(key, header, tasks, output, keep_values, uuid4().hex)
+
+
+def _checked_counts(
+    algorithms: Mapping[Role, InferenceAlgorithm],
+    stated: Mapping[Role, int | None],
+    metas: Mapping[Role, int],
+    first_run: int,
+    chunk_size: int | None,
+) -> dict[Role, int]:
+    """How many runs there are of either algorithm; an error for any setting that cannot be."""
     check_count("first_run", first_run, 0)
     counts = {}
     for role in Role:
@@ -91,45 +190,49 @@ def make_request(
         )
     if chunk_size is not None:
         check_count("chunk_size", chunk_size)
-    request = Request(
-        key=key,
-        algorithms=algorithms,
-        counts={role: int(count) for role, count in counts.items()},
-        metas={role: int(num) for role, num in metas.items()},
-        measure_looseness=measure_looseness,
-        first_run=int(first_run),
-        chunk_size=None if chunk_size is None else int(chunk_size),
-        keep_values=keep_values,
-        names={role: describe(algorithm) for role, algorithm in algorithms.items()},
-        log_z={role: log_z_of(algorithm) for role, algorithm in algorithms.items()},
-    )
-    columns = {role: request.num_own(role) + request.num_cross(role) for role in Role}
-    size = sum(request.counts[role] * columns[role] for role in Role)
-    check_memory("the log xi of these runs and meta-runs", 8 * size)
-    return request
+    return counts
 
 
-def draws_without_runs(request: Request, identities: Mapping[Role, Identity]) -> Draws:
-    """Draws that hold no run yet: who plays which part, and settings."""
-    return Draws(
-        gold=_side(request, GOLD, identities[GOLD]),
-        target=_side(request, TARGET, identities[TARGET]),
-        key_data=request.key_data,
-        first_run=request.first_run,
-    )
+def _tasks(
+    runners: Mapping[Role, Runner],
+    looks: Mapping[Role, Look],
+    header: Draws,
+    counts: Mapping[Role, int],
+    num_parts: int,
+    chunk_size: int | None,
+) -> dict[Role, Task]:
+    """Chunks and blocks, from what the runners saw of their algorithms."""
+    columns = {role: header.side(role).own.shape[1] for role in Role}
+    crossed = {role: header.side(role).cross.shape[1] for role in Role}
+    sizes, tasks = {}, {}
+    for role, look in looks.items():
+        at_once = look.chunk_size * look.num_threads
+        enough = -(-CHUNKS_PER_BLOCK * at_once // (columns[role] + crossed[role]))
+        sizes[role] = min(-(-counts[role] // num_parts), max(at_once, enough))
+    for role, look in looks.items():
+        rows = -(-counts[role] // num_parts)
+        own = sizes[role] * max(1, columns[role] - 1)
+        meta_rows = max(own, sizes[role.other] * crossed[role.other])
+        if look.is_shared:
+            rows = meta_rows = max(rows, meta_rows)
+        chunks = Chunk(rows, chunk_size), Chunk(meta_rows, chunk_size)
+        scores = columns[role], crossed[role]
+        tasks[role] = Task(runners[role], counts[role], *scores, *chunks, sizes[role])
+    return tasks
 
 
-def _side(request: Request, role: Role, identity: Identity) -> Side:
-    """The facts about the algorithm of this role, without runs."""
+def _side(
+    role: Role, algorithm: InferenceAlgorithm, metas: Mapping[Role, int], measure_looseness: bool
+) -> Side:
+    """The facts about the algorithm of this role, without runs and without an identity."""
     return Side(
-        np.empty((0, request.num_own(role))),
-        np.empty((0, request.num_cross(role))),
+        np.empty((0, int(metas[role]) + (1 if measure_looseness else 0))),
+        np.empty((0, int(metas[role.other]))),
         role=role,
-        num_meta=request.metas[role],
-        name=request.names[role],
-        log_z=request.log_z[role],
-        identity=identity,
-        **facts_of(request.algorithms[role]),
+        num_meta=int(metas[role]),
+        name=describe(algorithm),
+        log_z=log_z_of(algorithm),
+        **facts_of(algorithm),
     )
 
 
@@ -149,7 +252,7 @@ def _num_runs(role: Role, algorithm: InferenceAlgorithm, stated: int | None, fir
     chains = _chains_of(algorithm)
     if stated is not None:
         check_count(f"num_{role.word}", stated)
-    num = NUM_RUNS if stated is None else stated
+    num = NUM_RUNS if stated is None else int(stated)
     if chains is None:
         return num
     left = chains.size - first
@@ -168,115 +271,9 @@ def _chains_of(algorithm: InferenceAlgorithm) -> Chains | None:
     return chains if isinstance(chains, Chains) else None
 
 
-CHUNKS_PER_BLOCK = 16
-"""Runs are finished in blocks of about this many chunks; an interrupted run keeps whole blocks."""
-MOST_RECEIVED = 4
-_all_received: dict[str, "Plan"] = {}
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A request whose algorithms were looked at. Make one with `make_plan`.
-
-    Attributes:
-        request: What was asked for.
-        runners: Who runs the two algorithms.
-        output: Shapes and dtypes to which the outputs of both are promoted.
-        identities: What the two algorithms compute.
-        first_runs: The first run of an algorithm that had to be run to be looked at.
-        simulate_chunks: Chunks in which each algorithm is simulated.
-        regenerate_chunks: Chunks for its meta-inference, the same at both outputs.
-        block_sizes: Runs per block: enough to keep all threads busy, few enough to lose little.
-        token: The name of this plan among all plans, in whatever process.
-    """
-
-    request: Request
-    runners: dict[Role, Runner]
-    output: Any
-    identities: dict[Role, Identity]
-    first_runs: dict[Role, FirstRun | None]
-    simulate_chunks: dict[Role, Chunk]
-    regenerate_chunks: dict[Role, Chunk]
-    block_sizes: dict[Role, int]
-    token: str
-
-    def __reduce__(self) -> Any:
-        return _received, tuple(getattr(self, field.name) for field in fields(self))
-
-    def compile_tasks(self) -> Iterator[Callable[[], None]]:
-        """Functions that compile all programs; they may run in threads, each once it comes."""
-        for role, runner in self.runners.items():
-            chunks = self.simulate_chunks[role], self.regenerate_chunks[role]
-            yield from runner.compile_tasks(self.request.key, self.output, *chunks)
-
-    def blocks(self, role: Role, known: Kept) -> Iterator[tuple[int, int]]:
-        """Ranges of runs to finish one by one; what is known of one range is known alike."""
-        num = self.request.counts[role]
-        edges = {0, num, *range(0, num, self.block_sizes[role])}
-        edges |= {edge for edge in known.edges() if edge < num}
-        ordered = sorted(edges)
-        yield from zip(ordered[:-1], ordered[1:], strict=True)
-
-
-def make_plan(
-    request: Request, runners: Mapping[Role, Runner] | None = None, num_parts: int = 1
-) -> Plan:
-    """Look at both algorithms and compare their outputs; nothing is compiled yet.
-
-    Args:
-        request: What was asked for.
-        runners: Runners that hold programs already; the others are made here.
-        num_parts: Blocks that the runs of either algorithm are divided into, at least.
-    """
-    algorithms = request.algorithms
-    chosen = {} if runners is None else dict(runners)
-    for role in Role:
-        if role not in chosen:
-            again = role is TARGET and algorithms[GOLD] is algorithms[TARGET]
-            chosen[role] = chosen[GOLD] if again else runner_of(algorithms[role])
-    shares = {role: -(-request.counts[role] // num_parts) for role in Role}
-    simulate = {role: Chunk(shares[role], request.chunk_size) for role in Role}
-    with current_place().entered():
-        looks = {
-            role: chosen[role].look(request.key, role, request.first_run, simulate[role])
-            for role in Role
-        }
-        identities = {role: chosen[role].identity(request.key) for role in Role}
-        output = common_output(looks[GOLD].output, looks[TARGET].output, request.names)
-    sizes = {}
-    for role, look in looks.items():
-        at_once = look.chunk_size * look.num_threads
-        columns = request.num_own(role) + request.num_cross(role)
-        enough = max(at_once, -(-CHUNKS_PER_BLOCK * at_once // columns))
-        sizes[role] = min(shares[role], enough)
-    regenerate = {}
-    for role in Role:
-        own = sizes[role] * max(1, request.num_own(role) - 1)
-        cross = sizes[role.other] * request.num_cross(role.other)
-        regenerate[role] = Chunk(max(own, cross), request.chunk_size)
-        if looks[role].is_shared:
-            rows = max(simulate[role].rows, regenerate[role].rows)
-            simulate[role] = regenerate[role] = Chunk(rows, request.chunk_size)
-    first_runs = {role: look.first_run for role, look in looks.items()}
-    token = uuid4().hex
-    plan = (request, chosen, output, identities, first_runs, simulate, regenerate, sizes, token)
-    return Plan(*plan)
-
-
-def remaining_work(request: Request, known: Mapping[Role, Kept]) -> dict[Role, int]:
-    """Runs and meta-runs to do per role, for the progress bar."""
-    totals = {}
-    for role, kept in known.items():
-        own, cross = request.num_own(role), request.num_cross(role)
-        rows = slice(0, request.counts[role])
-        done = np.minimum(kept.num_own[rows], own) + np.minimum(kept.num_cross[rows], cross)
-        totals[role] = request.counts[role] * (own + cross) - int(done.sum())
-    return totals
-
-
 def _received(*parts: Any) -> Plan:
     """A plan that came from another process: of all its copies the first, which has programs."""
     plan = Plan(*parts)
-    while len(_all_received) >= MOST_RECEIVED:
+    while len(_all_received) >= MAX_RECEIVED:
         _all_received.pop(next(iter(_all_received)), None)
     return _all_received.setdefault(plan.token, plan)

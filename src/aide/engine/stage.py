@@ -1,4 +1,4 @@
-"""Carrying out a plan: every block run, kept, and saved on the way."""
+"""Carrying out a plan: runs block by block, here or through an executor, and saved on the way."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future
@@ -8,123 +8,21 @@ from typing import Any
 import jax
 import numpy as np
 
-from aide._core.types import GOLD, TARGET, Role
+from aide._core.types import Role
 from aide.engine.draws import Draws
+from aide.engine.known import Known, check_repeated, check_sources
 from aide.engine.options import Client
 from aide.engine.outputs import check_log_xi, check_varied, fingerprints_of
-from aide.engine.plan import Plan, Request, draws_without_runs, remaining_work
+from aide.engine.plan import Plan
 from aide.engine.programs.map_runs import Report
-from aide.engine.programs.places import Devices
+from aide.engine.programs.places import Devices, compile_all
 from aide.engine.programs.progress import Progress
 from aide.engine.programs.store import folder_of_programs, keep_programs
 from aide.engine.runners.runner import MetaRuns
-from aide.engine.runners.workers import WORKERS_ENDED, explain_refusal, pickle_bound_methods
-from aide.engine.runs import Kept, Runs, join
+from aide.engine.runners.workers import WORKERS_ENDED, explain_refusal, pickled_bound_methods
+from aide.engine.runs import Runs, join
 from aide.engine.storage.checkpoint import Checkpoint
 from aide.engine.storage.dataset import check_savable
-
-
-def progress_of(request: Request, known: Mapping[Role, Kept], show: bool | None) -> Progress:
-    """A bar for each role."""
-    totals = remaining_work(request, known)
-    names = [f"{role.word:<6}  {request.names[role]}" for role in Role]
-    return Progress(names, [totals[role] for role in Role], show)
-
-
-def run_plan(
-    plan: Plan,
-    known: Mapping[Role, Kept],
-    file: Checkpoint | None,
-    executor: Executor | None,
-    bar: Progress,
-) -> Draws:
-    """All runs of the plan, with their outputs; `file` grows block by block."""
-    header, keep_values = (
-        draws_without_runs(plan.request, plan.identities),
-        plan.request.keep_values,
-    )
-    sides: dict[Role, dict[int, Runs]] = {role: {} for role in Role}
-
-    def save() -> None:
-        if file is not None:
-            grown = {
-                role: known[role].with_runs([*sides[role].values()], keep_values) for role in Role
-            }
-            file.save(header, (grown[GOLD], grown[TARGET]))
-
-    def keep(role: Role, begin: int, runs: Runs) -> None:
-        sides[role][begin] = runs
-        if file is not None and file.is_due:
-            save()
-
-    with ExitStack() as stack:
-        if file is not None:  # an unwritable file, or outputs that cannot be saved, show now
-            check_savable(plan.output if keep_values else None)
-            save()
-            stack.enter_context(file.saved_at_the_end(save))
-        run_blocks(plan, known, executor, bar, keep)
-    joined = {role: join([*blocks.values()]) for role, blocks in sides.items()}
-    return header.with_runs(joined[GOLD], joined[TARGET])
-
-
-def draw_block(
-    plan: Plan, role: Role, begin: int, end: int, known: Runs | None, report: Report
-) -> Runs:
-    """Runs `begin` to `end` of one role, starting from what `known` holds of them."""
-    request, runner = plan.request, plan.runners[role]
-    runs = np.arange(request.first_run + begin, request.first_run + end)
-    num_own, num_cross = request.num_own(role), request.num_cross(role)
-    own = np.empty((len(runs), 0)) if known is None else known.own[:, :num_own]
-    cross = np.empty((len(runs), 0)) if known is None else known.cross[:, :num_cross]
-    values = None if known is None else known.values
-    complete = own.shape[1] == num_own and cross.shape[1] == num_cross
-    first, prints = (None, None) if known is None else (known.first, known.fingerprints)
-    if complete and (values is not None or not request.keep_values):
-        return Runs(own, cross, values, first, prints)
-
-    if values is None:
-        chunk = plan.simulate_chunks[role]
-        values, log_xi = runner.simulate(request.key, role, runs, chunk, report)
-
-        def replay(row: int) -> None:
-            runner.replay(request.key, role, int(runs[row]))
-
-        algorithm = request.algorithms[role]
-        check_log_xi(role.word, algorithm, "simulate", log_xi, values, replay)
-        prints = fingerprints_of(values)
-        check_varied(role.word, algorithm, values, prints)
-        if own.shape[1]:
-            _check_same(role, own[:, 0], log_xi)
-        else:
-            own = log_xi[:, None]
-    values = jax.tree.map(lambda a, like: np.asarray(a).astype(like.dtype), values, plan.output)
-    if begin == 0:
-        first = jax.tree.map(lambda a: a[0], values)
-
-    def score(by: Role, metas: np.ndarray) -> np.ndarray:
-        chunk = plan.regenerate_chunks[by]
-        asked = MetaRuns(role, values, runs, metas, own=by is role)
-        log_xi = plan.runners[by].regenerate(request.key, asked, chunk, report)
-        check_log_xi(by.word, request.algorithms[by], "regenerate", log_xi, values)
-        return log_xi
-
-    if own.shape[1] < num_own:
-        metas = np.arange(own.shape[1], num_own)
-        own = np.concatenate([own, score(role, metas)], axis=1)
-    if cross.shape[1] < num_cross:
-        metas = np.arange(cross.shape[1], num_cross)
-        cross = np.concatenate([cross, score(role.other, metas)], axis=1)
-    return Runs(own, cross, values, first, prints)
-
-
-def _check_same(role: Role, stored: np.ndarray, again: np.ndarray) -> None:
-    if not np.allclose(stored, again, rtol=1e-6, atol=1e-6):
-        raise ValueError(
-            f"the stored runs were not made by this {role.word} algorithm: run again with the same "
-            f"key, its first log_xi is {again[0]:.6g} instead of {stored[0]:.6g}. Draw afresh, "
-            "without share, extend or the old checkpoint."
-        )
-
 
 Keep = Callable[[Role, int, Runs], None]
 """Keeps a block by its role and first run; to keep it twice changes nothing."""
@@ -151,40 +49,151 @@ def num_parts_for(executor: Executor | None) -> int:
     return len(executor.devices) if isinstance(executor, Devices) else 1
 
 
-def run_blocks(
+def run_plan(
     plan: Plan,
-    known: Mapping[Role, Kept],
+    known: Known,
+    *,
+    file: Checkpoint | None = None,
+    executor: Executor | None = None,
+    progress: bool | None = None,
+    unchanged: bool = False,
+) -> Draws:
+    """All runs of the plan, with their outputs: the one way for every call that makes draws.
+
+    Args:
+        plan: What is to be run.
+        known: Runs that need not be repeated; stored ones are checked.
+        file: A checkpoint, which grows block by block.
+        executor: Who runs the blocks; this process unless given.
+        progress: See `aide.draw`.
+        unchanged: See `aide.draw`.
+    """
+    blocks: dict[Role, dict[int, Runs]] = {role: {} for role in Role}
+
+    def save() -> None:
+        if file is not None:
+            gold, target = (
+                known.runs[role].grown([*blocks[role].values()], plan.keep_values) for role in Role
+            )
+            file.save(plan.header, (gold, target))
+
+    def keep(role: Role, begin: int, runs: Runs) -> None:
+        blocks[role][begin] = runs
+        if file is not None and file.is_due:
+            save()
+
+    names = [f"{role.word:<6}  {plan.header.side(role).name}" for role in Role]
+    totals = [plan.remaining_work(role, known.runs[role]) for role in Role]
+    with Progress(names, totals, progress) as bar, ExitStack() as stack:
+        check_sources(plan, known.sources, unchanged)
+        if executor is None:
+            compile_all(plan.compile_tasks())
+        check_repeated(plan, known)
+        if file is not None:  # an unwritable file, or outputs that cannot be saved, show now
+            check_savable(plan.output if plan.keep_values else None)
+            save()
+            stack.enter_context(file.saved_at_the_end(save))
+        _run_blocks(plan, known.runs, executor, bar, keep)
+    gold, target = (join([*blocks[role].values()]) for role in Role)
+    return plan.header.with_runs(gold, target)
+
+
+def _run_blocks(
+    plan: Plan,
+    known: Mapping[Role, Runs],
     executor: Executor | None,
     bar: Progress,
     keep: Keep,
 ) -> None:
     """Run every block that the plan needs and `keep` it: per role in order, without gaps."""
     blocks = [
-        (role, begin, end, known[role].side(begin, end))
+        (role, begin, end, known[role].part(begin, end))
         for role in Role
         for begin, end in plan.blocks(role, known[role])
     ]
     if executor is None:
         for role, begin, end, reuse in blocks:
-            keep(role, begin, draw_block(plan, role, begin, end, reuse, bar.reporter(role)))
+            keep(role, begin, _draw_block(plan, role, begin, end, reuse, bar.reporter(role)))
         return
-    pickle_bound_methods()
-    folder = folder_of_programs()
     waiting: Waiting = []
-    try:
-        for block in blocks:
-            future = executor.submit(_draw_there, plan, folder, *block)
-            waiting.append((block[0], block[1], future))
-        for role, begin, future in waiting:
-            side, done = future.result()
-            keep(role, begin, side)
-            bar.reporter(role)(done)
-    except BaseException as error:
-        for *_, future in waiting:
-            future.cancel()
-        _keep_finished(waiting, keep)
-        _explain(plan, error)
-        raise
+    with pickled_bound_methods():
+        try:
+            for block in blocks:
+                future = executor.submit(_draw_there, plan, folder_of_programs(), *block)
+                waiting.append((block[0], block[1], future))
+            for role, begin, future in waiting:
+                runs, done = future.result()
+                keep(role, begin, runs)
+                bar.reporter(role)(done)
+        except BaseException as error:
+            for *_, future in waiting:
+                future.cancel()
+            _keep_finished(waiting, keep)
+            _explain(plan, error)
+            raise
+
+
+def _draw_block(
+    plan: Plan, role: Role, begin: int, end: int, known: Runs | None, report: Report
+) -> Runs:
+    """Runs `begin` to `end` of one algorithm, starting from what is known of them.
+
+    Simulates what is unknown and scores what is not scored yet. A block is a function of the
+    arguments: nothing else is read, and nothing is written.
+    """
+    task, numbers = plan.tasks[role], plan.first_run + np.arange(begin, end)
+    known = Runs(np.empty((end - begin, 0)), np.empty((end - begin, 0))) if known is None else known
+    own, cross = known.own[:, : task.num_own], known.cross[:, : task.num_cross]
+    values, first, prints = known.values, known.first, known.fingerprints
+    complete = own.shape[1] == task.num_own and cross.shape[1] == task.num_cross
+    if complete and (values is not None or not plan.keep_values):
+        return Runs(own, cross, values, first, prints)
+    if values is None:
+        values, log_xi = _simulate(plan, role, numbers, report)
+        prints = fingerprints_of(values)
+        check_varied(role.word, task.algorithm, values, prints)
+        if own.shape[1]:
+            _check_same(role, own[:, 0], log_xi)
+        else:
+            own = log_xi[:, None]
+    values = jax.tree.map(lambda a, like: np.asarray(a).astype(like.dtype), values, plan.output)
+    if begin == 0:
+        first = jax.tree.map(lambda a: a[0], values)
+
+    def with_scores(table: np.ndarray, num: int, by: Role) -> np.ndarray:
+        if table.shape[1] >= num:
+            return table
+        asked = MetaRuns(role, values, numbers, np.arange(table.shape[1], num), own=by is role)
+        scorer = plan.tasks[by]
+        log_xi = scorer.runner.regenerate(plan.key, asked, scorer.regenerate, report)
+        check_log_xi(by.word, scorer.algorithm, "regenerate", log_xi, values)
+        return np.concatenate([table, log_xi], axis=1)
+
+    own = with_scores(own, task.num_own, role)
+    return Runs(own, with_scores(cross, task.num_cross, role.other), values, first, prints)
+
+
+def _simulate(
+    plan: Plan, role: Role, numbers: np.ndarray, report: Report
+) -> tuple[Any, np.ndarray]:
+    """Outputs and own scores of some runs, or an error that says what is wrong with them."""
+    task = plan.tasks[role]
+    values, log_xi = task.runner.simulate(plan.key, role, numbers, task.simulate, report)
+
+    def replay(row: int) -> None:
+        task.runner.replay(plan.key, role, int(numbers[row]))
+
+    check_log_xi(role.word, task.algorithm, "simulate", log_xi, values, replay)
+    return values, log_xi
+
+
+def _check_same(role: Role, stored: np.ndarray, again: np.ndarray) -> None:
+    if not np.allclose(stored, again, rtol=1e-6, atol=1e-6):
+        raise ValueError(
+            f"the stored runs were not made by this {role.word} algorithm: run again with the same "
+            f"key, its first log_xi is {again[0]:.6g} instead of {stored[0]:.6g}. Draw afresh, "
+            "without share, extend or the old checkpoint."
+        )
 
 
 def _draw_there(
@@ -198,15 +207,15 @@ def _draw_there(
     def report(num: int) -> None:
         done[0] += num
 
-    return draw_block(plan, role, begin, end, known, report), done[0]
+    return _draw_block(plan, role, begin, end, known, report), done[0]
 
 
 def _keep_finished(waiting: Waiting, keep: Keep) -> None:
     """Keep what is finished. A block that others have overtaken is waited for, or they are lost."""
     for role in Role:
-        mine = [(begin, future) for other, begin, future in waiting if other is role]
-        finished = [number for number, (_, future) in enumerate(mine) if _succeeded(future)]
-        for begin, future in mine[: max(finished, default=-1) + 1]:
+        own = [(begin, future) for other, begin, future in waiting if other is role]
+        finished = [number for number, (_, future) in enumerate(own) if _succeeded(future)]
+        for begin, future in own[: max(finished, default=-1) + 1]:
             if future.cancelled() or future.exception() is not None:
                 break
             keep(role, begin, future.result()[0])
@@ -219,8 +228,8 @@ def _succeeded(future: Future[Any]) -> bool:
 def _explain(plan: Plan, error: BaseException) -> None:
     """Raise an error with a fix where the executor could not send the plan or lost its workers."""
     if "pickle" in str(error):
-        for role in Role:
-            words = explain_refusal(role.word, plan.request.algorithms[role])
+        for role, task in plan.tasks.items():
+            words = explain_refusal(role.word, task.algorithm)
             if words is not None:
                 raise TypeError(words) from error
     if isinstance(error, BrokenExecutor):

@@ -12,11 +12,11 @@ from support import kill_me
 from support.pairs import assert_same
 
 import aide
-from aide.engine.storage.files import read_kept
+from aide.engine.storage.files import read_runs
 
 
 def _size(path):
-    _, (gold, target) = read_kept(path)
+    _, (gold, target) = read_runs(path)
     return np.array([gold.size, target.size])
 
 

@@ -12,13 +12,15 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from aide._core.types import Key
-from aide._core.validate import is_refusal
+from aide._core.validate import deferred_errors, is_refusal
 from aide.engine.programs.places import Chunk, Place, current_place, in_threads
 from aide.engine.programs.program_digest import ProgramDigest
-from aide.engine.programs.programs import get_program
+from aide.engine.programs.programs import Program, options_for
+from aide.engine.programs.tracing import one_call, split_algorithm, tracing, without_collection
 
 Report = Callable[[int], None]
 SLOW_PROGRAM = 3.0
@@ -107,7 +109,8 @@ def in_double(function: Callable[..., Any], *arguments: Any) -> Any:
 class PreparedRuns:
     """An operation on a subject, traced once, to be run for several sets of rows.
 
-    It holds its program, so that an object nobody can look into is traced once all the same.
+    Within a call, objects share a program if they have the same structure, settings and functions;
+    functions are told apart by their place in memory, never by their code.
 
     Args:
         operation: See `map_runs`.
@@ -133,8 +136,24 @@ class PreparedRuns:
         raised_by: str = "",
     ):
         place = current_place() if place is None else place
-        with place.entered(), _refusals(what, advice, raised_by):
-            self._program, self._arrays = get_program(operation, subject, (key, *row), place)
+        with place.entered(), _refusals(what, advice, raised_by), one_call() as call, call.lock:
+            structure, self._arrays = split_algorithm(subject)
+            leaves, tree = jax.tree.flatten((self._arrays, (key, *row)))
+            types = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+            options = options_for(subject, place)
+            name = (operation, structure.name(), tree, types, place, tuple(sorted(options.items())))
+
+            def one_run(arrays: list[Any], arguments: tuple[Any, ...]) -> Any:
+                return operation(structure.join(arrays), *arguments)
+
+            program = call.known(name)
+            if program is None:
+                shapes = jax.tree.unflatten(tree, [jax.ShapeDtypeStruct(*one) for one in types])
+                with deferred_errors(), without_collection(), tracing(call):
+                    jaxpr, output = jax.make_jaxpr(one_run, return_shape=True)(*shapes)
+                program = Program(jaxpr, output, shapes, place, options, call)
+                program = call.keep(name, program, program.digest.digest, subject)
+            self._program: Program = program
 
     @property
     def output(self) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import jax
 
-from aide._core.jax_compat import inner_jaxprs
+from aide._core.jax_compat import default_device, inner_jaxprs
 
 QUICK = ContextVar("quick", default=False)
 """Whether programs that are traced now should compile quickly; see `compile_quickly`."""
@@ -51,9 +51,7 @@ class Place(NamedTuple):
 
 def current_place() -> Place:
     """Where JAX computes now: on `jax.default_device`, or on the first device."""
-    device: Any = getattr(jax.config, "jax_default_device", None)
-    if device is None or isinstance(device, str):
-        device = jax.devices(device)[0]
+    device = default_device()
     return Place(device, QUICK.get(), num_cores() if device.platform == "cpu" else 1)
 
 

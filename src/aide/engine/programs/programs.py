@@ -23,23 +23,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide._core.jax_compat import ClosedJaxpr, jaxpr_function, setting
-from aide._core.validate import check_concrete, check_memory, deferred_errors
+from aide._core.jax_compat import ClosedJaxpr, compile_with, jaxpr_function, setting
+from aide._core.validate import check_concrete, check_memory
 from aide.engine.programs.identity import GENERATOR_SETTINGS
 from aide.engine.programs.places import QUICK, Chunk, Footprint, Place
 from aide.engine.programs.program_digest import ProgramDigest, digest_of_program
 from aide.engine.programs.tracing import (
     Call,
-    one_call,
-    split_algorithm,
     tracing,
     without_collection,
 )
 
-_LOOPS = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 11) else {}
-"""An option that XLA has no more from JAX 0.11 on."""
+_LOOPS = {"xla_cpu_use_fusion_emitters": False}
+"""Compiles in half the time. XLA has this option up to JAX 0.10 only; `compile_with` leaves it out
+where it is unknown."""
 SPEED_OPTIONS = {"xla_backend_optimization_level": 1, "xla_cpu_prefer_vector_width": 512}
-"""For algorithms that set `compile_for_speed`: Markov chains in loops run 2.5 times faster."""
+"""For algorithms that set `compile_for_speed`: with JAX 0.10, Markov chains in loops run 2.5 times
+faster. From JAX 0.11 on every program is compiled with these options."""
 CPU_OPTIONS = {**SPEED_OPTIONS, **_LOOPS}
 """Halve the time to compile a particle filter and lose no speed (measured on JAX 0.10)."""
 QUICK_OPTIONS = {"xla_backend_optimization_level": 0, **_LOOPS}
@@ -73,16 +73,15 @@ class Program:
 
     def __init__(
         self,
-        one_run: Callable[..., Any],
+        jaxpr: ClosedJaxpr,
+        output: Any,
         shapes: tuple[Any, ...],
         place: Place,
         options: dict[str, Any],
         call: Call,
     ):
-        self.place = place
+        self.place, self.output = place, output
         self._shapes, self._options, self._call = shapes, options, call
-        with deferred_errors(), without_collection(), tracing(call):
-            jaxpr, self.output = jax.make_jaxpr(one_run, return_shape=True)(*shapes)
         check_concrete("aide", jaxpr.consts)
         # Copies: JAX 0.10 shares its conversions of NumPy arrays between single and double
         # precision as long as one of them is alive, and compiled programs live long.
@@ -120,7 +119,7 @@ class Program:
         with self.place.entered():
             with without_collection(), tracing(self._call):
                 lowered = jax.jit(self._run_chunk).lower(*self._chunk_of(size))
-            return self._compile_lowered(lowered)
+            return compile_with(lowered, self._options) if self.place.is_cpu else lowered.compile()
 
     def _digest_of_a_batch(self) -> ProgramDigest:
         """The digest of two runs at once, in which rules for batches have been traced."""
@@ -141,42 +140,6 @@ class Program:
             return jax.tree.unflatten(tree, run_one(*flat))
 
         return jax.vmap(run)(rows)
-
-    def _compile_lowered(self, lowered: Any) -> Any:
-        if self.place.is_cpu:
-            try:
-                return lowered.compile(compiler_options=self._options)
-            except jax.errors.JaxRuntimeError:  # an XLA that no longer knows one of the options
-                pass
-        return lowered.compile()
-
-
-def get_program(
-    operation: Callable[..., Any], subject: Any, example: tuple[Any, ...], place: Place
-) -> tuple[Program, list[Any]]:
-    """Trace `operation(subject, *example)` for one run, or find it traced in this call.
-
-    Returns the program and the arrays of the subject, its first argument. Within a call, objects
-    share a program if they have the same structure, settings and functions; functions are told
-    apart by their place in memory, never by their code.
-    """
-    structure, arrays = split_algorithm(subject)
-    leaves, tree = jax.tree.flatten((arrays, example))
-    types = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
-    options = _options(subject, place)
-    name = (operation, structure.name(), tree, types, place, tuple(sorted(options.items())))
-
-    def one_run(arrays: list[Any], arguments: tuple[Any, ...]) -> Any:
-        return operation(structure.join(arrays), *arguments)
-
-    with one_call() as call:
-
-        def make() -> Program:
-            shapes = jax.tree.unflatten(tree, [jax.ShapeDtypeStruct(*one) for one in types])
-            return Program(one_run, shapes, place, options, call)
-
-        program = call.once(name, make, lambda found: found.digest.digest, keep_alive=subject)
-        return program, arrays
 
 
 def num_executables() -> int:
@@ -208,7 +171,8 @@ def _copy(constant: Any) -> Any:
         return jnp.array(np.asarray(constant))
 
 
-def _options(subject: Any, place: Place) -> dict[str, Any]:
+def options_for(subject: Any, place: Place) -> dict[str, Any]:
+    """Options of the compiler for the programs of an object."""
     if place.quick:
         return QUICK_OPTIONS
     return SPEED_OPTIONS if getattr(subject, "compile_for_speed", False) else CPU_OPTIONS

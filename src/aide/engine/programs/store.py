@@ -10,9 +10,8 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Any
 
-import jax
+from aide._core.jax_compat import keep_compiled_in
 
 MAX_BYTES = 2**30
 """Size of the folder, in bytes, beyond which the programs not used for longest are dropped."""
@@ -44,7 +43,7 @@ def keep_programs(folder: str | Path | None = None) -> None:
         )
         return
     _folder = path
-    _use_cache_of_jax(path / "xla")
+    keep_compiled_in(str(path / "xla"))
 
 
 def folder_of_programs() -> Path | None:
@@ -65,22 +64,3 @@ def _prune(folder: Path) -> None:
         total += status.st_size
         if total > MAX_BYTES:
             path.unlink(missing_ok=True)
-
-
-def _use_cache_of_jax(folder: Path) -> None:
-    """Turn on JAX's own cache, for small programs too, unless somebody has done so already."""
-    if getattr(jax.config, "jax_compilation_cache_dir", None):
-        return
-    settings: dict[str, Any] = {
-        "jax_compilation_cache_dir": str(folder),
-        "jax_persistent_cache_min_compile_time_secs": 0.0,
-        "jax_persistent_cache_min_entry_size_bytes": -1,
-    }
-    for name, value in settings.items():
-        jax.config.update(name, value)
-    try:
-        from jax.experimental.compilation_cache import compilation_cache
-
-        compilation_cache.reset_cache()  # it looks at the settings once
-    except (ImportError, AttributeError):
-        pass

@@ -2,7 +2,7 @@
 
 JAX keeps what it traced of a user's functions (loop bodies, jitted functions) by the function
 alone, whatever the function reads from its surroundings. A context of our own
-(`jax.make_user_context`) has another value in every call, so that JAX traces them again, and the
+(`jax_compat.user_context`) has another value in every call, so that JAX traces them again, and the
 user's own caches stay what they are.
 """
 
@@ -11,11 +11,11 @@ import gc
 import itertools
 import types
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from threading import Lock, RLock
-from typing import Any, TypeVar
+from threading import RLock
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -23,63 +23,84 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._core.algorithm import WITHOUT_EFFECT
+from aide._core.jax_compat import user_context
+from aide._core.process import Temporarily
 
-T = TypeVar("T")
-
-_number_of_call = jax.make_user_context(None)
+_number_of_call = user_context()
 _numbers = itertools.count(1)
 
 
 class Call:
-    """What one call has traced.
+    """What one call has traced, and what ends with the call.
 
     Attributes:
         number: Another one for every call in this process.
-        epoch: How often code of the user's ran in between that may have changed something, such as
-            the function that builds the algorithm of a setting.
+        epoch: How often a function of the user's ran in between that may have changed something,
+            such as the function that builds the algorithm of a setting.
+        lock: Held while something is traced: one thread traces at a time.
+        ending: What is closed when the call ends.
     """
 
     def __init__(self) -> None:
         self.number = next(_numbers)
         self.epoch = 0
-        self._found: dict[Hashable, Any] = {}
-        self._uses: dict[Hashable, tuple[int, int]] = {}
-        self._alive: list[Any] = []
-        self._lock = RLock()
+        self.lock = RLock()
+        self.ending = ExitStack()
+        self._found: dict[Hashable, _Traced] = {}
+        self._opened: dict[Hashable, Any] = {}
 
-    def once(
-        self, name: Hashable, make: Callable[[], T], word: Callable[[T], str], keep_alive: Any
-    ) -> T:
-        """What `make` returned under this name earlier in the call, or returns now.
+    def known(self, name: Hashable) -> Any:
+        """What was traced under this name earlier in the call; `None` if it is to be traced now.
 
-        Names may hold addresses of parts of `keep_alive`, which lives as long as the call.
+        Where the user's code ran in between, it is traced again at the 1st, 2nd, 4th, 8th, … use,
+        and `keep` compares the two.
+        """
+        found = self._found.get(name)
+        if found is None or found.epoch == self.epoch:
+            return None if found is None else found.program
+        found.uses, found.epoch = found.uses + 1, self.epoch
+        return None if found.uses & (found.uses - 1) == 0 else found.program
 
-        Where the user's code ran in between, it is made again at the 1st, 2nd, 4th, 8th, … use and
-        compared with the earlier one.
+    def keep(self, name: Hashable, program: Any, word: str, keep_alive: Any) -> Any:
+        """Keep a program under a name; returns the one that was kept first.
+
+        Args:
+            name: May hold addresses of parts of `keep_alive`, which lives as long as the call.
+            program: What was traced.
+            word: Says what the program computes.
+            keep_alive: What the program was traced from.
 
         Raises:
-            RuntimeError: The two differ in `word`.
+            RuntimeError: An earlier program of this name has another word.
         """
-        with self._lock:
-            if name not in self._found:
-                self._found[name], self._uses[name] = make(), (0, self.epoch)
-                self._alive.append(keep_alive)
-                return self._found[name]
-            uses, epoch = self._uses[name]
-            found: T = self._found[name]
-            if epoch == self.epoch:
-                return found
-            uses += 1
-            self._uses[name] = uses, self.epoch
-            if uses & (uses - 1) == 0 and word(make()) != word(found):
-                raise RuntimeError(
-                    "the same function computed something else when it was looked at again: what "
-                    "it reads (a global variable, an attribute, a file) changed while this call "
-                    "ran. Make everything that differs between settings an argument of the "
-                    "algorithm, for example a field of an equinox.Module or a new function for "
-                    "every setting."
-                )
-            return found
+        found = self._found.setdefault(name, _Traced(program, word, keep_alive, self.epoch))
+        if found.word != word:
+            raise RuntimeError(
+                "the same function computed something else when it was looked at again: what "
+                "it reads (a global variable, an attribute, a file) changed while this call "
+                "ran. Make everything that differs between settings an argument of the "
+                "algorithm, for example a field of an equinox.Module or a new function for "
+                "every setting."
+            )
+        return found.program
+
+    def kept_open(self, name: Hashable, make: Callable[[], Any]) -> Any:
+        """A context manager that is entered once in this call, and left when the call ends."""
+        with self.lock:
+            if name not in self._opened:
+                self._opened[name] = self.ending.enter_context(make())
+            return self._opened[name]
+
+
+@dataclass
+class _Traced:
+    """A program of a call, what it computes, and how often it was used after user code ran."""
+
+    program: Any
+    word: str
+    keep_alive: Any
+    epoch: int
+    uses: int = 0
 
 
 _current: ContextVar[Call | None] = ContextVar("call", default=None)
@@ -98,7 +119,8 @@ def one_call() -> Iterator[Call]:
     call = Call()
     token = _current.set(call)
     try:
-        yield call
+        with call.ending:
+            yield call
     finally:
         _current.reset(token)
 
@@ -123,24 +145,18 @@ def tracing(call: Call) -> Iterator[None]:
         yield
 
 
-_lock = Lock()
-_waiting: list[bool] = []
-"""One entry per block that is open, in any thread: whether the collector was on before it."""
+def _pause_collection() -> Callable[[], None]:
+    """Turn the garbage collector off; returns what turns it on again, if it was on."""
+    was_on = gc.isenabled()
+    gc.disable()
+    return gc.enable if was_on else lambda: None
 
 
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """Pause it for this block; when the last open block ends, it is on if it was on before."""
-    with _lock:
-        _waiting.append(gc.isenabled() if not _waiting else _waiting[0])
-        gc.disable()
-    try:
-        yield
-    finally:
-        with _lock:
-            if _waiting.pop() and not _waiting:
-                gc.enable()
+without_collection = Temporarily(_pause_collection)
+"""Python's garbage collector waits in such a block, while programs are traced.
 
+Tracing makes hundreds of thousands of small objects that stay alive until it ends: the collector
+looks at all of them again and again and finds nothing."""
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 

@@ -18,7 +18,7 @@ from aide.engine.programs.identity import Identity, digest_of_words, serial_numb
 from aide.engine.programs.map_runs import Report
 from aide.engine.programs.places import Chunk
 from aide.engine.programs.tracing import current_call
-from aide.engine.runners.runner import FirstRun, Look, MetaRuns
+from aide.engine.runners.runner import Look, MetaRuns
 from aide.engine.runners.workers import Workers
 
 RUNS_AT_A_TIME = 32
@@ -36,10 +36,10 @@ class PythonRunner:
         """Run once: there is no other way to see what the code returns."""
         with jax.enable_x64(True):
             rng = _generator(_words(key), role, first_run, SIMULATE, 0)
-            value, log_xi = self.algorithm.simulate(rng)
+            value, _ = self.algorithm.simulate(rng)
         num = self.algorithm.num_workers
         at_once = 1 if num == 1 else num * RUNS_AT_A_TIME
-        return Look(value, chunk.size(at_once, 1), 1, FirstRun(value, log_xi))
+        return Look(value, chunk.size(at_once, 1), 1)
 
     def identity(self, key: Key) -> Identity:
         """What the wrapped object states of itself, or that nobody can tell."""

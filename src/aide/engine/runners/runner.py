@@ -15,13 +15,6 @@ from aide.engine.programs.map_runs import Report
 from aide.engine.programs.places import Chunk
 
 
-class FirstRun(NamedTuple):
-    r"""Output and own-trace $\log\xi$ of the first run."""
-
-    value: Value
-    log_xi: float
-
-
 class Look(NamedTuple):
     """What a runner saw of its algorithm.
 
@@ -29,14 +22,12 @@ class Look(NamedTuple):
         output: Shapes and dtypes of one output.
         chunk_size: Runs computed at a time.
         num_threads: Chunks at a time.
-        first_run: The first run, if looking meant running it.
         is_shared: Whether runs and meta-runs share a program: chunks of one size share it compiled.
     """
 
     output: Any
     chunk_size: int
     num_threads: int
-    first_run: FirstRun | None = None
     is_shared: bool = False
 
 

@@ -45,7 +45,7 @@ class TracedRunner:
 
     def look(self, key: Key, role: Role, first_run: int, chunk: Chunk) -> Look:
         """Trace one run."""
-        simulate = self._simulate(key)
+        simulate = self._prepare("simulate", key, NUMBER)
         return Look(simulate.output[0], simulate.size(chunk), self.place.num_threads)
 
     def identity(self, key: Key) -> Identity:
@@ -59,14 +59,14 @@ class TracedRunner:
 
     def _programs(self, key: Key) -> dict[str, PreparedRuns]:
         """The programs that tell what the algorithm computes, by the names of the methods."""
-        simulate = self._simulate(key)
+        simulate = self._prepare("simulate", key, NUMBER)
         return {"simulate": simulate, "regenerate": self._regenerate(key, simulate.output[0])}
 
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk
     ) -> Iterator[Callable[[], None]]:
         """Trace one method after the other; compiling them is left to the tasks."""
-        first = self._simulate(key)
+        first = self._prepare("simulate", key, NUMBER)
         yield lambda: first.compile(simulate)
         second = self._regenerate(key, output)
         yield lambda: second.compile(regenerate)
@@ -75,8 +75,8 @@ class TracedRunner:
         self, key: Key, role: Role, runs: np.ndarray, chunk: Chunk, report: Report
     ) -> tuple[Value, np.ndarray]:
         r"""Outputs (stacked) and own-trace $\log\xi$ of the given runs."""
-        rows = (runs.astype(np.uint32),)
-        return self._simulate(key).map(stream_key(key, role, SIMULATE), rows, chunk, report)
+        stream, rows = stream_key(key, role, SIMULATE), (runs.astype(np.uint32),)
+        return self._prepare("simulate", key, NUMBER).map(stream, rows, chunk, report)
 
     def regenerate(self, key: Key, asked: MetaRuns, chunk: Chunk, report: Report) -> np.ndarray:
         r"""$\log\xi$ of fresh traces, for every run (row) and meta index (column)."""
@@ -94,18 +94,15 @@ class TracedRunner:
         with self.place.here().entered():
             self.algorithm.simulate(run_key(stream_key(key, role, SIMULATE), run, 0))
 
-    def _simulate(self, key: Key) -> PreparedRuns:
-        return self.prepare(_simulate, "simulate", key, (NUMBER,))
-
     def _regenerate(self, key: Key, output: Any) -> PreparedRuns:
-        return self.prepare(_regenerate, "regenerate", key, (NUMBER, NUMBER, output))
+        return self._prepare("regenerate", key, NUMBER, NUMBER, output)
 
     def _no_trace(self, key: Key, num: int) -> tuple[Any, ...]:
         """What the rows of so many meta-runs hold besides."""
         return ()
 
-    def prepare(self, operation: Any, method: str, key: Key, row: tuple[Any, ...]) -> PreparedRuns:
-        """The program of one operation, traced once for such rows."""
+    def _prepare(self, method: str, key: Key, *row: Any) -> PreparedRuns:
+        """The program of one method, traced once for such rows."""
         leaves, tree = jax.tree.flatten(row)
         place = self.place.here()
         types = tuple((leaf.shape, jnp.dtype(leaf.dtype)) for leaf in leaves)
@@ -113,7 +110,7 @@ class TracedRunner:
         with self._lock:
             if name not in self._prepared:
                 self._prepared[name] = PreparedRuns(
-                    operation,
+                    OPERATIONS[method],
                     self._subject,
                     key,
                     row,
@@ -172,8 +169,7 @@ class ScoredApartRunner(TracedRunner):
     def look(self, key: Key, role: Role, first_run: int, chunk: Chunk) -> Look:
         """Trace one run."""
         runs = self._runs(key)
-        size = runs.size(chunk)
-        return Look(runs.output[0], size, self.place.num_threads, is_shared=True)
+        return Look(runs.output[0], runs.size(chunk), self.place.num_threads, is_shared=True)
 
     def _programs(self, key: Key) -> dict[str, PreparedRuns]:
         runs = self._runs(key)
@@ -209,11 +205,11 @@ class ScoredApartRunner(TracedRunner):
         return map_chunks(run, len(runs), size, self.place.here().num_threads, report)
 
     def _runs(self, key: Key) -> PreparedRuns:
-        return self.prepare(_run, "simulate", key, (NUMBER,))
+        return self._prepare("run_with_trace", key, NUMBER)
 
     def _regenerate(self, key: Key, output: Any) -> PreparedRuns:
         trace = self._runs(key).output[1]
-        return self.prepare(_score, "score_trace", key, (NUMBER, NUMBER, FLAG, trace, output))
+        return self._prepare("score_trace", key, NUMBER, NUMBER, FLAG, trace, output)
 
     def _no_trace(self, key: Key, num: int) -> tuple[Any, ...]:
         blank = lambda a: np.broadcast_to(np.zeros((), a.dtype), (num, *a.shape))
@@ -234,3 +230,12 @@ def _score(
 ) -> LogProb:
     log_xi = algorithm.score_trace(run_key(stream, run, meta), x, trace, is_own)
     return as_score(algorithm, "score_trace", log_xi)
+
+
+OPERATIONS = {
+    "simulate": _simulate,
+    "regenerate": _regenerate,
+    "run_with_trace": _run,
+    "score_trace": _score,
+}
+"""One run of each method, as `map_runs` wants it."""

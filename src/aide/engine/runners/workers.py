@@ -12,7 +12,9 @@ from uuid import uuid4
 
 import equinox as eqx
 
+from aide._core.process import Temporarily
 from aide.engine.programs.map_runs import Report
+from aide.engine.programs.tracing import one_call
 
 PARTS_PER_WORKER = 4
 """Calls go out in so many parts per worker, so that a slow one does not hold up the rest."""
@@ -26,7 +28,7 @@ class Workers:
     Args:
         thing: The first argument of every call.
         num_workers: Processes. They are started on first use, afresh (a fork of a process that has
-            run JAX would hang), and kept until this process ends.
+            run JAX would hang), and end with the call (`tracing.one_call`).
     """
 
     def __init__(self, thing: Any, num_workers: int):
@@ -52,20 +54,21 @@ class Workers:
             return
         size = max(1, -(-len(tasks) // (PARTS_PER_WORKER * self.num_workers)))
         parts = [tasks[begin : begin + size] for begin in range(0, len(tasks), size)]
-        pool = _pool(self.num_workers)
-        futures = [
-            pool.submit(_call_there, self._token, self._pickled, function, part) for part in parts
-        ]
-        try:
-            for future in futures:
-                yield future.result()
-        except BrokenExecutor as error:
-            _pool.cache_clear()
-            error.add_note(WORKERS_ENDED)
-            raise
-        finally:
-            for future in futures:
-                future.cancel()
+        with one_call() as call:
+            pool = call.kept_open(("pool", self.num_workers), lambda: _pool(self.num_workers))
+            futures = [
+                pool.submit(_call_there, self._token, self._pickled, function, part)
+                for part in parts
+            ]
+            try:
+                for future in futures:
+                    yield future.result()
+            except BrokenExecutor as error:
+                error.add_note(WORKERS_ENDED)
+                raise
+            finally:
+                for future in futures:
+                    future.cancel()
 
     @functools.cached_property
     def _pickled(self) -> bytes:
@@ -78,7 +81,6 @@ class Workers:
         return Workers, (self.thing, self.num_workers)
 
 
-@functools.cache
 def _pool(num_workers: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(num_workers, mp_context=get_context("spawn"))
 
@@ -111,13 +113,24 @@ class _Example(eqx.Module):
         """Bound to an instance, an object of Equinox's own kind."""
 
 
-@functools.cache
-def pickle_bound_methods() -> None:
-    """Pickle methods of Equinox modules as Python does its own: by object and name.
+def _pickle_methods_by_name() -> Callable[[], None]:
+    """Change Python's table of pickling rules for methods of Equinox modules; returns the undo."""
+    kind = type(_Example().method)
+    before = copyreg.dispatch_table.pop(kind, None)
+    copyreg.pickle(kind, _reduce_method)
 
-    By default their annotations are pickled too, and some types of JAX 0.10 cannot be.
-    """
-    copyreg.pickle(type(_Example().method), _reduce_method)
+    def undo() -> None:
+        copyreg.dispatch_table.pop(kind)
+        if before is not None:
+            copyreg.dispatch_table[kind] = before
+
+    return undo
+
+
+pickled_bound_methods = Temporarily(_pickle_methods_by_name)
+"""Methods of Equinox modules are pickled, in such a block, as Python does its own: by object, name.
+
+By default their annotations are pickled too, and some types of JAX 0.10 cannot be."""
 
 
 def _reduce_method(method: Any) -> Any:

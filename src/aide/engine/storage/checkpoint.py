@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
 from aide._core.process import Terminated, exit_code, held_back, in_main_thread, terminable
 from aide.engine.draws import Draws
-from aide.engine.runs import Kept, nothing
-from aide.engine.storage.files import exists, read_kept, save_kept
+from aide.engine.runs import NO_RUNS, Runs
+from aide.engine.storage.dataset import dataset_of
+from aide.engine.storage.files import exists, read_runs, write_dataset
 
 SAVE_EVERY = 30.0
 """Seconds between two writes of a checkpoint; the end of a run, good or bad, writes one too."""
@@ -23,18 +23,18 @@ class Checkpoint:
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self.header: Draws | None = None
-        self.stored: tuple[Kept, Kept] = (nothing(), nothing())
+        self.stored: tuple[Runs, Runs] = (NO_RUNS, NO_RUNS)
         if exists(self.path):
-            self.header, self.stored = read_kept(self.path)
-        self._written: Any = None if self.header is None else _size(self.stored)
+            self.header, self.stored = read_runs(self.path)
+        self._written = None if self.header is None else _size(self.stored)
         self._last = time.monotonic()
 
-    def save(self, header: Draws, sides: tuple[Kept, Kept]) -> None:
+    def save(self, header: Draws, sides: tuple[Runs, Runs]) -> None:
         """Write, unless the file holds all of it already; a signal waits until it is done."""
         if self._written == _size(sides):
             return
         with held_back():
-            save_kept(header, sides, self.path)
+            write_dataset(dataset_of(header, sides), self.path)
         self._written, self._last = _size(sides), time.monotonic()
 
     @property
@@ -63,5 +63,5 @@ class Checkpoint:
             save()
 
 
-def _size(sides: tuple[Kept, Kept]) -> Any:
+def _size(sides: tuple[Runs, Runs]) -> tuple[tuple[int, ...], ...]:
     return sides[0].size, sides[1].size

@@ -11,7 +11,7 @@ from aide._core.chains import Chains
 from aide._core.types import Role
 from aide.engine.draws import Draws, Range
 from aide.engine.programs.identity import Identity
-from aide.engine.runs import Kept, Runs, Side
+from aide.engine.runs import Runs, Side
 
 _SETTINGS, _VALUES, _CHECKSUM = "aide_settings", "aide_values", "aide_checksum"
 
@@ -21,10 +21,10 @@ def to_xarray(draws: Draws) -> Any:
 
     Own scores have one coordinate more than M: 0 is the trace really used, 1… are `regenerate`.
     """
-    return dataset_of(draws, (Kept.of(draws.gold), Kept.of(draws.target)))
+    return dataset_of(draws, draws.sides)
 
 
-def dataset_of(header: Draws, sides: tuple[Kept, Kept]) -> Any:
+def dataset_of(header: Draws, sides: tuple[Runs, Runs]) -> Any:
     """The runs of two sides under the settings of `header`."""
     import xarray as xr
 
@@ -51,7 +51,7 @@ def dataset_of(header: Draws, sides: tuple[Kept, Kept]) -> Any:
     return dataset.assign_attrs({_CHECKSUM: _checksum(dataset)})
 
 
-def kept_in(dataset: Any) -> tuple[Draws, tuple[Kept, Kept]]:
+def runs_in(dataset: Any) -> tuple[Draws, tuple[Runs, Runs]]:
     """Settings and runs of a dataset, checked bit by bit."""
     if not {_SETTINGS, _VALUES, _CHECKSUM} <= set(dataset.attrs):
         raise ValueError("it holds no draws of aide, or those of a version before checksums")
@@ -66,19 +66,19 @@ def kept_in(dataset: Any) -> tuple[Draws, tuple[Kept, Kept]]:
             _fill(next(templates), lambda i, n=name, k=kind: np.asarray(dataset[f"{n}_{k}{i}"]))
             for kind in ("value", "first")
         ]
-        names = [f"log_xi_{name}_at_{name}", f"log_xi_{other}_at_{name}"]
-        names += [f"num_{name}_at_{name}", f"num_{other}_at_{name}"]
+        tables = []
+        for by in (name, other):
+            tables.append(np.asarray(dataset[f"log_xi_{by}_at_{name}"]))
+            check_no_nan(name, tables[-1], np.asarray(dataset[f"num_{by}_at_{name}"]))
         prints = dataset.get(f"{name}_fingerprint")
         prints = None if prints is None else np.asarray(prints)
-        tables = [np.asarray(dataset[n]) for n in names]
-        sides.append(Kept(*tables, values=trees[0], first=trees[1], fingerprints=prints))
-        check_no_nan(name, sides[-1])
+        sides.append(Runs(tables[0], tables[1], trees[0], trees[1], prints))
     return _header(settings), (sides[0], sides[1])
 
 
-def draws_of(header: Draws, sides: tuple[Kept, Kept]) -> Draws:
+def draws_of(header: Draws, sides: tuple[Runs, Runs]) -> Draws:
     """All runs, with the meta-runs that all of them have."""
-    gold, target = (side.side(0, side.num_runs) or Runs(side.own, side.cross) for side in sides)
+    gold, target = (side.part(0, side.num_runs) or side for side in sides)
     draws = header.with_runs(gold, target)
     for role in Role:
         tables = (draws.side(role).own, draws.side(role.other).cross)
@@ -87,11 +87,10 @@ def draws_of(header: Draws, sides: tuple[Kept, Kept]) -> Draws:
     return draws
 
 
-def check_no_nan(name: str, side: Kept) -> None:
-    """Raise if a score that counts is NaN."""
-    for table, drawn in ((side.own, side.num_own), (side.cross, side.num_cross)):
-        if np.isnan(table[np.arange(table.shape[1]) < drawn[:, None]]).any():
-            raise ValueError(f"a log xi at the {name} outputs is nan, which no run returns")
+def check_no_nan(name: str, table: np.ndarray, drawn: np.ndarray) -> None:
+    """Raise if one of the first scores of a row, as many as were drawn, is NaN."""
+    if np.isnan(table[np.arange(table.shape[1]) < drawn[:, None]]).any():
+        raise ValueError(f"a log xi at the {name} outputs is nan, which no run returns")
 
 
 def check_savable(values: Any) -> None:

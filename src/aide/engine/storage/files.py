@@ -13,8 +13,8 @@ from typing import Any
 
 from aide._core.process import write_atomically
 from aide.engine.draws import Draws
-from aide.engine.runs import Kept
-from aide.engine.storage.dataset import dataset_of, draws_of, kept_in, to_xarray
+from aide.engine.runs import Runs
+from aide.engine.storage.dataset import draws_of, runs_in, to_xarray
 
 
 def save(draws: Draws, path: str | Path) -> None:
@@ -24,15 +24,10 @@ def save(draws: Draws, path: str | Path) -> None:
 
 def load(path: str | Path) -> Draws:
     """Read what `save` wrote, or the checkpoint of `aide.draw`."""
-    return draws_of(*read_kept(Path(path)))
+    return draws_of(*read_runs(Path(path)))
 
 
-def save_kept(header: Draws, sides: tuple[Kept, Kept], path: Path) -> None:
-    """Write what is known of both sides."""
-    write_dataset(dataset_of(header, sides), path)
-
-
-def read_kept(path: Path) -> tuple[Draws, tuple[Kept, Kept]]:
+def read_runs(path: Path) -> tuple[Draws, tuple[Runs, Runs]]:
     """Read settings and runs; every error names the path."""
     import xarray as xr
 
@@ -44,10 +39,10 @@ def read_kept(path: Path) -> tuple[Draws, tuple[Kept, Kept]]:
         if path.suffix == ".zarr":
             check_zarr(path)
             with xr.open_zarr(path, consolidated=False, zarr_format=3) as dataset:
-                return kept_in(dataset.load())
+                return runs_in(dataset.load())
         check_netcdf(path)
         with xr.open_dataset(path, engine="h5netcdf") as dataset:
-            return kept_in(dataset.load())
+            return runs_in(dataset.load())
 
 
 def _no_cluster() -> AbstractContextManager[Any]:
