@@ -8,7 +8,7 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn, ParamSpec, TypeVar, get_args, get_type_hints
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,15 +62,8 @@ def fields(name: str, **former: str) -> Callable[[type[R]], type[R]]:
 
 
 def keywords_of(function: Callable[..., Any]) -> list[str]:
-    """The keywords of a function, and those that its `**options: Unpack[...]` accepts."""
-    known: list[str] = []
-    for one in inspect.signature(function).parameters.values():
-        if one.kind is one.VAR_KEYWORD:
-            (options,) = get_args(one.annotation)
-            known += get_type_hints(options)
-        elif one.name != "self":
-            known.append(one.name)
-    return known
+    """The keywords of a function."""
+    return [name for name in inspect.signature(function).parameters if name != "self"]
 
 
 def _refuse(name: str, given: Iterable[str], known: list[str]) -> NoReturn:

@@ -7,6 +7,7 @@ knows which entry is whose, and what the density is on either scale.
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -24,9 +25,10 @@ from aide.algorithms.draw_arrays import column_names
 from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.tractable import Tractable
 from aide.engine.programs.map_runs import in_double
-from aide.gold_standards.make import gold_standard
+from aide.gold_standards.make import MAX_EVALUATIONS, MAX_LOOSENESS, gold_standard
 from aide.gold_standards.pilots.losses import StartError
 from aide.gold_standards.result import GoldStandard
+from aide.kernels.kernel import AnyKernel
 from aide.reporting.numbers import p_value
 
 Values = Mapping[str, ArrayLike]
@@ -119,7 +121,19 @@ class AbstractPosterior(ABC):
         """
         return flatten_draws(self, draws)
 
-    def gold(self, key: Key | int, *, start: Any = None, **options: Any) -> GoldStandard:
+    def gold(
+        self,
+        key: Key | int,
+        *,
+        start: Distribution | ArrayLike | None = None,
+        max_looseness: float = MAX_LOOSENESS,
+        kernel: AnyKernel | None = None,
+        max_evaluations: float = MAX_EVALUATIONS,
+        max_seconds: float | None = None,
+        num_pilots: int | None = None,
+        num_values: ArrayLike | None = None,
+        progress: bool | None = None,
+    ) -> GoldStandard:
         """A gold standard that is made for this posterior: `aide.gold_standard`.
 
         Args:
@@ -128,17 +142,35 @@ class AbstractPosterior(ABC):
                 the model, if it can be drawn from; otherwise, or where the log density has no value
                 at most draws of the prior, heavy tails about the modes that optimisers find about
                 zero. The record says which.
-            **options: Those of `aide.gold_standard`.
+            max_looseness: Nats of looseness that will do.
+            kernel: Your own kernel for all temperatures.
+            max_evaluations: Log densities (or gradients) that may be evaluated in all, about.
+            max_seconds: Seconds it may take, about; see `aide.gold_standard`.
+            num_pilots: Particles of the pilots; chosen by the dimension unless stated.
+            num_values: For integers: how many values 0, 1, 2, … each takes, one number or an array
+                of the length of the vector.
+            progress: Show progress bars; by default if it takes long and a person watches.
         """
-        options = {"names": self.layout.coordinates, **options}
+        make = partial(
+            gold_standard,
+            key,
+            self.log_joint,
+            max_looseness=max_looseness,
+            kernel=kernel,
+            max_evaluations=max_evaluations,
+            max_seconds=max_seconds,
+            num_pilots=num_pilots,
+            num_values=num_values,
+            progress=progress,
+            names=self.layout.coordinates,
+        )
         prior = self.prior_start() if start is None else None
         if prior is not None:
             try:
-                return gold_standard(key, self.log_joint, prior, **options)
+                return make(prior)
             except StartError:  # found within the first evaluations
                 pass
-        begin = np.zeros(self.dimension) if start is None else start
-        return gold_standard(key, self.log_joint, begin, **options)
+        return make(np.zeros(self.dimension) if start is None else start)
 
     def prior_start(self) -> Distribution | None:
         """The prior as a distribution over vectors; `None` where it cannot be drawn from."""

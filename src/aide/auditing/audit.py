@@ -1,7 +1,9 @@
 """Is this gold standard golden? Against itself at other budgets and from other starts."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Unpack
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -25,7 +27,8 @@ from aide._core.versions import NoSuchVersion, budget_version, rivals_of, starte
 from aide.auditing.result import Audit, AuditTest
 from aide.auditing.simulated.result import Simulated
 from aide.comparing.compare import compare
-from aide.engine.options import CompareOptions
+from aide.engine.draws import Draws
+from aide.engine.options import Client
 from aide.engine.outputs import check_algorithm
 from aide.engine.programs.map_runs import in_double, map_runs
 from aide.engine.programs.programs import compile_quickly
@@ -109,7 +112,15 @@ def audit(
     tolerance: float = 0.5,
     num_runs: int | None = None,
     num_meta: int = 1,
-    **options: Unpack[CompareOptions],
+    measure_looseness: bool = True,
+    keep_values: bool | None = None,
+    share: Draws | None = None,
+    first_run: int = 0,
+    checkpoint: Mapping[str, str | Path] | None = None,
+    chunk_size: int | None = None,
+    progress: bool | None = None,
+    executor: Executor | Client | None = None,
+    unchanged: bool = False,
 ) -> Audit:
     r"""Compare a gold standard with itself: at half and double budget, and from other starts.
 
@@ -136,7 +147,17 @@ def audit(
         num_runs: Runs of each version: 300 unless stated, or 60 of what `aide.gold_standard` made,
             which is tight enough for fewer; the audit then costs no more than an estimate.
         num_meta: Meta-inference runs per output; more tighten the bounds.
-        **options: How runs are made, as in `aide.compare`.
+        measure_looseness: Draw one more meta-inference run per output, which measures how loose
+            the bounds are.
+        keep_values: Keep the outputs, which lower bounds need and which is the default here.
+        share: Draws of this gold standard with some target, whose gold runs are used again.
+        first_run: Index of the first run, to spread runs over machines.
+        checkpoint: A file for every version, by its name in the result.
+        chunk_size: Runs computed at a time; never changes the numbers beyond rounding.
+        progress: Show a progress bar; by default if it takes long and a person watches.
+        executor: Runs blocks of runs elsewhere; see `aide.draw`.
+        unchanged: Say that an algorithm in plain Python is what it was when the stored runs were
+            made; see `aide.draw`.
     """
     check_algorithm("gold", gold)
     check_tolerance(tolerance)
@@ -166,7 +187,15 @@ def audit(
         num_meta_gold=num_meta,
         num_meta_target=num_meta,
         max_meta=num_meta,
-        **options,
+        measure_looseness=measure_looseness,
+        keep_values=keep_values,
+        share=share,
+        first_run=first_run,
+        checkpoint=checkpoint,
+        chunk_size=chunk_size,
+        progress=progress,
+        executor=executor,
+        unchanged=unchanged,
     )
     closeness: Any = found.closeness  # about nats, as the tolerance is
     tests = tuple(AuditTest(n, one, closeness[n]) for n, one in found.items())

@@ -1,8 +1,9 @@
 """Measuring several targets against one gold standard."""
 
 from collections.abc import Mapping
+from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.keywords import keywords
@@ -12,11 +13,11 @@ from aide._core.validate import check_count
 from aide.comparing.comparison import Comparison
 from aide.engine.draw import draw, draw_each
 from aide.engine.draws import Draws
-from aide.engine.options import CompareOptions
+from aide.engine.options import Client, RunOptions, Sizes
 from aide.engine.outputs import check_algorithm
 from aide.engine.programs.tracing import one_call
 from aide.estimation.closeness import judge, metas_to_raise
-from aide.estimation.errors.tolerance import ErrorTolerance, as_tolerance
+from aide.estimation.errors.tolerance import AnyTolerance, ErrorTolerance, Tolerance, as_tolerance
 from aide.estimation.errors.variables import posterior_of
 from aide.estimation.look import Look
 from aide.estimation.summary import Estimate
@@ -35,13 +36,21 @@ def compare(
     gold: InferenceAlgorithm,
     targets: Mapping[str, InferenceAlgorithm] | InferenceAlgorithm,
     *,
-    tolerance: Any = None,
+    tolerance: AnyTolerance | None = None,
     num_gold: int | None = None,
     num_target: int | None = None,
     num_meta_gold: int = 1,
     num_meta_target: int = 1,
     max_meta: int | None = None,
-    **options: Unpack[CompareOptions],
+    measure_looseness: bool = True,
+    keep_values: bool | None = None,
+    share: Draws | None = None,
+    first_run: int = 0,
+    checkpoint: Mapping[str, str | Path] | None = None,
+    chunk_size: int | None = None,
+    progress: bool | None = None,
+    executor: Executor | Client | None = None,
+    unchanged: bool = False,
 ) -> Comparison:
     r"""AIDE for several targets; the gold standard is run once.
 
@@ -63,9 +72,18 @@ def compare(
         max_meta: Where looseness leaves a target undecided, its M (or the gold standard's) is
             raised once, up to this; by default 30 times what was asked for. 1 raises nothing.
             Limits allow for both looks.
-        **options: Everything else `aide.draw` takes: `keep_values`, `share`, `chunk_size`,
-            `progress`, `looseness`, `first_run`, `executor`; `checkpoint` is a mapping from names
-            to files.
+        measure_looseness: Draw one more meta-inference run per output, which measures how loose
+            the bounds are.
+        keep_values: Keep the outputs, by default if they are small or there is a tolerance.
+        share: Draws of the same gold standard with another target, whose gold runs are used again.
+        first_run: Index of the first run, to spread runs over machines.
+        checkpoint: A file for every target, by name, that keeps finished blocks; calling again
+            continues there.
+        chunk_size: Runs computed at a time; never changes the numbers beyond rounding.
+        progress: Show a progress bar; by default if it takes long and a person watches.
+        executor: Runs blocks of runs elsewhere; see `aide.draw`.
+        unchanged: Say that an algorithm in plain Python is what it was when the stored runs were
+            made; see `aide.draw`.
     """
     key = as_key(key)
     if not isinstance(targets, Mapping):
@@ -73,17 +91,27 @@ def compare(
         targets = {describe(targets): targets}
     if tolerance is not None:
         tolerance = as_tolerance(tolerance)
-        _check_kept(tolerance, options)
+        _check_kept(tolerance, keep_values)
+        keep_values = True if keep_values is None else keep_values
     if max_meta is not None:
         check_count("max_meta", max_meta)
-    sizes = {
+    sizes: Sizes = {
         "num_gold": num_gold,
         "num_target": num_target,
         "num_meta_gold": num_meta_gold,
         "num_meta_target": num_meta_target,
+        "first_run": first_run,
     }
-    options = {"keep_values": None if tolerance is None else True, **options}
-    drawn = dict(draw_each(key, gold, targets, **sizes, **options))
+    how: RunOptions = {
+        "measure_looseness": measure_looseness,
+        "keep_values": keep_values,
+        "chunk_size": chunk_size,
+        "progress": progress,
+        "executor": executor,
+        "unchanged": unchanged,
+    }
+    each = draw_each(key, gold, targets, share=share, checkpoint=checkpoint, **sizes, **how)
+    drawn = dict(each)
     named = {name: posterior_of(gold, target) for name, target in targets.items()}
     if tolerance is None:
         found = {name: Estimate(d, posterior=named[name]) for name, d in drawn.items()}
@@ -100,15 +128,15 @@ def compare(
             continue
         estimate = Estimate(draws, Look(TWO_LOOKS), posterior=named[name])
         if judge(estimate, tolerance).outcome == UNDECIDED:
-            call = (key, gold, targets[name])
-            estimate = _with_more_meta(call, estimate, tolerance, most, sizes, name, options)
+            call, file = (key, gold, targets[name]), checkpoint[name] if checkpoint else None
+            estimate = _with_more_meta(call, estimate, tolerance, most, sizes, how, file)
         found[name] = estimate
     return compare_estimates(found, tolerance)
 
 
-def _check_kept(tolerance: Any, options: Mapping[str, Any]) -> None:
+def _check_kept(tolerance: Tolerance, keep_values: bool | None) -> None:
     """Before anything runs: errors need the outputs."""
-    if isinstance(tolerance, ErrorTolerance) and options.get("keep_values") is False:
+    if isinstance(tolerance, ErrorTolerance) and keep_values is False:
         raise ValueError(
             f"tolerance '{tolerance}' is about errors, which need the outputs: leave out "
             "keep_values=False, or give a tolerance in nats."
@@ -118,11 +146,11 @@ def _check_kept(tolerance: Any, options: Mapping[str, Any]) -> None:
 def _with_more_meta(
     call: tuple[Key, InferenceAlgorithm, InferenceAlgorithm],
     estimate: Estimate,
-    tolerance: Any,
+    tolerance: float,
     most: Mapping[Role, int],
-    sizes: Mapping[str, Any],
-    name: str,
-    options: Mapping[str, Any],
+    sizes: Sizes,
+    how: RunOptions,
+    file: str | Path | None,
 ) -> Estimate:
     """The same runs with a larger M where one is to blame; otherwise the same estimate."""
     draws = estimate.draws
@@ -132,9 +160,8 @@ def _with_more_meta(
     if not raised:
         return estimate
     larger = {f"num_meta_{role.word}": num for role, num in raised.items()}
-    others = {key: value for key, value in options.items() if key not in ("share", "checkpoint")}
-    settings: dict[str, Any] = {**sizes, **larger, **others}
-    found = draw(*call, **settings, **_continued(draws, options.get("checkpoint"), name))
+    settings: dict[str, Any] = {**sizes, **larger, **how, "checkpoint": file}
+    found = draw(*call, extend=draws if file is None else None, **settings)
     changes = [f"{setting} from {sizes[setting]:,} to {num:,}" for setting, num in larger.items()]
     words = (
         f"after raising {' and '.join(changes)}, because looseness hid the answer; all limits "
@@ -143,14 +170,9 @@ def _with_more_meta(
     return Estimate(found, Look(TWO_LOOKS, words), posterior=estimate.posterior)
 
 
-def _continued(
-    draws: Draws, checkpoint: Mapping[str, str | Path] | None, name: str
-) -> dict[str, Any]:
-    """Where the runs so far are found: in the file that goes on growing, or in memory."""
-    return {"extend": draws} if checkpoint is None else {"checkpoint": checkpoint[name]}
-
-
-def compare_estimates(estimates: Mapping[str, Estimate], tolerance: Any = None) -> Comparison:
+def compare_estimates(
+    estimates: Mapping[str, Estimate], tolerance: AnyTolerance | None = None
+) -> Comparison:
     """The table of estimates that are there already, by name, of the same gold standard."""
     tolerance = None if tolerance is None else as_tolerance(tolerance)
     judged = {} if tolerance is None else {n: judge(e, tolerance) for n, e in estimates.items()}

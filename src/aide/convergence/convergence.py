@@ -1,7 +1,8 @@
 """AIDE of a chain against its number of steps: when is it close enough?"""
 
-from collections.abc import Sequence
-from typing import Unpack
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
 
 import numpy as np
 
@@ -12,8 +13,9 @@ from aide._core.validate import check_size
 from aide.algorithms.mcmc import MarkovChain
 from aide.convergence.curve import LEVEL, Convergence
 from aide.convergence.diagnostics import Diagnostics, import_arviz, rhat_and_ess, run_chains
-from aide.engine.draw import draw_many
-from aide.engine.options import CompareOptions, ManyOptions
+from aide.engine.draw import draw_each
+from aide.engine.draws import Draws
+from aide.engine.options import Client
 from aide.engine.programs.tracing import one_call
 from aide.estimation.sandwich.sandwich import what_is_missing
 from aide.estimation.summary import Estimate
@@ -33,7 +35,15 @@ def measure_convergence(
     num_meta_gold: int = 1,
     num_meta_target: int = 2,
     num_chains: int = 4,
-    **options: Unpack[CompareOptions],
+    measure_looseness: bool = True,
+    keep_values: bool | None = None,
+    share: Draws | None = None,
+    first_run: int = 0,
+    checkpoint: Mapping[str, str | Path] | None = None,
+    chunk_size: int | None = None,
+    progress: bool | None = None,
+    executor: Executor | Client | None = None,
+    unchanged: bool = False,
 ) -> Convergence:
     r"""Measure a chain after several numbers of steps against the same gold standard.
 
@@ -52,7 +62,17 @@ def measure_convergence(
         num_meta_target: Meta-inference runs per output. Two make the lower bound far sharper than
             one, if $Z$ is known on both sides.
         num_chains: Ordinary chains for R-hat and ESS; 0 does without ArviZ.
-        **options: How runs are made, as in `aide.compare`: `progress`, `executor` and the like.
+        measure_looseness: Draw one more meta-inference run per output, which measures how loose
+            the bounds are.
+        keep_values: Keep the outputs, which lower bounds need and which is the default here.
+        share: Draws of the same gold standard with another target, whose gold runs are used again.
+        first_run: Index of the first run, to spread runs over machines.
+        checkpoint: A file for every number of steps, by the number as a text.
+        chunk_size: Runs computed at a time; never changes the numbers beyond rounding.
+        progress: Show a progress bar; by default if it takes long and a person watches.
+        executor: Runs blocks of runs elsewhere; see `aide.draw`.
+        unchanged: Say that an algorithm in plain Python is what it was when the stored runs were
+            made; see `aide.draw`.
     """
     if not steps:
         raise ValueError("steps must name at least one number of steps, got none.")
@@ -69,11 +89,26 @@ def measure_convergence(
     found = Diagnostics((np.nan,) * len(numbers), (np.nan,) * len(numbers))
     if num_chains:
         found = rhat_and_ess(arviz, run_chains(key, ordinary, numbers[-1], num_chains), numbers)
-    settings: ManyOptions = {"keep_values": True, **options}
-    settings["num_gold"], settings["num_target"] = num_gold, num_target
-    settings["num_meta_gold"], settings["num_meta_target"] = num_meta_gold, num_meta_target
     named = {str(number): shorter for number, shorter in zip(numbers, chains, strict=True)}
-    estimates = [Estimate(one) for one in draw_many(key, gold, named, **settings).values()]
+    drawn = draw_each(
+        key,
+        gold,
+        named,
+        num_gold=num_gold,
+        num_target=num_target,
+        num_meta_gold=num_meta_gold,
+        num_meta_target=num_meta_target,
+        measure_looseness=measure_looseness,
+        keep_values=True if keep_values is None else keep_values,
+        share=share,
+        first_run=first_run,
+        checkpoint=checkpoint,
+        chunk_size=chunk_size,
+        progress=progress,
+        executor=executor,
+        unchanged=unchanged,
+    )
+    estimates = [Estimate(draws) for _, draws in drawn]
     note = what_is_missing(estimates[-1].draws)
     lower = [np.nan if note else one.sandwich(LEVEL).lower for one in estimates]
     notes = chain.fit.notes if isinstance(chain, RefinedChain) else ()

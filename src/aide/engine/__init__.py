@@ -1,16 +1,26 @@
 """Runs of a gold standard and a target, scored by both, and how they are kept."""
 
-from aide.engine.draw import draw_each, draw_many
+from typing import NoReturn
+
+from aide._core.keywords import former_name
+from aide.engine.draw import draw_each
 from aide.engine.draws import Draws, concatenate
 from aide.engine.programs.places import Devices
 from aide.engine.storage.files import load, save
+
+_FORMER = {"draw_many": "draw_each"}
+"""Former names of this package, with the names that took their place."""
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise former_name(__name__, name, _FORMER)
+
 
 __all__ = [
     "Devices",
     "Draws",
     "concatenate",
     "draw_each",
-    "draw_many",
     "load",
     "save",
 ]

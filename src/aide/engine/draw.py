@@ -3,15 +3,16 @@
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.keywords import keywords
 from aide._core.types import GOLD, Key
 from aide.engine.draws import Draws
 from aide.engine.known import known_runs
-from aide.engine.options import Client, ManyOptions, Sizes
+from aide.engine.options import Client, RunOptions, Sizes
 from aide.engine.outputs import check_algorithm
 from aide.engine.plan import Plan, make_plan
 from aide.engine.programs.places import current_place
@@ -102,44 +103,82 @@ def draw(
     return run_plan(plan, known_runs(plan, share, extend, file), **how).keeping(keep_values)
 
 
-@keywords("aide.engine.draw_many")
-def draw_many(
-    key: Key | int,
-    gold: InferenceAlgorithm,
-    targets: Mapping[str, InferenceAlgorithm],
-    **settings: Unpack[ManyOptions],
-) -> dict[str, Draws]:
-    """Draws of every target, by name: to the bit those of `aide.draw` with the same key.
-
-    The gold standard runs once, and the programs of all targets are compiled side by side.
-
-    Args:
-        key: A JAX key, or an integer seed.
-        gold: The gold standard.
-        targets: The algorithms to measure, by name.
-        **settings: Those of `aide.draw`, for every target; `checkpoint` is a mapping from names to
-            files, and there is no `extend`.
-    """
-    return dict(draw_each(key, gold, targets, **settings))
-
-
 @keywords("aide.engine.draw_each")
 def draw_each(
     key: Key | int,
     gold: InferenceAlgorithm,
     targets: Mapping[str, InferenceAlgorithm],
     *,
-    share: Draws | None = None,
-    checkpoint: Mapping[str, str | Path] | None = None,
+    num_gold: int | None = None,
+    num_target: int | None = None,
+    num_meta_gold: int = 1,
+    num_meta_target: int = 1,
+    measure_looseness: bool = True,
     keep_values: bool | None = None,
+    share: Draws | None = None,
+    first_run: int = 0,
+    checkpoint: Mapping[str, str | Path] | None = None,
+    chunk_size: int | None = None,
     progress: bool | None = None,
     executor: Executor | Client | None = None,
     unchanged: bool = False,
-    **settings: Unpack[Sizes],
 ) -> Iterator[tuple[str, Draws]]:
-    """`draw_many`, target by target: each as soon as its runs are there, in the order given."""
+    """Draws of every target with its name: to the bit those of `aide.draw` with the same key.
+
+    The gold standard runs once, and the programs of all targets are compiled side by side. Each
+    target's draws come as soon as its runs are there, in the order given; `dict(...)` has them all.
+
+    Args:
+        key: A JAX key, or an integer seed.
+        gold: The gold standard.
+        targets: The algorithms to measure, by name.
+        num_gold: Runs of the gold standard; see `aide.draw`, here and below.
+        num_target: Runs of every target.
+        num_meta_gold: Meta-inference runs of the gold standard per output.
+        num_meta_target: Meta-inference runs of every target per output.
+        measure_looseness: Draw one more meta-inference run per output.
+        keep_values: Keep the outputs.
+        share: Draws of the same gold standard with another target.
+        first_run: Index of the first run.
+        checkpoint: A file for every target, by the target's name.
+        chunk_size: Runs computed at a time.
+        progress: Show a progress bar.
+        executor: Runs blocks of runs elsewhere.
+        unchanged: Say that an algorithm in plain Python is what it was when runs were stored.
+    """
+    sizes: Sizes = {
+        "num_gold": num_gold,
+        "num_target": num_target,
+        "num_meta_gold": num_meta_gold,
+        "num_meta_target": num_meta_target,
+        "measure_looseness": measure_looseness,
+        "first_run": first_run,
+        "chunk_size": chunk_size,
+    }
+    how: RunOptions = {
+        "keep_values": keep_values,
+        "progress": progress,
+        "executor": executor,
+        "unchanged": unchanged,
+    }
     _check_targets(gold, targets, checkpoint)
-    executor = as_executor(executor)
+    return _draw_each(key, gold, targets, sizes, how, share, checkpoint)
+
+
+def _draw_each(
+    key: Key | int,
+    gold: InferenceAlgorithm,
+    targets: Mapping[str, InferenceAlgorithm],
+    sizes: Sizes,
+    how: RunOptions,
+    share: Draws | None,
+    checkpoint: Mapping[str, str | Path] | None,
+) -> Iterator[tuple[str, Draws]]:
+    """Plan and compile for all targets, then run one after the other."""
+    executor, keep_values = as_executor(how["executor"]), how["keep_values"]
+    carry_out = partial(
+        run_plan, executor=executor, progress=how["progress"], unchanged=how["unchanged"]
+    )
     runners = {GOLD: runner_of(gold)}
     kept, num_parts = bool(keep_values), num_parts_for(executor)
     plans: dict[str, Plan] = {}
@@ -155,7 +194,7 @@ def draw_each(
                     runners=runners,
                     num_parts=num_parts,
                     keep_values=kept,
-                    **settings,
+                    **sizes,
                 )
                 for task in plan.compile_tasks() if executor is None else ():
                     pool.submit(task)  # the first target that needs a program waits for it
@@ -165,9 +204,8 @@ def draw_each(
             known = known_runs(plan, share if shared is None else None, file=file)
             if shared is not None and known.runs[GOLD].num_runs == 0:
                 known.runs[GOLD] = shared  # made a moment ago: nothing to check
-            how = {"file": file, "executor": executor, "progress": progress, "unchanged": unchanged}
             with one_call():
-                draws = run_plan(plan, known, **how)
+                draws = carry_out(plan, known, file=file)
             shared = draws.gold.without_cross() if shared is None else shared
             yield name, draws.keeping(keep_values)
 

@@ -1,14 +1,11 @@
-"""Keywords that every call which makes runs accepts besides its own, and hands on to `aide.draw`.
+"""What calls that make runs are given, in two parts that functions hand on to `aide.draw`.
 
-`aide.draw` explains each of them.
+Public functions have every keyword in their own signature, with the type and the default that it
+has in `aide.draw`, where it is explained; `tests/test_signatures.py` compares them.
 """
 
-from collections.abc import Mapping
 from concurrent.futures import Executor
-from pathlib import Path
 from typing import Protocol, TypedDict, runtime_checkable
-
-from aide.engine.draws import Draws
 
 
 @runtime_checkable
@@ -21,7 +18,7 @@ class Client(Protocol):
 
 
 class RunOptions(TypedDict, total=False):
-    """How runs are made; accepted by every call that makes runs."""
+    """How runs are made; every call that makes runs accepts these."""
 
     measure_looseness: bool
     keep_values: bool | None
@@ -29,20 +26,6 @@ class RunOptions(TypedDict, total=False):
     progress: bool | None
     executor: Executor | Client | None
     unchanged: bool
-
-
-class OneTargetOptions(RunOptions, total=False):
-    """How the runs of one target are made and kept."""
-
-    checkpoint: str | Path | None
-
-
-class EstimateOptions(OneTargetOptions, total=False):
-    """What a call with one target accepts."""
-
-    share: Draws | None
-    extend: Draws | None
-    first_run: int
 
 
 class Sizes(TypedDict, total=False):
@@ -55,15 +38,3 @@ class Sizes(TypedDict, total=False):
     measure_looseness: bool
     first_run: int
     chunk_size: int | None
-
-
-class CompareOptions(RunOptions, total=False):
-    """What a call with several targets accepts: a file for each of them."""
-
-    share: Draws | None
-    first_run: int
-    checkpoint: Mapping[str, str | Path] | None
-
-
-class ManyOptions(CompareOptions, Sizes, total=False):
-    """What `aide.engine.draw_many` accepts."""

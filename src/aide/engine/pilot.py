@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -69,20 +69,20 @@ class TimedGold:
     def measure(
         self,
         target: InferenceAlgorithm,
+        sizes: Sizes,
         *,
         progress: bool | None = False,
-        **settings: Unpack[Sizes],
     ) -> Pilot:
         """Draws of one target, outputs included, and seconds of one run of either algorithm."""
         runners: dict[Role, Any] = {GOLD: self._runner, TARGET: TimedRunner(runner_of(target))}
-        plan = make_plan(self._key, self._gold, target, runners=runners, **settings)
+        plan = make_plan(self._key, self._gold, target, runners=runners, **sizes)
         known = Known({GOLD: self._runs, TARGET: NO_RUNS})
         draws = run_plan(plan, known, progress=progress)
         found = draws.gold.without_cross()
         if found.size > self._runs.size:
             self._runs = found
         gold, target_cost = (runner.cost for runner in runners.values())
-        return Pilot(draws, (gold, target_cost), _chunk_size(plan, settings.get("chunk_size")))
+        return Pilot(draws, (gold, target_cost), _chunk_size(plan, sizes.get("chunk_size")))
 
 
 @one_call()
@@ -90,7 +90,7 @@ def run_pilot(
     key: Key | int,
     gold: InferenceAlgorithm,
     target: InferenceAlgorithm,
-    **settings: Unpack[Sizes],
+    sizes: Sizes,
 ) -> Pilot:
     """Run both algorithms a few times under a key of their own, by which later runs are planned.
 
@@ -98,9 +98,9 @@ def run_pilot(
         key: The key of the call that is being planned.
         gold: The gold standard.
         target: The algorithm being measured.
-        **settings: Those of `aide.draw` that say how many runs and meta-runs.
+        sizes: How many runs and meta-runs, as in `aide.draw`.
     """
-    return TimedGold(pilot_key(key), gold).measure(target, **settings)
+    return TimedGold(pilot_key(key), gold).measure(target, sizes)
 
 
 def pilot_key(key: Key | int) -> Key:

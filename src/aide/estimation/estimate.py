@@ -1,7 +1,9 @@
 """The front door."""
 
+from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Protocol, Unpack
+from pathlib import Path
+from typing import Protocol
 
 from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.keywords import keywords
@@ -9,7 +11,7 @@ from aide._core.random import as_key
 from aide._core.types import Key
 from aide.engine.draw import draw
 from aide.engine.draws import Draws
-from aide.engine.options import EstimateOptions, OneTargetOptions
+from aide.engine.options import Client, RunOptions
 from aide.engine.programs.identity import Identity
 from aide.engine.programs.tracing import one_call
 from aide.engine.runners.choose import identity_of
@@ -56,7 +58,16 @@ def estimate(
     max_runs: int | None = None,
     max_seconds: float | None = None,
     audit: Audited | None = None,
-    **options: Unpack[EstimateOptions],
+    measure_looseness: bool = True,
+    keep_values: bool | None = None,
+    share: Draws | None = None,
+    extend: Draws | None = None,
+    first_run: int = 0,
+    checkpoint: str | Path | None = None,
+    chunk_size: int | None = None,
+    progress: bool | None = None,
+    executor: Executor | Client | None = None,
+    unchanged: bool = False,
 ) -> Estimate:
     r"""AIDE: an upper bound on $KL(gold \| target) + KL(target \| gold)$, with its error bar.
 
@@ -77,18 +88,47 @@ def estimate(
             100,000 unless stated.
         max_seconds: Seconds that `until` may take, compiling included; no limit unless stated.
         audit: What `aide.audit` found about this gold standard, to be stated in the result.
-        **options: Everything else `aide.draw` takes: `keep_values`, `share`, `extend`,
-            `checkpoint`, `chunk_size`, `progress`, `looseness`, `first_run`, `executor`.
+        measure_looseness: Draw one more meta-inference run per output, which measures how loose
+            the bound is.
+        keep_values: Keep the outputs, which errors of expectations, probes and evidence estimates
+            need; by default if they are small.
+        share: Draws of the same gold standard with another target, whose gold runs are used again.
+        extend: Draws of the same pair and key, to which only what is missing is added.
+        first_run: Index of the first run, to spread runs over machines.
+        checkpoint: A file (netCDF, or a folder `.zarr`) that keeps finished blocks; calling again
+            continues there.
+        chunk_size: Runs computed at a time; never changes the numbers beyond rounding.
+        progress: Show a progress bar; by default if the run takes long and a person watches.
+        executor: Runs blocks of runs elsewhere: a `concurrent.futures.Executor`, a
+            `distributed.Client`, or `aide.engine.Devices`.
+        unchanged: Say that an algorithm in plain Python is what it was when the stored runs were
+            made; see `aide.draw`.
     """
     if audit is not None:
         _check_audit(audit, gold)
     closer = CloserLook(as_key(key), (gold, target))
     posterior = posterior_of(gold, target)
+    how: RunOptions = {
+        "measure_looseness": measure_looseness,
+        "keep_values": keep_values,
+        "chunk_size": chunk_size,
+        "progress": progress,
+        "executor": executor,
+        "unchanged": unchanged,
+    }
     if until is not None:
-        goal, limit = as_goal(until), limits_of(max_runs, max_seconds)
-        kept = _without_plans(options)
-        runs, metas = (num_gold, num_target), (num_meta_gold, num_meta_target)
-        found = estimate_until(key, gold, target, goal, limit, runs=runs, metas=metas, **kept)
+        _check_unplanned(share, extend, first_run)
+        found = estimate_until(
+            key,
+            gold,
+            target,
+            as_goal(until),
+            limits_of(max_runs, max_seconds),
+            runs=(num_gold, num_target),
+            metas=(num_meta_gold, num_meta_target),
+            how=how,
+            checkpoint=checkpoint,
+        )
         found = replace(found, closer_look=closer, posterior=posterior)
         return found if audit is None else replace(found, draws=_with_audit(found.draws, audit))
     if max_runs is not None or max_seconds is not None:
@@ -101,19 +141,22 @@ def estimate(
         num_target=num_target,
         num_meta_gold=NUM_META if num_meta_gold is None else num_meta_gold,
         num_meta_target=NUM_META if num_meta_target is None else num_meta_target,
-        **options,
+        share=share,
+        extend=extend,
+        first_run=first_run,
+        checkpoint=checkpoint,
+        **how,
     )
     draws = draws if audit is None else _with_audit(draws, audit)
     return Estimate(draws, closer_look=closer, posterior=posterior)
 
 
-def _without_plans(options: EstimateOptions) -> OneTargetOptions:
-    """The options for `until`, which plans all runs itself."""
-    refused = sorted({"share", "extend", "first_run"} & set(options))
+def _check_unplanned(share: Draws | None, extend: Draws | None, first_run: int) -> None:
+    """Before anything runs: `until` plans all runs itself."""
+    given = {"share": share is not None, "extend": extend is not None, "first_run": first_run != 0}
+    refused = ", ".join(name for name, is_given in given.items() if is_given)
     if refused:
-        raise ValueError(f"until plans all runs itself: leave out {', '.join(refused)}.")
-    kept: OneTargetOptions = options
-    return kept
+        raise ValueError(f"until plans all runs itself: leave out {refused}.")
 
 
 def _check_audit(audit: Audited, gold: InferenceAlgorithm) -> None:

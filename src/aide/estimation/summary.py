@@ -24,6 +24,7 @@ from aide.estimation.bounds import (
 from aide.estimation.closer_look import CloserLook
 from aide.estimation.errors.errors import Errors, find_errors
 from aide.estimation.errors.repair import Repair
+from aide.estimation.errors.tolerance import AnyTolerance
 from aide.estimation.errors.total_variation import (
     hellinger_sizes,
     jensen_shannon_sizes,
@@ -46,7 +47,7 @@ from aide.reporting.result import Result
 
 if TYPE_CHECKING:
     from aide.estimation.closeness import Closeness
-    from aide.estimation.errors.tolerance import ErrorCloseness, ErrorTolerance
+    from aide.estimation.errors.tolerance import ErrorCloseness
     from aide.estimation.sandwich.sandwich import Sandwich
 
 
@@ -216,16 +217,22 @@ class Estimate(Result):
             self._errors[level] = found
         return found
 
-    def repair(self, **options: Any) -> Repair:
+    def repair(
+        self,
+        *,
+        functions: Mapping[str, Callable[[Any], Any]] | None = None,
+        posterior: NamesOutputs | None = None,
+    ) -> Repair:
         r"""Means, sds and quantiles corrected by the weights $\hat\xi_{gold}/\hat\xi_{target}$.
 
         They are unbiased importance weights whatever the algorithms are. Where their tail is too
         heavy (k-hat above 0.7) the result says so, and gives no weights.
 
         Args:
-            **options: Those of `errors`: `functions` and `posterior`.
+            functions: What else is reported; see `errors`.
+            posterior: Gives the variables their names; see `errors`.
         """
-        return self.errors(**options).repair
+        return self.errors(functions=functions, posterior=posterior).repair
 
     @cached_property
     def _errors(self) -> dict[float, Errors]:
@@ -285,10 +292,8 @@ class Estimate(Result):
     @overload
     def judge(self, tolerance: float) -> "Closeness": ...
     @overload
-    def judge(
-        self, tolerance: "str | Mapping[str, float] | ErrorTolerance"
-    ) -> "Closeness | ErrorCloseness": ...
-    def judge(self, tolerance: Any) -> "Closeness | ErrorCloseness":
+    def judge(self, tolerance: AnyTolerance) -> "Closeness | ErrorCloseness": ...
+    def judge(self, tolerance: AnyTolerance) -> "Closeness | ErrorCloseness":
         """Whether the target is within a tolerance: passed, failed or undecided, at 95%.
 
         Args:
@@ -300,7 +305,7 @@ class Estimate(Result):
 
         return judge(self, tolerance)
 
-    def require(self, tolerance: Any) -> "Estimate":
+    def require(self, tolerance: AnyTolerance) -> "Estimate":
         """Itself, if the target is shown to be within a tolerance (95%); see `judge`.
 
         Raises:

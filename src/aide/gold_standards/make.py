@@ -13,7 +13,7 @@ from aide._core.keywords import keywords
 from aide._core.random import as_key
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_count, check_positive
-from aide.algorithms.state_space import StateSpaceModel
+from aide.algorithms.state_space import Proposal, StateSpaceModel
 from aide.engine.programs.map_runs import quick_while_fast
 from aide.engine.programs.programs import compile_quickly
 from aide.engine.programs.progress import Progress
@@ -39,7 +39,10 @@ from aide.gold_standards.testing import run_tests
 from aide.gold_standards.words import chosen_words, remarks_of, title_of
 from aide.kernels.kernel import AnyKernel
 
-MOST_EVALUATIONS = 1e9
+MAX_LOOSENESS = 0.05
+"""Nats of looseness that will do unless stated."""
+MAX_EVALUATIONS = 1e9
+"""Log densities or gradients that may be evaluated unless stated: no limit in practice."""
 WIDER_TIME = 0.5
 """Of the seconds of a budget; after that no pilots set out from a wider start."""
 LATE_WORDS = "Pilots from a wider start were left out: half of"
@@ -54,13 +57,13 @@ def gold_standard(
     log_joint: LogDensity | StateSpaceModel,
     start: Distribution | Value | None = None,
     *,
-    max_looseness: float = 0.05,
+    max_looseness: float = MAX_LOOSENESS,
     kernel: AnyKernel | None = None,
-    proposals: Any = (),
-    max_evaluations: float = MOST_EVALUATIONS,
+    proposals: Sequence[Proposal] = (),
+    max_evaluations: float = MAX_EVALUATIONS,
     max_seconds: float | None = None,
     num_pilots: int | None = None,
-    num_values: Any = None,
+    num_values: Value | None = None,
     progress: bool | None = None,
     names: Sequence[str] | None = None,
 ) -> GoldStandard:

@@ -14,6 +14,7 @@ from aide._core.algorithm import InferenceAlgorithm
 from aide._core.keywords import keywords
 from aide._core.random import as_key
 from aide._core.types import Key
+from aide.engine.options import Sizes
 from aide.engine.pilot import TimedGold
 from aide.engine.programs.progress import Progress
 from aide.engine.programs.tracing import one_call
@@ -274,6 +275,14 @@ def sweep_data(
     named = dict(data) if isinstance(data, Mapping) else {str(i): d for i, d in enumerate(data)}
     if not named:
         raise ValueError("data must hold at least one data set, got none.")
+    sizes: Sizes = {
+        "num_gold": num_gold,
+        "num_target": num_target,
+        "num_meta_gold": num_meta_gold,
+        "num_meta_target": num_meta_target,
+        "measure_looseness": measure_looseness,
+        "chunk_size": chunk_size,
+    }
     points, described, trusts = [], [], []
     with Progress(["data sets"], [len(named)], progress) as bar:
         for index, (name, one) in enumerate(named.items()):
@@ -281,15 +290,7 @@ def sweep_data(
             trusts.append(trust_in(made))
             measured = TimedGold(jax.random.fold_in(as_key(key), index), made)
             algorithm = target(one)
-            found = measured.measure(
-                algorithm,
-                num_gold=num_gold,
-                num_target=num_target,
-                num_meta_gold=num_meta_gold,
-                num_meta_target=num_meta_target,
-                measure_looseness=measure_looseness,
-                chunk_size=chunk_size,
-            )
+            found = measured.measure(algorithm, sizes)
             points.append(point_of({"data": name}, particles_of(algorithm), found))
             if features is not None:
                 described.append(dict(features(one)))

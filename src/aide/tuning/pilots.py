@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.process import make_folder, write_atomically
 from aide._core.types import Key
+from aide.engine.options import Sizes
 from aide.engine.pilot import Pilot, TimedGold, pilot_key
 from aide.engine.runners.choose import identity_of
 from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, judge_errors
@@ -20,6 +21,13 @@ from aide.estimation.until.until import PILOT_METAS, PILOT_RUNS
 from aide.reporting.verdict import FAILED
 from aide.tuning.settings import Family, Setting, build, particles_of, words_of
 
+SIZES: Sizes = {
+    "num_gold": PILOT_RUNS,
+    "num_target": PILOT_RUNS,
+    "num_meta_gold": PILOT_METAS,
+    "num_meta_target": PILOT_METAS,
+}
+"""Of the pilot of a setting."""
 MOST_PILOTS = 16
 """Number of settings up to which all get a pilot; of more, only those of a search by halving."""
 
@@ -142,9 +150,7 @@ class Pilots:
         identity = identity_of(algorithm).digest
         stored: dict[str, Any] | None = self._stored.get(str(index))
         if stored is None or stored["identity"] != identity:
-            sizes = {"num_gold": PILOT_RUNS, "num_target": PILOT_RUNS}
-            metas = {"num_meta_gold": PILOT_METAS, "num_meta_target": PILOT_METAS}
-            pilot = self._gold.measure(algorithm, **sizes, **metas)
+            pilot = self._gold.measure(algorithm, SIZES)
             plan = allocate(pilot, self._goal, (None, None))
             stored = {
                 "identity": identity,

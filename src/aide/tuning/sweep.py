@@ -9,11 +9,12 @@ import numpy as np
 from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.keywords import keywords
 from aide._core.types import Key
+from aide.engine.options import Sizes
 from aide.engine.outputs import check_algorithm
 from aide.engine.pilot import TimedGold
 from aide.engine.programs.progress import Progress
 from aide.engine.programs.tracing import one_call
-from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, as_tolerance
+from aide.estimation.errors.tolerance import AnyTolerance, ErrorTolerance, Tolerance, as_tolerance
 from aide.estimation.errors.variables import posterior_of
 from aide.estimation.trust import Trust, trust_in
 from aide.reporting.figures import PanelGrid
@@ -153,7 +154,7 @@ def sweep(
     target: Family,
     settings: Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]],
     *,
-    tolerance: Any = None,
+    tolerance: AnyTolerance | None = None,
     num_gold: int = 200,
     num_target: int = 200,
     num_meta_gold: int = 1,
@@ -189,14 +190,18 @@ def sweep(
     if tolerance is not None:
         tolerance = as_tolerance(tolerance)
     chosen, measured = settings_of(settings), TimedGold(key, gold)
+    sizes: Sizes = {
+        "num_gold": num_gold,
+        "num_target": num_target,
+        "measure_looseness": measure_looseness,
+        "chunk_size": chunk_size,
+    }
     points = []
     with Progress(["settings"], [len(chosen)], progress) as bar:
         for setting in chosen:
             algorithm = build(target, setting)
             metas = metas_of(setting, num_meta_gold, num_meta_target)
-            sizes: dict[str, Any] = {"num_gold": num_gold, "num_target": num_target, **metas}
-            sizes |= {"measure_looseness": measure_looseness, "chunk_size": chunk_size}
-            found = measured.measure(algorithm, **sizes)
+            found = measured.measure(algorithm, {**sizes, **metas})
             named = posterior_of(gold, algorithm)
             points.append(point_of(setting, particles_of(algorithm), found, tolerance, named))
             bar.reporter(0)(1)

@@ -14,17 +14,18 @@ of the error, $1/(k(k+1))$ of start $k$. Given the pilot, the order is fixed in 
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.keywords import keywords
 from aide._core.types import Key
 from aide.engine.draws import Draws
-from aide.engine.options import OneTargetOptions, RunOptions
+from aide.engine.options import Client, RunOptions
 from aide.engine.outputs import check_algorithm
 from aide.engine.programs.tracing import one_call
-from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, as_tolerance
+from aide.estimation.errors.tolerance import AnyTolerance, ErrorTolerance, Tolerance, as_tolerance
 from aide.estimation.look import share_of
 from aide.estimation.trust import trust_in
 from aide.estimation.until.goals import Limits, limits_of
@@ -50,12 +51,17 @@ def tune(
     target: Family,
     settings: Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]],
     *,
-    tolerance: Any,
+    tolerance: AnyTolerance,
     cost: str | Callable[[Setting], float] | None = None,
     max_runs: int | None = None,
     max_seconds: float | None = None,
     folder: str | Path | None = None,
-    **options: Unpack[RunOptions],
+    measure_looseness: bool = True,
+    keep_values: bool | None = None,
+    chunk_size: int | None = None,
+    progress: bool | None = None,
+    executor: Executor | Client | None = None,
+    unchanged: bool = False,
 ) -> Tuned:
     """The cheapest setting of a target that is shown to be within a tolerance (97.5%; errors 95%).
 
@@ -75,12 +81,26 @@ def tune(
             spend half of what is left while others may follow.
         max_seconds: Seconds that all of it may take; no limit unless stated.
         folder: Keeps what was finished; the same call continues there.
-        **options: How runs are made, as in `aide.draw`: `progress`, `executor`, `chunk_size`,
-            `keep_values`, `looseness`, `unchanged`.
+        measure_looseness: Draw one more meta-inference run per output, which measures how loose
+            the bounds are.
+        keep_values: Keep the outputs, which is the default here.
+        chunk_size: Runs computed at a time; never changes the numbers beyond rounding.
+        progress: Show progress bars; by default if it takes long and a person watches.
+        executor: Runs blocks of runs elsewhere; see `aide.draw`.
+        unchanged: Say that an algorithm in plain Python is what it was when the stored runs were
+            made; see `aide.draw`.
     """
     check_algorithm("gold", gold)
     tolerance = as_tolerance(tolerance)
-    _check_kept(tolerance, options)
+    _check_kept(tolerance, keep_values)
+    how: RunOptions = {
+        "measure_looseness": measure_looseness,
+        "keep_values": True if keep_values is None else keep_values,
+        "chunk_size": chunk_size,
+        "progress": progress,
+        "executor": executor,
+        "unchanged": unchanged,
+    }
     limit, begun = limits_of(max_runs, max_seconds), time.monotonic()
     chosen = settings_of(settings)
     if any(name in METAS for name in chosen[0]):
@@ -103,7 +123,7 @@ def tune(
             if min(left) <= 0:
                 break
             found, shared = _decide(
-                key, gold, pilots, planned, tolerance, left, share, shared, folder, options
+                key, gold, pilots, planned, tolerance, left, share, shared, folder, how
             )
             tried[planned.index] = found
             spent += found.num_runs
@@ -114,9 +134,9 @@ def tune(
     return Tuned(describe(gold), tolerance, tuple(ladder), tried, pilots.by_name, spent, trust)
 
 
-def _check_kept(tolerance: Tolerance, options: RunOptions) -> None:
+def _check_kept(tolerance: Tolerance, keep_values: bool | None) -> None:
     """Before anything runs."""
-    if isinstance(tolerance, ErrorTolerance) and options.get("keep_values") is False:
+    if isinstance(tolerance, ErrorTolerance) and keep_values is False:
         raise ValueError(
             f"tolerance '{tolerance}' is about errors, which need the outputs: leave out "
             "keep_values=False, or give a tolerance in nats."
@@ -141,13 +161,10 @@ def _decide(
     share: float,
     shared: Draws | None,
     folder: str | Path | None,
-    options: RunOptions,
+    how: RunOptions,
 ) -> tuple[Tried, Draws]:
     """Add runs at one setting until it is shown to be within, or its bound to be above."""
     file = None if folder is None else Path(folder) / f"setting-{planned.index}.nc"
-    kept: OneTargetOptions = {"keep_values": True, **options}
-    if file is not None:
-        kept["checkpoint"] = file
     estimate = estimate_until(
         key,
         gold,
@@ -157,7 +174,8 @@ def _decide(
         share=share,
         plan=planned.plan,
         shared=shared,
-        **kept,
+        how=how,
+        checkpoint=file,
     )
     num_runs = sum(side.num_runs for side in estimate.draws.sides)
     found = Tried(planned, estimate, tolerance, num_runs)

@@ -9,6 +9,7 @@ from support.plain import plain
 
 import aide
 from aide._core.types import GOLD, TARGET
+from aide.engine.options import Sizes
 from aide.engine.pilot import Cost, Pilot, run_pilot
 from aide.estimation import Decided
 from aide.estimation.until.allocation import FEWEST_RUNS, MARGIN, allocate
@@ -69,7 +70,8 @@ def test_a_stored_plan_makes_a_call_that_goes_on_end_the_same(tmp_path):
 
 
 def test_runs_are_divided_by_variance_and_cost():
-    drawn = run_pilot(KEY, plain(), plain(0.5, 0.0, 2.0), num_gold=64, num_target=64).draws
+    sizes: Sizes = {"num_gold": 64, "num_target": 64}
+    drawn = run_pilot(KEY, plain(), plain(0.5, 0.0, 2.0), sizes).draws
     pilot = Pilot(drawn, (Cost(1.0, 0.0), Cost(4.0, 0.0)), None)
     plan = allocate(pilot, StandardError(0.05), (1, 1))
     terms = aide.summarise(drawn).terms

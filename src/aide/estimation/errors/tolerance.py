@@ -54,6 +54,8 @@ class ErrorTolerance(NamedTuple):
 
 
 Tolerance = float | ErrorTolerance
+AnyTolerance = float | str | Mapping[str, float] | ErrorTolerance
+"""A tolerance as a caller writes it; `as_tolerance` makes a `Tolerance` of it."""
 
 
 class Part(NamedTuple):
@@ -141,7 +143,7 @@ class ErrorCloseness(NamedTuple):
         return f"raise num_gold and num_target to about {max(factor, 1.1):.2g} times what they are"
 
 
-def as_tolerance(given: Any) -> Tolerance:
+def as_tolerance(given: AnyTolerance) -> Tolerance:
     """A number of nats, or errors that are good enough, from what a user gives.
 
     Args:

@@ -1,12 +1,17 @@
 """When runs suffice, and what they may cost."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from aide._core.validate import check_count
 from aide.estimation.closeness import LEVEL, check_tolerance, judge, remedy
-from aide.estimation.errors.tolerance import ErrorTolerance, as_tolerance, tolerance_words
+from aide.estimation.errors.tolerance import (
+    AnyTolerance,
+    ErrorTolerance,
+    as_tolerance,
+    tolerance_words,
+)
 from aide.estimation.sandwich.balance import calm_limits
 from aide.estimation.summary import Estimate
 from aide.reporting.numbers import in_nats, short
@@ -59,7 +64,7 @@ class Decided(NamedTuple):
         tolerance: Nats, or errors such as `means 0.1 sd, sds 10%`.
     """
 
-    tolerance: Any
+    tolerance: AnyTolerance
 
     growth = 2.0
     keep_values = True

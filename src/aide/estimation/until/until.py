@@ -9,7 +9,8 @@ look at anything. `benchmarks/studies/verdicts.py` measures it.
 
 import time
 from dataclasses import replace
-from typing import Any, Unpack
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from aide._core.algorithm import InferenceAlgorithm
 from aide._core.types import Key, Role
 from aide.engine.draw import draw
 from aide.engine.draws import Draws
-from aide.engine.options import OneTargetOptions
+from aide.engine.options import RunOptions, Sizes
 from aide.engine.pilot import run_pilot
 from aide.estimation.errors.variables import posterior_of
 from aide.estimation.look import Look, share_of
@@ -32,6 +33,9 @@ PILOT_METAS = 4
 WORTH_A_LOOK = 1.25
 """What a budget leaves must multiply the runs by this much, or nothing is added."""
 
+Call = tuple[Key | int, InferenceAlgorithm, InferenceAlgorithm]
+"""The key, the gold standard and the target."""
+
 
 def estimate_until(
     key: Key | int,
@@ -45,7 +49,8 @@ def estimate_until(
     share: float = 1.0,
     plan: Allocation | None = None,
     shared: Draws | None = None,
-    **options: Unpack[OneTargetOptions],
+    how: RunOptions | None = None,
+    checkpoint: str | Path | None = None,
 ) -> Estimate:
     """Add runs until the goal is reached or the budget spent.
 
@@ -60,11 +65,14 @@ def estimate_until(
         share: Share of the permitted error that all looks together may spend.
         plan: What an earlier pilot asked for; by default one is run.
         shared: Draws of another target whose gold runs are used again.
-        **options: How runs are made, and where they are kept; see `aide.draw`.
+        how: How runs are made; see `aide.draw`.
+        checkpoint: Where they are kept; see `aide.draw`.
     """
+    how = {} if how is None else how
     begun = time.monotonic()
     if plan is None:
-        plan = _plan(key, gold, target, goal, runs, metas, options)
+        call, size = (key, gold, target), how.get("chunk_size")
+        plan = _plan(call, goal, runs, metas, size, checkpoint)
         limits = limits._replace(runs=max(limits.runs - 2 * PILOT_RUNS, 0))
     sizes = np.minimum(plan.runs, _affordable(plan, limits, begun, (0, 0)))
     sizes = np.maximum(sizes.astype(int), 2)
@@ -73,7 +81,7 @@ def estimate_until(
     number = 0
     while True:
         number += 1
-        draws = _draw(key, gold, target, plan, sizes, known, goal, options)
+        draws = _draw((key, gold, target), plan, sizes, known, goal, how, checkpoint)
         known = {"extend": draws}
         found = Estimate(draws, Look(share * share_of(number)), posterior=named)
         reason = goal.reason(found)
@@ -90,31 +98,27 @@ def estimate_until(
 
 
 def _plan(
-    key: Key | int,
-    gold: InferenceAlgorithm,
-    target: InferenceAlgorithm,
+    call: Call,
     goal: Goal,
     runs: tuple[int | None, int | None],
     metas: tuple[int | None, int | None],
-    options: OneTargetOptions,
+    chunk_size: int | None,
+    checkpoint: str | Path | None,
 ) -> Allocation:
     """Of the stored file, if there is one; otherwise by a pilot."""
-    checkpoint = options.get("checkpoint")
     file = None if checkpoint is None else plan_path(checkpoint)
-    call, given = (gold, target), [runs, metas]
-    plan = None if file is None else read_plan(file, call, goal, given)
+    pair, given = call[1:], [runs, metas]
+    plan = None if file is None else read_plan(file, pair, goal, given)
     if plan is not None:
         return plan
-    pilot = run_pilot(
-        key,
-        gold,
-        target,
-        num_gold=PILOT_RUNS,
-        num_target=PILOT_RUNS,
-        num_meta_gold=metas[0] or PILOT_METAS,
-        num_meta_target=metas[1] or PILOT_METAS,
-        chunk_size=options.get("chunk_size"),
-    )
+    sizes: Sizes = {
+        "num_gold": PILOT_RUNS,
+        "num_target": PILOT_RUNS,
+        "num_meta_gold": metas[0] or PILOT_METAS,
+        "num_meta_target": metas[1] or PILOT_METAS,
+        "chunk_size": chunk_size,
+    }
+    pilot = run_pilot(*call, sizes)
     plan = allocate(pilot, goal, metas)
     first = (
         plan.runs[0] if runs[0] is None else runs[0],
@@ -122,29 +126,25 @@ def _plan(
     )
     plan = plan._replace(runs=first)
     if file is not None:
-        write_plan(file, plan, call, goal, given)
+        write_plan(file, plan, pair, goal, given)
     return plan
 
 
 def _draw(
-    key: Key | int,
-    gold: InferenceAlgorithm,
-    target: InferenceAlgorithm,
+    call: Call,
     plan: Allocation,
     sizes: np.ndarray,
     known: dict[str, Draws],
     goal: Goal,
-    options: OneTargetOptions,
+    how: RunOptions,
+    checkpoint: str | Path | None,
 ) -> Draws:
     """The runs of a look; what earlier ones drew is used again."""
     settings: dict[str, Any] = {"keep_values": goal.keep_values, "chunk_size": plan.chunk_size}
-    settings |= {name: value for name, value in options.items() if value is not None}
-    if "checkpoint" not in settings:
-        settings |= known
+    settings |= {name: value for name, value in how.items() if value is not None}
+    settings |= known if checkpoint is None else {"checkpoint": checkpoint}
     return draw(
-        key,
-        gold,
-        target,
+        *call,
         num_gold=int(sizes[0]),
         num_target=int(sizes[1]),
         num_meta_gold=plan.metas[0],

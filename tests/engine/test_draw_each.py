@@ -6,7 +6,7 @@ import pytest
 from support.pairs import KEY, NoisyGaussian, NumpyGaussian, arrays, gaussian
 
 import aide
-from aide.engine import draw_each, draw_many
+from aide.engine import draw_each
 from aide.engine.known import NUM_REPEATED
 
 SETTINGS: dict[str, Any] = {"num_gold": 21, "num_target": 10, "num_meta_target": 2}
@@ -23,7 +23,7 @@ def _same_bits(one, other):
 @pytest.mark.parametrize("keep_values", [False, True])
 def test_each_is_what_it_would_be_alone(keep_values):
     settings = {**SETTINGS, "keep_values": keep_values}
-    found = draw_many(KEY, GOLD, TARGETS, **settings)
+    found = dict(draw_each(KEY, GOLD, TARGETS, **settings))
     assert list(found) == list(TARGETS)
     for name, target in TARGETS.items():
         _same_bits(found[name], aide.draw(KEY, GOLD, target, **settings))
@@ -37,7 +37,7 @@ def _python(mean, stop_after=10**6) -> Any:
 
 def test_the_gold_standard_runs_once():
     gold = _python(0.0)
-    draw_many(KEY, gold, {str(mean): _python(mean) for mean in (0.1, 0.2, 0.3)}, **SETTINGS)
+    dict(draw_each(KEY, gold, {str(mean): _python(mean) for mean in (0.1, 0.2, 0.3)}, **SETTINGS))
     looks = 3  # at its output, once for every target
     assert gold.algorithm.num_simulated == SETTINGS["num_gold"] + looks
 
@@ -53,7 +53,11 @@ def test_targets_come_one_by_one():
 def test_a_broken_target_is_seen_before_anything_runs():
     gold = _python(0.0)
     with pytest.raises(ValueError, match="same structure|same shape"):
-        draw_many(KEY, gold, {"good": _python(0.1), "bad": gaussian([0.0, 1.0], 1.0)}, **SETTINGS)
+        dict(
+            draw_each(
+                KEY, gold, {"good": _python(0.1), "bad": gaussian([0.0, 1.0], 1.0)}, **SETTINGS
+            )
+        )
     assert gold.algorithm.num_simulated <= 2
 
 
@@ -62,7 +66,7 @@ def test_every_target_has_its_own_checkpoint(tmp_path):
 
     def call(stop_after):
         targets = {"one": _python(0.1), "two": _python(0.2, stop_after)}
-        draws = draw_many(KEY, _python(0.0), targets, checkpoint=files, **SETTINGS)
+        draws = dict(draw_each(KEY, _python(0.0), targets, checkpoint=files, **SETTINGS))
         return targets, draws
 
     with pytest.raises(KeyboardInterrupt):
@@ -74,4 +78,9 @@ def test_every_target_has_its_own_checkpoint(tmp_path):
 
 def test_targets_are_needed():
     with pytest.raises(ValueError, match="at least one algorithm"):
-        draw_many(KEY, GOLD, {})
+        dict(draw_each(KEY, GOLD, {}))
+
+
+def test_the_former_name_says_what_the_function_is_called_now():
+    with pytest.raises(AttributeError, match="draw_many.*draw_each"):
+        _ = aide.engine.draw_many
