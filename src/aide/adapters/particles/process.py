@@ -8,11 +8,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-WORKER = Path(__file__).with_name("worker.py")
+WORKER = Path(__file__).with_name("__main__.py")
 
 
 class ForeignProcess:
-    """Runs `worker.py` by another interpreter for as long as this process lives.
+    """Runs `__main__.py` by another interpreter for as long as this process lives.
 
     Args:
         python: The interpreter; it has `particles` and NumPy, and needs nothing else.

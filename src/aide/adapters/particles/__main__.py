@@ -1,6 +1,6 @@
 """Runs filters of `particles` in the interpreter that has it; started by `process.ForeignProcess`.
 
-    python worker.py FILE FUNCTION
+    python __main__.py FILE FUNCTION
 
 Every line of standard input is a question (a JSON object), every line of standard output its
 answer. This file imports nothing of aide, and works with NumPy 1.
