@@ -57,8 +57,9 @@ def _line(cells: list[str]) -> nodes.row:
 def _origin(benchmark: str, name: str, head: dict[str, Any]) -> nodes.paragraph:
     """Where, when and with which versions a table was measured."""
     command = f"python benchmarks/run.py {benchmark} --only {name}"
-    note = nodes.paragraph("", "", nodes.emphasis(text=as_line(head)), classes=["origin"])
-    return note + [nodes.Text(" "), nodes.literal(text=command)]
+    words = nodes.emphasis(text=as_line(head))
+    parts = (words, nodes.Text(" "), nodes.literal(text=command))
+    return nodes.paragraph("", "", *parts, classes=["origin"])
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -8,16 +8,18 @@ import importlib
 import re
 from pathlib import Path
 from types import ModuleType
-from typing import Any
-
-from sphinx.application import Sphinx
-from sphinx.config import Config
+from typing import TYPE_CHECKING, Any
 
 import aide
+
+if TYPE_CHECKING:  # a test reads the names, in environments without Sphinx, too
+    from sphinx.application import Sphinx
+    from sphinx.config import Config
 
 OPTIONAL = ("numpyro", "pymc", "stan", "blackjax", "cuthbert", "arviz", "posteriordb", "particles")
 """Adapters of other libraries, in the order of the reference."""
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^ *```[ ]*$", re.MULTILINE | re.DOTALL)
+SESSION = re.compile(r"^( *)>>> .*(?:\n(?! *$).*)*", re.MULTILINE)
 DISPLAYED = re.compile(r"^( *)\$\$(.+?)\$\$([.,;]?)[ ]*$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"(?<![`\\:])`((?:[^`\n]|\n(?!\s*\n))+)`(?![`_])")
 FORMULA = re.compile(r"(?<![\\$])\$((?:[^$\n]|\n(?!\s*\n))+)\$(?!\$)")
@@ -39,11 +41,16 @@ def as_rst(lines: list[str]) -> list[str]:
         rows = [f"{indent}   {row[len(indent) :]}".rstrip() for row in body.splitlines()]
         return "\n" + keep(f"{indent}.. code-block:: {language}\n\n" + "\n".join(rows)) + "\n"
 
+    def session(match: re.Match[str]) -> str:
+        indent, rows = match[1], match[0].splitlines()
+        body = "\n".join(f"{indent}   {row[len(indent) :]}".rstrip() for row in rows)
+        return "\n" + keep(f"{indent}.. code-block:: pycon\n\n{body}") + "\n"
+
     def display(match: re.Match[str]) -> str:
         rows = [f"{match[1]}   {row.strip()}" for row in match[2].strip().splitlines()]
         return "\n" + keep(f"{match[1]}.. math::\n\n" + "\n".join(rows) + match[3]) + "\n"
 
-    text = FENCE.sub(block, text)
+    text = SESSION.sub(session, FENCE.sub(block, text))
     text = DISPLAYED.sub(display, text)
     text = CODE.sub(lambda match: keep(f"``{' '.join(match[1].split())}``"), text)
     text = FORMULA.sub(lambda match: keep(f":math:`{' '.join(match[1].split())}`"), text)
@@ -101,7 +108,7 @@ def public(module: ModuleType) -> list[str]:
     return [name for name in names if not isinstance(getattr(module, name), ModuleType)]
 
 
-def write_pages(app: Sphinx, config: Config) -> None:
+def write_pages(app: "Sphinx", config: "Config") -> None:
     """Write one page for each namespace; autosummary makes one for each name."""
     folder = Path(app.srcdir) / "reference" / "api"
     folder.mkdir(parents=True, exist_ok=True)
@@ -123,6 +130,9 @@ def write_pages(app: Sphinx, config: Config) -> None:
         folder / "index.rst",
         "Public names\n============\n\nThe names that most people need are in ``aide``; its "
         "folders hold the rest. A name that is not listed here may change without notice.\n\n"
+        "Every example runs after these lines:\n\n.. code-block:: python\n\n"
+        "   import aide\n   import jax\n   import jax.numpy as jnp\n   import numpy as np\n"
+        "   from aide.problems import Normal\n\n"
         f".. toctree::\n   :maxdepth: 1\n\n{listed}\n",
     )
     # By name: the pages did not exist when Sphinx looked for pages.
@@ -135,12 +145,14 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text)
 
 
-def translate(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+def translate(
+    app: "Sphinx", what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
     """Called by autodoc for each docstring, before Napoleon reads its sections."""
     lines[:] = as_rst(lines)
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: "Sphinx") -> dict[str, Any]:
     """Called by Sphinx."""
     app.connect("config-inited", write_pages)
     app.connect("autodoc-process-docstring", translate, priority=400)

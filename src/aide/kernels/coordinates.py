@@ -33,6 +33,14 @@ class Metric(eqx.Module):
     r"""A metric by its factor $L$: a vector of scales, or a lower triangular matrix.
 
     Built from $L L^\top$ by `as_metric`; `Metric(factor)` takes $L$ itself.
+
+    Args:
+        factor: $L$.
+
+    Example:
+        >>> metric = aide.kernels.Metric([1.0, 3.0])  # variances 1 and 9
+        >>> metric.stretch(jnp.ones(2)).tolist()
+        [1.0, 3.0]
     """
 
     factor: Parameter = eqx.field(converter=as_parameter)
@@ -100,6 +108,15 @@ class ScaledCoordinates(eqx.Module):
         locations: Rows $b_j$; those of coordinates that are no children are zero.
         slopes: Rows $s_j$, likewise.
         centre: $c$.
+
+    Example:
+        >>> funnel = aide.kernels.ScaledCoordinates(  # the sd of x[1] is exp(x[0])
+        ...     locations=np.zeros((2, 2)), slopes=[[0.0, 0.0], [1.0, 0.0]], centre=[0.0, 0.0]
+        ... )
+        >>> funnel.back(jnp.array([0.0, 2.0])).tolist()
+        [0.0, 2.0]
+        >>> float(funnel.log_volume(jnp.array([3.0, 2.0])))
+        3.0
     """
 
     locations: Parameter = eqx.field(converter=as_parameter)
@@ -143,6 +160,15 @@ class InCoordinates(AbstractWrapper):
     Args:
         coordinates: The map between a flat real-valued state and $z$.
         kernel: The kernel that moves $z$, a vector.
+
+    Example:
+        >>> funnel = aide.kernels.ScaledCoordinates(
+        ...     locations=np.zeros((2, 2)), slopes=[[0.0, 0.0], [1.0, 0.0]], centre=[0.0, 0.0]
+        ... )
+        >>> kernel = aide.kernels.InCoordinates(funnel, aide.kernels.RandomWalk(0.5))
+        >>> log_joint = lambda x: -0.5 * x[0] ** 2 - x[0] - 0.5 * (x[1] * jnp.exp(-x[0])) ** 2
+        >>> kernel.step(jax.random.key(0), log_joint, jnp.zeros(2)).shape
+        (2,)
     """
 
     coordinates: ScaledCoordinates

@@ -55,6 +55,16 @@ class OnEntry(AbstractWrapper):
         name: Which entry: a key of a dictionary, a position in a tuple or list, a position or a
             field's name in a `NamedTuple`.
         kernel: The kernel for that entry.
+
+    Example:
+        >>> from aide.kernels import Cycle, GibbsSites, OnEntry, RandomWalk
+        >>> kernel = Cycle(
+        ...     OnEntry("z", GibbsSites([0], num_values=2)), OnEntry("x", RandomWalk(0.5))
+        ... )
+        >>> log_joint = lambda s: -0.5 * (s["x"] - 3.0 * s["z"][0]) ** 2
+        >>> state = {"z": jnp.array([0]), "x": jnp.zeros(())}
+        >>> sorted(kernel.step(jax.random.key(0), log_joint, state))
+        ['x', 'z']
     """
 
     name: str | int = eqx.field(static=True)

@@ -32,6 +32,14 @@ class GibbsBlock(AbstractMetropolis):
             list, either a position or a field's name in a `NamedTuple`.
         conditional: Maps the state to the block's distribution (with `sample` and `log_prob`); it
             must not look at the block itself.
+
+    Example:
+        >>> kernel = aide.kernels.GibbsBlock("x", lambda state: Normal(0.5 * state["y"], 1.0))
+        >>> state = {"x": jnp.zeros(()), "y": jnp.ones(())}
+        >>> log_density = lambda s: -0.5 * (s["x"] - 0.5 * s["y"]) ** 2 - 0.5 * s["y"] ** 2
+        >>> new = kernel.step(jax.random.key(0), log_density, state)
+        >>> float(new["y"]), bool(new["x"] != 0)
+        (1.0, True)
     """
 
     name: str | int = eqx.field(static=True)
@@ -63,6 +71,12 @@ class GibbsSites(AbstractInvariantKernel):
     Args:
         sites: Flat indices, in the order of the sweep.
         num_values: $K_s$: one number for all sites, or one per entry of `sites`.
+
+    Example:
+        >>> kernel = aide.kernels.GibbsSites(range(3), num_values=2)
+        >>> alike = lambda x: 2.0 * jnp.sum(x[1:] == x[:-1])  # neighbours like to be equal
+        >>> kernel.step(jax.random.key(0), alike, jnp.array([0, 1, 0])).shape
+        (3,)
     """
 
     sites: Int[Array, " num_sites"] = eqx.field(converter=lambda sites: _as_places(sites))

@@ -182,6 +182,12 @@ class Hmc(AbstractHamiltonian):
         metric: The inverse mass matrix, an estimate of the covariance: variances of the flattened
             state, or a matrix; the identity unless stated. `step_size` is then in units of the
             spread.
+
+    Example:
+        >>> kernel = aide.kernels.Hmc(step_size=0.2, num_leapfrog=8, metric=[1.0, 9.0])
+        >>> log_density = lambda x: -0.5 * jnp.sum(x**2 / jnp.array([1.0, 9.0]))
+        >>> kernel.step(jax.random.key(0), log_density, jnp.zeros(2)).shape
+        (2,)
     """
 
     step_size: Parameter = eqx.field(converter=as_parameter)
@@ -212,6 +218,11 @@ class Mala(AbstractHamiltonian):
     Args:
         step_size: $h$; one leapfrog step of that size is the same transition.
         metric: As in `Hmc`.
+
+    Example:
+        >>> kernel = aide.kernels.Mala(0.3)
+        >>> aide.mcmc(Normal(0.0, 2.0), lambda x: -x * x, kernel=kernel, num_steps=10)
+        MarkovChain: MCMC, 10 steps
     """
 
     step_size: Parameter = eqx.field(converter=as_parameter)

@@ -27,6 +27,14 @@ class AbstractKernel(eqx.Module):
     r"""One transition $x \to y$, which need not leave any density invariant.
 
     The density is an argument, so that one kernel serves every temperature of an annealing path.
+
+    Example:
+        >>> class Jitter(aide.kernels.AbstractKernel):
+        ...     def step(self, key, log_density, x):
+        ...         return x + 0.1 * jax.random.normal(key)
+        >>> y = Jitter().step(jax.random.key(0), lambda x: 0.0, 1.0)
+        >>> bool(abs(y - 1.0) < 1.0)
+        True
     """
 
     @abstractmethod
@@ -45,7 +53,14 @@ class AbstractKernel(eqx.Module):
 
 
 class AbstractInvariantKernel(AbstractKernel):
-    r"""A transition that leaves `log_density` invariant, and knows its reversal."""
+    r"""A transition that leaves `log_density` invariant, and knows its reversal.
+
+    Example:
+        >>> issubclass(aide.kernels.RandomWalk, aide.kernels.AbstractInvariantKernel)
+        True
+        >>> issubclass(aide.kernels.Ula, aide.kernels.AbstractInvariantKernel)
+        False
+    """
 
     @abstractmethod
     def reversal(self) -> "InvariantKernel":
@@ -53,7 +68,17 @@ class AbstractInvariantKernel(AbstractKernel):
 
 
 class InvariantKernel(Protocol):
-    """What canonical meta-inference needs of a kernel; no base class is asked for."""
+    """What canonical meta-inference needs of a kernel; no base class is asked for.
+
+    Example:
+        >>> class Flip:  # leaves every density with p(x) = p(-x) invariant
+        ...     def step(self, key, log_density, x):
+        ...         return -x
+        ...     def reversal(self):
+        ...         return self
+        >>> aide.mcmc(Normal(0.0, 2.0), lambda x: -x * x, kernel=Flip(), num_steps=3)
+        MarkovChain: MCMC, 3 steps
+    """
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         r"""Sample $y \sim K(x, \cdot)$."""
@@ -98,6 +123,16 @@ class Kernel(AbstractInvariantKernel):
         transition: The transition; must leave `log_density` invariant.
         reversible: Say `True` if it satisfies detailed balance.
         backward: The reversal's transition, for a kernel that does not.
+
+    Example:
+        >>> def step(key, log_density, x):  # a Metropolis step, written by hand
+        ...     key_move, key_accept = jax.random.split(key)
+        ...     y = x + 0.5 * jax.random.normal(key_move)
+        ...     log_uniform = jnp.log(jax.random.uniform(key_accept))
+        ...     return jnp.where(log_uniform < log_density(y) - log_density(x), y, x)
+        >>> kernel = aide.kernels.Kernel(step, reversible=True)
+        >>> kernel.reversal() is kernel
+        True
     """
 
     transition: Callable[[Key, LogDensity, Value], Value]
@@ -126,7 +161,16 @@ class Kernel(AbstractInvariantKernel):
 
 
 class Cycle(AbstractCompound):
-    r"""Kernels in a row, $K_1 \cdots K_n$; the reversal is $\tilde K_n \cdots \tilde K_1$."""
+    r"""Kernels in a row, $K_1 \cdots K_n$; the reversal is $\tilde K_n \cdots \tilde K_1$.
+
+    Args:
+        *parts: The kernels, in the order in which they step.
+
+    Example:
+        >>> from aide.kernels import Cycle, Mala, RandomWalk
+        >>> Cycle(RandomWalk(2.0), Mala(0.3)).reversal()
+        Cycle(parts=(Mala(step_size=0.3), RandomWalk(scale=2.0)))
+    """
 
     parts: tuple[AnyKernel, ...]
 
@@ -165,7 +209,17 @@ class Cycle(AbstractCompound):
 
 
 class Repeat(AbstractWrapper):
-    r"""The same kernel `num_times` in a row: $K^n$, with reversal $\tilde K^n$."""
+    r"""The same kernel `num_times` in a row: $K^n$, with reversal $\tilde K^n$.
+
+    Args:
+        kernel: The kernel.
+        num_times: Steps of it that make one step of the compound.
+
+    Example:
+        >>> kernel = aide.kernels.Repeat(aide.kernels.RandomWalk(0.5), 20)
+        >>> aide.mcmc(Normal(0.0, 2.0), lambda x: -x * x, kernel=kernel, num_steps=10)
+        MarkovChain: MCMC, 10 steps
+    """
 
     kernel: AnyKernel
     num_times: int = eqx.field(static=True)

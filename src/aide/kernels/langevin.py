@@ -93,6 +93,13 @@ class Ula(AbstractLangevin):
 
     Args:
         step_size: $h$: a number, or numbers that broadcast against the flattened state.
+
+    Example:
+        >>> chain = aide.mcmc(
+        ...     Normal(0.0, 2.0), lambda x: -x * x, kernel=aide.kernels.Ula(0.1), num_steps=20
+        ... )
+        >>> aide.refine(jax.random.key(0), chain, num_pilots=200).label  # Ula has no reversal
+        'MCMC, 20 steps, refined'
     """
 
     step_size: Parameter = eqx.field(converter=as_parameter)
@@ -109,6 +116,14 @@ class Sgld(AbstractLangevin):
         gradient: `gradient(i, x)` estimates $\nabla\log\gamma(x)$ from mini-batch `i`; it has the
             structure of `x`.
         num_batches: Mini-batches `i` = 0, 1, …, one of which is drawn uniformly at every step.
+
+    Example:
+        >>> data = np.array([0.9, 1.1, 1.3, 0.7])
+        >>> gradient = lambda i, mean: 4 * (jnp.asarray(data)[i] - mean) - mean  # from one datum
+        >>> kernel = aide.kernels.Sgld(0.1, gradient, num_batches=4)
+        >>> log_joint = lambda mean: -0.5 * mean**2 - 0.5 * jnp.sum((data - mean) ** 2)
+        >>> kernel.step(jax.random.key(0), log_joint, jnp.zeros(())).shape
+        ()
     """
 
     step_size: Parameter = eqx.field(converter=as_parameter)
@@ -161,6 +176,15 @@ class UnderdampedLangevin(AbstractKernel):
         persistence: $\eta$ between 0 and 1, how much momentum a step keeps;
             $e^{-\text{friction}\cdot h}$ in continuous time.
         metric: As in `Hmc`.
+
+    Example:
+        >>> aide.annealed_langevin(
+        ...     Normal(0.0, 2.0),
+        ...     lambda x: -x * x,
+        ...     kernel=aide.kernels.UnderdampedLangevin(0.3, persistence=0.8),
+        ...     num_steps=10,
+        ... )
+        AnnealedLangevin: annealed Langevin, 10 steps
     """
 
     num_branches: ClassVar[int] = 1

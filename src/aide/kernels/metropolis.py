@@ -89,7 +89,18 @@ class ProposedMove(NamedTuple):
 
 
 class AbstractMetropolis(AbstractNoiseKernel):
-    r"""A kernel given by noise $g$ and an involution $\varphi$."""
+    r"""A kernel given by noise $g$ and an involution $\varphi$.
+
+    One step draws $v \sim g(\cdot \mid x)$, computes $(y, v') = \varphi(x, v)$ and accepts $y$ with
+    probability $\min(1, \gamma(y)\,g(v' \mid y)\,|J| / \gamma(x)\,g(v \mid x))$, where $\varphi$
+    applied twice gives back $(x, v)$. A subclass defines `noise`, `log_noise`, `involution` and
+    `reverse_noise`.
+
+    Example:
+        >>> from aide.kernels import AbstractMetropolis, Hmc, Ula
+        >>> issubclass(Hmc, AbstractMetropolis), issubclass(Ula, AbstractMetropolis)
+        (True, False)
+    """
 
     num_branches: ClassVar[int] = 2
 
@@ -170,6 +181,12 @@ class RandomWalk(NormalNoise, AbstractMetropolis):
         scale: $s$: a number, or numbers that broadcast against the flattened state.
         metric: $L L^\top$, the covariance of a proposal of scale 1: variances of the flattened
             state, or a matrix; the identity unless stated.
+
+    Example:
+        >>> kernel = aide.kernels.RandomWalk(0.5, metric=[1.0, 4.0])  # steps of sd 0.5 and 1.0
+        >>> log_density = lambda x: -0.5 * jnp.sum(x**2)
+        >>> kernel.step(jax.random.key(0), log_density, jnp.zeros(2)).shape
+        (2,)
     """
 
     scale: Parameter = eqx.field(converter=as_parameter)
@@ -191,6 +208,11 @@ class Independence(AbstractMetropolis):
     Args:
         proposal: Anything with `sample(key)` and `log_prob(x)` or `log_density(x)`; it must cover
             the posterior.
+
+    Example:
+        >>> kernel = aide.kernels.Independence(Normal(0.0, 2.0))
+        >>> aide.mcmc(Normal(0.0, 2.0), lambda x: -x * x, kernel=kernel, num_steps=10)
+        MarkovChain: MCMC, 10 steps
     """
 
     proposal: Distribution
@@ -238,6 +260,19 @@ class FiniteNoise(AbstractInvariantKernel):
         kernel: The kernel, with involution $\varphi(x, v_i) = (y, v_j)$.
         noises: All values of its noise, stacked along a leading axis, exactly as it draws them and
             as the involution returns them. One that is missing is an error when it is drawn.
+
+    Example:
+        >>> class Neighbour(aide.kernels.AbstractMetropolis):  # one step up or down, modulo 5
+        ...     def noise(self, key, x):
+        ...         return jnp.where(jax.random.bernoulli(key), 1, -1)
+        ...     def log_noise(self, x, v):
+        ...         return jnp.log(0.5)
+        ...     def involution(self, log_density, x, v):
+        ...         return (x + v) % 5, -v
+        ...     def reverse_noise(self, key, log_density, y):
+        ...         return self.noise(key, y)
+        >>> aide.kernels.FiniteNoise(Neighbour(), noises=np.array([-1, 1])).num_branches
+        4
     """
 
     kernel: AbstractMetropolis

@@ -271,6 +271,11 @@ class Nuts(NormalNoise, AbstractOrbitKernel):
             unless stated.
         criterion: When a tree turns back: `stan` (also PyMC) or `numpyro` (also BlackJAX).
         divergence: Nats.
+
+    Example:
+        >>> kernel = aide.kernels.Nuts(step_size=0.8, max_depth=4)
+        >>> aide.mcmc(Normal(0.0, 2.0), lambda x: -x * x, kernel=kernel, num_steps=10)
+        MarkovChain: MCMC, 10 steps
     """
 
     mirrors: ClassVar[bool] = True

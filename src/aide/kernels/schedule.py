@@ -19,6 +19,12 @@ class KernelSchedule(eqx.Module):
     Attributes:
         numbers: The kernels' numbers, stacked.
         common: The kernel without them: what all steps share.
+
+    Example:
+        >>> walks = [aide.kernels.RandomWalk(scale) for scale in (2.0, 1.0, 0.5)]
+        >>> schedule = aide.kernels.stack_kernels(walks)
+        >>> schedule.num_kernels, schedule.at(2)
+        (3, RandomWalk(scale=0.5))
     """
 
     numbers: Any
@@ -53,6 +59,17 @@ def stack_kernels(kernels: Sequence[AnyKernel]) -> KernelSchedule:
 
     Args:
         kernels: One per step, in order.
+
+    Returns:
+        A `KernelSchedule`, which `aide.mcmc`, `aide.ais` and `aide.tempered_smc` take as `kernel`.
+
+    Raises:
+        ValueError: If there is no kernel, or if they differ in anything but numbers.
+
+    Example:
+        >>> schedule = aide.kernels.stack_kernels([aide.kernels.RandomWalk(s) for s in (2.0, 1.0)])
+        >>> aide.mcmc(Normal(0.0, 2.0), lambda x: -x * x, kernel=schedule, num_steps=2)
+        MarkovChain: MCMC, 2 steps
     """
     kernels = list(kernels)
     if not kernels:

@@ -14,7 +14,17 @@ from aide._core.types import Key, LogProb, Parameter
 
 
 class Normal(eqx.Module):
-    """Independent normals; the log density is summed over all components."""
+    """Independent normals; the log density is summed over all components.
+
+    Args:
+        mean: Means, of any shape.
+        std: Standard deviations, which broadcast against the means.
+
+    Example:
+        >>> normal = Normal(np.zeros(3), 1.0)
+        >>> round(float(normal.log_prob(np.zeros(3))), 3)
+        -2.757
+    """
 
     mean: Parameter = eqx.field(converter=as_parameter)
     std: Parameter = eqx.field(converter=as_parameter)
@@ -33,7 +43,16 @@ class Normal(eqx.Module):
 
 
 class Categorical(eqx.Module):
-    r"""A value in $0 \dots K-1$ with given probabilities, which need not sum to 1."""
+    r"""A value in $0 \dots K-1$ with given probabilities, which need not sum to 1.
+
+    Args:
+        weights: Weights of the values, not negative, as an array.
+
+    Example:
+        >>> from aide.problems import Categorical
+        >>> round(float(jnp.exp(Categorical(np.array([1.0, 3.0])).log_prob(1))), 6)
+        0.75
+    """
 
     weights: Float[Array, " num_values"]
 

@@ -34,6 +34,18 @@ class HiddenMarkovModel(eqx.Module):
         transition: Row i holds the probabilities of the next state after state i, shape (K, K).
         emission: Row i holds the probabilities of the symbols in state i, shape (K, S).
         observations: Symbols, shape (T,).
+
+    Example:
+        >>> model = aide.problems.HiddenMarkovModel(
+        ...     initial=[0.5, 0.5],
+        ...     transition=[[0.9, 0.1], [0.1, 0.9]],
+        ...     emission=[[0.8, 0.2], [0.2, 0.8]],
+        ...     observations=[0, 0, 1],
+        ... )
+        >>> round(float(model.log_evidence()), 4)
+        -2.3413
+        >>> aide.ParticleFilter(model.state_space(), num_particles=10)
+        ParticleFilter, 10 particles
     """
 
     initial: Float[Array, " K"] = eqx.field(converter=as_parameter)

@@ -25,6 +25,11 @@ class IsingModel(eqx.Module):
         coupling: $J$ between neighbours on the grid (free boundary).
         field: $h$.
         shape: Rows and columns.
+
+    Example:
+        >>> model = aide.problems.IsingModel(coupling=0.0, field=0.0, shape=(2, 2))
+        >>> round(float(jnp.exp(model.log_partition())), 3)  # 2^4 configurations of weight 1
+        16.0
     """
 
     coupling: Array = eqx.field(converter=as_parameter)

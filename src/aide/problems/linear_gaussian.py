@@ -27,6 +27,11 @@ class LocalLevelModel(eqx.Module):
         first_mean: $m$.
         first_std: $s_0$.
         persistence: $\phi$; 1 is the random walk.
+
+    Example:
+        >>> model = aide.problems.LocalLevelModel([1.0, 2.0, 1.5], level_std=0.5, noise_std=1.0)
+        >>> round(float(model.log_evidence()), 3)
+        -4.573
     """
 
     observations: Float[Array, " T"] = eqx.field(converter=as_parameter)
@@ -108,6 +113,14 @@ def nile() -> LocalLevelModel:
 
     Data: public domain, 100 years in 10^8 m^3 (`data/nile.csv`). Parameters: maximum-likelihood
     values of Durbin & Koopman (2012), Time Series Analysis by State Space Methods, chapter 2.
+
+    Returns:
+        The model with its data; `posterior()` is exact, `state_space()` is for particle filters.
+
+    Example:
+        >>> nile = aide.problems.nile()
+        >>> nile.observations.shape, round(float(nile.log_evidence()), 2)
+        ((100,), -638.95)
     """
     text = resources.files("aide").joinpath("data/nile.csv").read_text()
     flow = np.array([float(row["volume"]) for row in csv.DictReader(text.splitlines())])

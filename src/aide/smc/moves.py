@@ -36,7 +36,20 @@ class ForwardMove(Protocol):
 
 @runtime_checkable
 class WeightedMove(ForwardMove, Protocol):
-    r"""Both methods handle one particle and compute the same $w(x, y)$."""
+    r"""Both methods handle one particle and compute the same $w(x, y)$.
+
+    A move from $\gamma$ to $\gamma'$ obeys
+    $\sum_x \gamma(x)\,k(y; x)\,w(x, y) = \gamma'(y)$. No base class is needed.
+
+    Example:
+        >>> class Double:  # from the density of x to that of y = 2 x: nothing is random
+        ...     def forward(self, key, x):
+        ...         return 2 * x, jnp.zeros(())
+        ...     def backward(self, key, y):
+        ...         return y / 2, jnp.zeros(())
+        >>> isinstance(Double(), aide.smc.WeightedMove)
+        True
+    """
 
     def backward(self, key: Key, y: Value) -> tuple[Value, LogProb]:
         r"""Sample $x \sim \ell(\cdot; y)$; return $x$ and $\log w(x, y)$."""
@@ -47,6 +60,11 @@ class AbstractMove(eqx.Module):
     """A move of this library: it can also be asked what it is made of.
 
     Moves of users need no base class; `AbstractMove` answers for those that have no such method.
+
+    Example:
+        >>> move = aide.smc.Reweight(lambda x: -x * x, lambda x: -2 * x * x)
+        >>> isinstance(move, aide.smc.AbstractMove), move.kernels()
+        (True, [])
     """
 
     @abstractmethod
@@ -73,7 +91,13 @@ class AbstractMove(eqx.Module):
 
 @runtime_checkable
 class KernelMove(WeightedMove, Protocol):
-    r"""A kernel that leaves `log_density` invariant, then a weight that depends on $y$ alone."""
+    r"""A kernel that leaves `log_density` invariant, then a weight that depends on $y$ alone.
+
+    Example:
+        >>> move = aide.smc.Rejuvenate(aide.kernels.RandomWalk(0.5), lambda x: -x * x)
+        >>> isinstance(move, aide.smc.KernelMove)
+        True
+    """
 
     @property
     def kernel(self) -> AnyKernel:
@@ -91,7 +115,17 @@ class KernelMove(WeightedMove, Protocol):
 
 
 class AbstractMoveAt(eqx.Module):
-    """Builds the move of one step from that step's inputs, for `Steps`; any function may, too."""
+    """Builds the move of one step from that step's inputs, for `Steps`; any function may, too.
+
+    Example:
+        >>> class Tempering(aide.smc.AbstractMoveAt):
+        ...     def __call__(self, inputs):
+        ...         before, after = inputs
+        ...         return aide.smc.Reweight(lambda x: -before * x * x, lambda x: -after * x * x)
+        >>> _, log_weight = Tempering()((1.0, 2.0)).forward(jax.random.key(0), 3.0)
+        >>> float(log_weight)
+        -9.0
+    """
 
     @abstractmethod
     def __call__(self, inputs: Any) -> WeightedMove:
@@ -111,7 +145,18 @@ class AbstractMoveAt(eqx.Module):
 
 
 class Reweight(AbstractMove):
-    r"""Stay at $x$ and change the density: $w = \gamma'(x)/\gamma(x)$."""
+    r"""Stay at $x$ and change the density: $w = \gamma'(x)/\gamma(x)$.
+
+    Args:
+        log_from: $\log\gamma$.
+        log_to: $\log\gamma'$.
+
+    Example:
+        >>> move = aide.smc.Reweight(lambda x: -x * x, lambda x: -2 * x * x)
+        >>> x, log_weight = move.forward(jax.random.key(0), 3.0)
+        >>> x, float(log_weight)
+        (3.0, -9.0)
+    """
 
     log_from: LogDensity
     log_to: LogDensity
@@ -130,7 +175,18 @@ class Reweight(AbstractMove):
 
 
 class Rejuvenate(AbstractMove):
-    r"""A kernel that leaves $\gamma$ invariant; backward is its reversal, so that $w = 1$."""
+    r"""A kernel that leaves $\gamma$ invariant; backward is its reversal, so that $w = 1$.
+
+    Args:
+        kernel: A kernel with a reversal.
+        log_density: $\log\gamma$.
+
+    Example:
+        >>> move = aide.smc.Rejuvenate(aide.kernels.RandomWalk(0.5), lambda x: -x * x)
+        >>> _, log_weight = move.forward(jax.random.key(0), jnp.zeros(()))
+        >>> float(log_weight)
+        0.0
+    """
 
     kernel: InvariantKernel
     log_density: LogDensity
@@ -164,7 +220,21 @@ class Rejuvenate(AbstractMove):
 
 
 class Composition(AbstractMove):
-    """Moves one after another, as one move: backward runs them in reverse order, weights add."""
+    """Moves one after another, as one move: backward runs them in reverse order, weights add.
+
+    Args:
+        *parts: The moves, in the order in which they run forward.
+
+    Example:
+        >>> flat, round_ = lambda x: 0.0 * x, lambda x: -x * x
+        >>> move = aide.smc.Composition(
+        ...     aide.smc.Reweight(flat, round_),
+        ...     aide.smc.Rejuvenate(aide.kernels.RandomWalk(0.5), round_),
+        ... )
+        >>> y, log_weight = move.forward(jax.random.key(0), jnp.array(2.0))
+        >>> float(log_weight)
+        -4.0
+    """
 
     parts: tuple[WeightedMove, ...]
 
@@ -218,6 +288,13 @@ class Steps(eqx.Module):
         inputs: Arrays with a leading step axis (temperatures, observations, …), or `None` together
             with `num_steps` for the same move again and again.
         num_steps: Number of steps; taken from `inputs` if those are given.
+
+    Example:
+        >>> tempering = lambda beta: aide.smc.Reweight(
+        ...     lambda x: -(beta - 0.1) * x * x, lambda x: -beta * x * x
+        ... )
+        >>> aide.smc.Steps(tempering, inputs=jnp.linspace(0.1, 1.0, 10)).num_steps
+        10
     """
 
     move_at: Callable[[Any], Any]
@@ -267,7 +344,16 @@ Move = TypeVar("Move")
 
 
 class Constant(AbstractMoveAt, Generic[Move]):
-    """The same move at every step: `Steps(Constant(move), num_steps=10)`."""
+    """The same move at every step: `Steps(Constant(move), num_steps=10)`.
+
+    Args:
+        move: The move.
+
+    Example:
+        >>> move = aide.smc.Rejuvenate(aide.kernels.RandomWalk(0.5), lambda x: -x * x)
+        >>> aide.smc.Steps(aide.smc.Constant(move), num_steps=10).num_steps
+        10
+    """
 
     move: Move
 
@@ -290,7 +376,24 @@ class Constant(AbstractMoveAt, Generic[Move]):
 
 
 def stacked(move: WeightedMove) -> Steps:
-    """Run a move whose every array has a leading step axis, one slice per step."""
+    """Run a move whose every array has a leading step axis, one slice per step.
+
+    Args:
+        move: A move, all of whose arrays have a leading axis of the same length: the steps.
+
+    Returns:
+        `Steps` that run one slice after the other.
+
+    Example:
+        >>> class Shift(aide.smc.AbstractMove):
+        ...     by: jax.Array
+        ...     def forward(self, key, x):
+        ...         return x + self.by, jnp.zeros(())
+        ...     def backward(self, key, y):
+        ...         return y - self.by, jnp.zeros(())
+        >>> aide.smc.stacked(Shift(jnp.array([1.0, 2.0, 3.0]))).num_steps
+        3
+    """
     arrays, static = eqx.partition(move, eqx.is_array)
     return Steps(_Slice(static), arrays)
 

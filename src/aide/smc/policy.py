@@ -58,6 +58,10 @@ class EveryStep(AbstractResampler):
     Args:
         scheme: How: "multinomial" (the default), "stratified", "systematic", "residual", or an
             instance.
+
+    Example:
+        >>> aide.smc.EveryStep("systematic")
+        EveryStep(scheme=Systematic())
     """
 
     scheme: AbstractScheme = eqx.field(converter=as_scheme, default=Multinomial())
@@ -84,7 +88,13 @@ class EveryStep(AbstractResampler):
 
 
 class Never(AbstractResampler):
-    """Carry the weights to the end (importance sampling on paths)."""
+    """Carry the weights to the end (importance sampling on paths).
+
+    Example:
+        >>> resampled = aide.smc.Never()(jax.random.key(0), jnp.log(jnp.array([0.1, 0.9])), None)
+        >>> resampled.ancestors is None
+        True
+    """
 
     def __call__(
         self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""] | None
@@ -102,6 +112,17 @@ class EssBelow(AbstractResampler):
     Args:
         fraction: Resample below this share of the particles.
         scheme: As in `EveryStep`.
+
+    Example:
+        >>> aide.tempered_smc(
+        ...     Normal(0.0, 2.0),
+        ...     lambda x: -x * x,
+        ...     kernel=aide.kernels.RandomWalk(0.5),
+        ...     num_particles=10,
+        ...     num_temperatures=5,
+        ...     resampler=aide.smc.EssBelow(0.5, "stratified"),
+        ... ).resampler
+        EssBelow(fraction=0.5, scheme=Stratified())
     """
 
     fraction: Parameter = eqx.field(converter=as_parameter, default=0.5)

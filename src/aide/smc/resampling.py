@@ -48,7 +48,13 @@ class AbstractScheme(eqx.Module):
 
 
 class Multinomial(AbstractScheme):
-    r"""Independent ancestors, $P(a^k = j) = W_j$. Slots are exchangeable: the twin may pin."""
+    r"""Independent ancestors, $P(a^k = j) = W_j$. Slots are exchangeable: the twin may pin.
+
+    Example:
+        >>> weights = jnp.array([0.0, 1.0, 0.0])
+        >>> aide.smc.Multinomial().ancestors(jax.random.key(0), weights).tolist()
+        [1, 1, 1]
+    """
 
     def ancestors(self, key: Key, weights: Weights) -> Ancestors:
         r"""$P$ uniforms through $C^{-1}$, the inverse of the cumulative weights."""
@@ -62,7 +68,13 @@ class Multinomial(AbstractScheme):
 
 
 class Stratified(AbstractScheme):
-    r"""$a^k = C^{-1}((k + U_k)/P)$ with independent uniforms $U_k$."""
+    r"""$a^k = C^{-1}((k + U_k)/P)$ with independent uniforms $U_k$.
+
+    Example:
+        >>> weights = jnp.array([0.5, 0.5, 0.0, 0.0])
+        >>> aide.smc.Stratified().ancestors(jax.random.key(0), weights).tolist()
+        [0, 0, 1, 1]
+    """
 
     def ancestors(self, key: Key, weights: Weights) -> Ancestors:
         """One uniform for each stratum."""
@@ -76,7 +88,13 @@ class Stratified(AbstractScheme):
 
 
 class Systematic(AbstractScheme):
-    r"""$a^k = C^{-1}((k + U)/P)$ with one uniform $U$ for all slots."""
+    r"""$a^k = C^{-1}((k + U)/P)$ with one uniform $U$ for all slots.
+
+    Example:
+        >>> weights = jnp.array([0.25, 0.75, 0.0, 0.0])
+        >>> aide.smc.Systematic().ancestors(jax.random.key(0), weights).tolist()
+        [0, 1, 1, 1]
+    """
 
     def ancestors(self, key: Key, weights: Weights) -> Ancestors:
         """One uniform for the whole comb."""
@@ -97,7 +115,13 @@ class Systematic(AbstractScheme):
 
 
 class Residual(AbstractScheme):
-    r"""$\lfloor P W_j \rfloor$ copies of each particle, then multinomial draws from the rest."""
+    r"""$\lfloor P W_j \rfloor$ copies of each particle, then multinomial draws from the rest.
+
+    Example:
+        >>> weights = jnp.array([0.75, 0.25, 0.0, 0.0])
+        >>> aide.smc.Residual().ancestors(jax.random.key(0), weights).tolist()
+        [0, 0, 0, 1]
+    """
 
     def ancestors(self, key: Key, weights: Weights) -> Ancestors:
         """Copies first, in order; then draws by what is left over."""

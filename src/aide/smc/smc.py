@@ -79,6 +79,18 @@ class Smc(AbstractAlgorithm):
         log_first: $\log\gamma_1$; by default that of $k_1$ with moves, of $\gamma_T$ without.
         resampler: When and how to resample before each move.
         label: A name for tables.
+
+    Example:
+        >>> start, log_joint = Normal(0.0, 2.0), lambda x: -x * x
+        >>> moves = [
+        ...     aide.smc.Reweight(start.log_prob, log_joint),
+        ...     aide.smc.Rejuvenate(aide.kernels.RandomWalk(0.5), log_joint),
+        ... ]
+        >>> smc = aide.smc.Smc(
+        ...     start, moves, log_joint=log_joint, num_particles=10, log_first=start.log_prob
+        ... )
+        >>> smc
+        Smc, 10 particles
     """
 
     start: Distribution

@@ -75,6 +75,11 @@ class DirichletMixture(eqx.Module):
     Args:
         data: $y_{1:n}$, in the order in which SMC meets them.
         fixed: Hyperparameters that are known, as a dict of all five; then they have no density.
+
+    Example:
+        >>> mixture = aide.problems.DirichletMixture([-1.0, -0.9, 1.1])
+        >>> mixture.smc(num_particles=10).num_particles
+        10
     """
 
     data: Float[Array, " num"] = eqx.field(converter=as_observations)
