@@ -162,7 +162,10 @@ def _with_more_meta(
     larger = {f"num_meta_{role.word}": num for role, num in raised.items()}
     settings: dict[str, Any] = {**sizes, **larger, **how, "checkpoint": file}
     found = draw(*call, extend=draws if file is None else None, **settings)
-    changes = [f"{setting} from {sizes[setting]:,} to {num:,}" for setting, num in larger.items()]
+    changes = [
+        f"num_meta_{role.word} from {draws.side(role).num_meta:,} to {num:,}"
+        for role, num in raised.items()
+    ]
     words = (
         f"after raising {' and '.join(changes)}, because looseness hid the answer; all limits "
         "allow for both looks"

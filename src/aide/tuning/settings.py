@@ -6,6 +6,7 @@ from typing import Any
 
 from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.versions import budget_version, rebuilt
+from aide.engine.options import Sizes
 from aide.engine.programs.tracing import users_code_ran
 
 Setting = dict[str, Any]
@@ -61,10 +62,12 @@ def build(family: Family, setting: Setting) -> InferenceAlgorithm:
     return found
 
 
-def metas_of(setting: Setting, num_meta_gold: int, num_meta_target: int) -> dict[str, int]:
+def metas_of(setting: Setting, num_meta_gold: int, num_meta_target: int) -> Sizes:
     """M of both algorithms at a setting."""
-    given = {"num_meta_gold": num_meta_gold, "num_meta_target": num_meta_target}
-    return given | {name: int(setting[name]) for name in METAS if name in setting}
+    return {
+        "num_meta_gold": int(setting.get("num_meta_gold", num_meta_gold)),
+        "num_meta_target": int(setting.get("num_meta_target", num_meta_target)),
+    }
 
 
 def words_of(setting: Setting) -> str:

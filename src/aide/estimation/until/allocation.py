@@ -15,7 +15,7 @@ from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
 from aide.engine.pilot import Pilot
 from aide.estimation.advice import Forecast, predict_falls
-from aide.estimation.errors.tolerance import ErrorTolerance
+from aide.estimation.errors.tolerance import ErrorTolerance, as_tolerance
 from aide.estimation.sandwich.balance import calm_terms
 from aide.estimation.terms import is_tractable, terms_of
 from aide.estimation.until.goals import Goal, StandardError
@@ -82,7 +82,7 @@ def allocate(pilot: Pilot, goal: Goal, metas: tuple[int | None, int | None]) -> 
     if isinstance(goal, StandardError):
         best, error = _for_error(choices, goal.nats, goal.nats)
     else:
-        tolerance = goal.tolerance
+        tolerance = as_tolerance(goal.tolerance)
         nats = tolerance.nats if isinstance(tolerance, ErrorTolerance) else tolerance
         best, error = _for_verdict(choices, nats, pilot)
     runs = [int(np.ceil(max(MARGIN * num, FEWEST_RUNS))) for num in best.runs_for(error)]

@@ -76,7 +76,7 @@ class Decided(NamedTuple):
             where = {PASSED: "within", FAILED: "beyond"}.get(outcome)
             return f"errors were shown to be {where} {wanted}" if where else ""
         where = {PASSED: "below", FAILED: "above"}.get(outcome)
-        return f"the divergence was shown to be {where} {in_nats(self.tolerance)}" if where else ""
+        return f"the divergence was shown to be {where} {in_nats(wanted)}" if where else ""
 
     def lacking(self, estimate: Estimate) -> str:
         """What it would take."""
