@@ -16,9 +16,8 @@ from aide.adapters.particles import ParticlesFilter, particle_filter
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "tests" / "support" / "particles_model.py"
-
-
-PAGE = (ROOT / "docs" / "particles.md").read_text()
+PAGES = ("how_to/particles.md", "measured/particles_csmc.md")
+PAGE = "\n".join((ROOT / "docs" / page).read_text() for page in PAGES)
 PINNED = (ROOT / "benchmarks" / "peers" / "particles-constraints.txt").read_text()
 
 
