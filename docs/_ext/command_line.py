@@ -28,15 +28,15 @@ def _section(name: str, command: Any) -> nodes.section:
     with command.context_class(command, info_name=name) as context:
         usage = " ".join([name, *command.collect_usage_pieces(context)])
         section += nodes.literal_block(usage, usage, language="text")
-        rows = [_row(parameter, context) for parameter in command.params]
+        records = [parameter.get_help_record(context) for parameter in command.params]
+    rows = [_row(*record) for record in records if record is not None]  # hidden options have none
     if rows:
         section += _table(rows)
     return section
 
 
-def _row(parameter: Any, context: Any) -> tuple[str, str]:
+def _row(written: str, meaning: str) -> tuple[str, str]:
     """An option or argument as it is written, and what it means."""
-    written, meaning = parameter.get_help_record(context)
     return written, " ".join(meaning.split())
 
 

@@ -1,5 +1,6 @@
 """The demonstration: how few particles can a filter of the Nile's flow get away with?"""
 
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from aide.comparing.compare import compare
 from aide.comparing.comparison import Comparison
 from aide.problems.linear_gaussian import LocalLevelModel, nile
 from aide.reporting.figures import plain_ticks
+from aide.reporting.page import Page
 
 PARTICLES = (10, 100, 300)
 """Numbers of particles of the filters."""
@@ -21,16 +23,23 @@ NUM_RUNS = 200
 """Runs of the smoother and of each filter."""
 NUM_META = 10
 """Meta-inference runs per output."""
+WIDE = 100
+"""Columns of the text in the file."""
 GOOD_ENOUGH = 0.5
 """Divergence in nats that counts as good enough, in the table and as a line of the figure."""
 
 INTRODUCTION = (
-    "[bold]100 years of the Nile's flow[/], a river level seen through noise. Two kinds of "
-    "particle filters estimate the whole path of the level, with 10, 100 and 300 particles; "
-    "'optimal, 100' is the filter with the optimal proposal and 100 particles. The exact "
-    "posterior is known, by a Kalman smoother: it is the gold standard. AIDE bounds how far the "
-    "output of each filter is from that posterior, in nats: 0 is perfect, and with less than "
-    f"{GOOD_ENOUGH} a filter passes here.\n"
+    "[bold]How few particles are enough?[/] 100 years of the Nile's flow are a river level seen "
+    "through noise. Particle filters with two proposals estimate the path of the level; "
+    "'optimal, 100' has the optimal proposal and 100 particles. A Kalman smoother knows the exact "
+    "posterior: it is the gold standard. AIDE bounds the divergence of each filter from that "
+    f"posterior, in nats. 0 nats is perfect; below {GOOD_ENOUGH} nats a filter passes here.\n"
+)
+EXPLAINED = ("errors", "passed", "failed", "undecided")
+"""Rows of the comparison that stand below the table; the others are in the file."""
+NEXT = (
+    "Next: aide.estimate(key, gold, target) does this for an algorithm of yours, and "
+    "aide.compare(key, gold, targets) for several. README.md begins with one."
 )
 
 
@@ -94,18 +103,38 @@ def demo_figure(found: Comparison) -> Any:
     return figure
 
 
+def shown(found: Comparison) -> Page:
+    """The table, and what one needs to read it."""
+    page = found.__rich__()
+    return replace(page, rows=tuple(row for row in page.rows if row[0] in EXPLAINED))
+
+
+def full_text(found: Comparison) -> str:
+    """Everything the comparison says, then everything about the best filter."""
+    name = found.ranking[0]
+    best = found[name]
+    parts = {
+        "All filters": found,
+        f"The best filter, {name}: errors of what people report": best.errors(),
+        f"The best filter, {name}: the divergence": best,
+    }
+    texts = [f"{title}\n\n{part.__rich__().text(WIDE)}\n" for title, part in parts.items()]
+    return "\n\n".join(texts)
+
+
 def run_demo(out: Path, seed: int) -> None:
-    """Measure, print the table, write the figure into the folder `out`."""
+    """Measure, print the table, write the figure and the full text into the folder `out`."""
     from rich.console import Console
 
     console = Console()
     console.print(INTRODUCTION)
     found = measure_filters(seed)
-    console.print(found)
+    console.print(shown(found))
     path, image = out / "nile-filters.png", BytesIO()
     demo_figure(found).savefig(image, format="png", dpi=150)
     write_atomically(path, image.getvalue())
-    best = found.ranking[0]
-    console.print(f"\nThe best filter, {best}, in full:", style="bold", highlight=False)
-    console.print(found[best])
+    full = path.with_suffix(".txt")
+    write_atomically(full, full_text(found).encode())
     console.print(f"\nFigure: {path}", highlight=False, soft_wrap=True)
+    console.print(f"In full: {full}\n", highlight=False, soft_wrap=True)
+    console.print(NEXT, highlight=False)

@@ -108,6 +108,6 @@ def _grid_lines(fitted: Fitted, verdicts: Sequence[str], width: int) -> Iterator
         yield from (Line(f"{GAP}{line}".rstrip(), colour_of(verdict)) for line in lines)
     if fitted.left_out:
         names = ", ".join(fitted.left_out)
-        text = f"Columns left out for want of width: {names}; to_csv() and records() have them."
+        text = f"A wider terminal, to_csv() and records() also show: {names}."
         yield from (Line(f"{GAP}{line}", "dim") for line in wrap(text, width))
     yield Line("")
