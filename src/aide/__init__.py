@@ -37,7 +37,7 @@ from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.state_space import Proposal, StateSpaceModel
 from aide.algorithms.tractable import Amortized, Tractable
 from aide.auditing.audit import audit
-from aide.auditing.simulated.study import audit_simulated
+from aide.auditing.simulated import audit_simulated
 from aide.checking.algorithm.check import check
 from aide.checking.kernel.check import check_kernel
 from aide.comparing.compare import compare

@@ -78,7 +78,7 @@ def _ending(command: str, go_on: str) -> Iterator[None]:
         go_on: What to do after an interruption.
     """
     from aide._core.process import cause, exit_code, terminable
-    from aide.experiments.data import BadInput
+    from aide.experiments.runner import BadInput
 
     try:
         with terminable():
@@ -178,8 +178,8 @@ def check(
     import jax
     from rich.console import Console
 
-    from aide.checking.load import BadTarget, load_target
     from aide.reporting.verdict import EXIT_CODES
+    from aide.studies.study import load_target
 
     try:
         algorithm = load_target(target)
@@ -190,7 +190,7 @@ def check(
             false_alarm=false_alarm,
             shrink=shrink,
         )
-    except BadTarget as error:
+    except BadInput as error:
         typer.echo(f"aide check: {error}", err=True)
         raise typer.Exit(2) from None
     except (Exception, SystemExit) as error:  # of the user's code: that is no broken law
@@ -313,8 +313,7 @@ def _study(
 
         from aide.studies import run
         from aide.studies.options import options_of
-        from aide.studies.study import load_study
-        from aide.studies.workers import workers
+        from aide.studies.study import load_study, workers
 
         options = options_of(study, *given)
         loaded = load_study(str(study), tuning=command == "tune")

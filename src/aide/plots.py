@@ -4,7 +4,7 @@
 """
 
 from aide.estimation.plot import plot_directions, plot_meta_curve, plot_sandwich, plot_terms
-from aide.tuning.plot import plot_points
+from aide.tuning.point import plot_points
 
 __all__ = [
     "plot_directions",

@@ -13,7 +13,7 @@ from rich.console import Console
 
 import aide
 from aide.auditing.audit import Widened, _budgets, audit, widen
-from aide.auditing.simulated.study import audit_simulated
+from aide.auditing.simulated import audit_simulated
 from aide.engine.programs.programs import compile_quickly
 from aide.problems.distributions import Normal
 

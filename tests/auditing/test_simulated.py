@@ -10,7 +10,7 @@ import pytest
 from support import Z_MAX
 
 import aide
-from aide.auditing.simulated.study import audit_simulated
+from aide.auditing.simulated import audit_simulated
 from aide.engine.programs.programs import compile_quickly
 from aide.problems.distributions import Normal
 

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from aide.auditing.result import Audit
-from aide.auditing.simulated.result import Simulated
-from aide.auditing.simulated.runs import Pieces
+from aide.auditing.simulated import Simulated
+from aide.auditing.simulated_runs import Pieces
 from aide.engine.programs.identity import Identity
 from aide.estimation.interval import total_variation_bound
 

@@ -6,9 +6,14 @@ from scipy import stats
 from support.chains import ar1
 
 import aide
-from aide.comparing.draw_functions import compare_functions
 from aide.comparing.draw_sets import make_draw_set
-from aide.comparing.mean_tests import FEW_EVENTS, _Pooled, _saddlepoint, mean_test
+from aide.comparing.mean_tests import (
+    FEW_EVENTS,
+    _Pooled,
+    _saddlepoint,
+    compare_functions,
+    mean_test,
+)
 
 
 def rows(num: int) -> tuple[np.ndarray, ...]:

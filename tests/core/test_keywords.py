@@ -8,7 +8,7 @@ from support import toys
 
 import aide
 from aide.estimation import Contrast
-from aide.estimation.means import Mean
+from aide.estimation.terms import Mean
 from aide.kernels import RandomWalk
 
 PRIOR, LOG_JOINT, WALK = toys.PRIOR, toys.log_joint, RandomWalk(0.5)

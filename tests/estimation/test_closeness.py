@@ -8,7 +8,7 @@ from support.plain import plain
 
 import aide
 from aide.estimation.closeness import judge, remedy, rounded
-from aide.estimation.look import Look, share_of
+from aide.estimation.interval import InterimLook, share_of
 from aide.estimation.summary import Estimate
 
 NOISE = np.linspace(-1.0, 1.0, 500)
@@ -53,12 +53,12 @@ def test_the_number_of_runs_that_would_decide():
 def test_looks_share_the_permitted_error():
     assert sum(share_of(k) for k in range(1, 10_000)) == pytest.approx(1.0, abs=1e-3)
     one = estimate_with(0.1 + NOISE, 0.1 + NOISE)
-    look = Estimate(one.draws, Look(0.5))
+    look = Estimate(one.draws, InterimLook(0.5))
     assert look.interval(0.95) == one.interval(0.975)
     assert look.unseen(0.95) == one.unseen(0.975)
     assert look.total_variation(0.9) == one.total_variation(0.95)
     assert judge(look, 0.2).upper > judge(one, 0.2).upper
-    assert Estimate(one.draws, Look(0.5, "why")).rows()[-1] == ("stopped", "why")
+    assert Estimate(one.draws, InterimLook(0.5, "why")).rows()[-1] == ("stopped", "why")
 
 
 def test_rounding():

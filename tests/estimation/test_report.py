@@ -16,7 +16,7 @@ from support.pairs import NoisyGaussian, NumpyGaussian, gaussian, run
 import aide
 from aide._core.algorithm import plain
 from aide._core.types import GOLD, TARGET
-from aide.estimation.looseness import cross_fall
+from aide.estimation.looseness import fall_at_other
 from aide.estimation.terms import rests_on_one_density
 from aide.problems.distributions import Normal
 
@@ -138,16 +138,16 @@ def test_looseness_speaks_of_its_own_outputs_and_the_second_meter_of_the_others(
     assert "Meta-inference of the target adds" in text
     assert "at the gold's the last doubling of M took off" in text
     assert "at most 0.00" not in text
-    fall = cross_fall(draws, TARGET)
+    fall = fall_at_other(draws, TARGET)
     assert fall is not None
     assert fall.value > 3.0
-    assert cross_fall(draws, GOLD) is None
+    assert fall_at_other(draws, GOLD) is None
     single = with_tables(draws, GOLD, np.zeros((200, 2)), wild[:, :1]).with_num_meta(TARGET, 1)
     assert "what it adds at the gold's is unknown (M = 1)" in repr(aide.estimation.Estimate(single))
     hopeless = np.full((200, 4), -np.inf)
     hopeless[0, 0] = 0.0
     lost = with_tables(draws, GOLD, np.zeros((200, 2)), hopeless)
-    assert cross_fall(lost, TARGET) == (math.inf, math.inf)
+    assert fall_at_other(lost, TARGET) == (math.inf, math.inf)
 
 
 def test_names_reach_neither_markup_nor_terminal():

@@ -12,10 +12,10 @@ import rich.console
 from support.results import NAME, RESULTS, SHOWN
 
 import aide
-from aide.estimation.means import Mean
+from aide.estimation.terms import Mean
 from aide.reporting import Result
-from aide.reporting.data import as_csv, as_data
 from aide.reporting.numbers import cell, factor, in_nats, p_value, rounded_up, short, with_error
+from aide.reporting.result import as_csv, as_data
 from aide.reporting.verdict import (
     COLOURS,
     EXIT_CODES,

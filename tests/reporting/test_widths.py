@@ -9,7 +9,7 @@ from support.results import RESULTS
 
 from aide._core.algorithm import plain
 from aide.reporting.grid import Grid, fit, wrap
-from aide.reporting.html import grid_html
+from aide.reporting.page import grid_html
 
 WIDTHS = (60, 80, 100, 140)
 WIDE = Grid(

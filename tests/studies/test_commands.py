@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import aide
 from aide._core.process import InUse, owned
 from aide.cli import app
-from aide.experiments.data import BadInput
+from aide.experiments.runner import BadInput
 from aide.studies.options import parse_time, parse_until
 
 EVIL = "<img src=x onerror=alert(1)>"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from aide.auditing.simulated.runs import Pieces, exchange_p_value
+from aide.auditing.simulated_runs import Pieces, exchange_p_value
 from aide.checking.algorithm.laws import (
     DensityRuns,
     density_evidence,

@@ -14,25 +14,25 @@ from aide._core.algorithm import Aside
 from aide.algorithms.score_check import ScoreCheck, ScoreTest
 from aide.auditing.audit import widen
 from aide.auditing.result import Audit, AuditTest
-from aide.auditing.simulated.result import Simulated
-from aide.auditing.simulated.runs import Pieces
+from aide.auditing.simulated import Simulated
+from aide.auditing.simulated_runs import Pieces
 from aide.checking.algorithm.laws import Evidence
 from aide.checking.algorithm.report import CheckReport
 from aide.checking.kernel.laws import LawTest
 from aide.checking.kernel.result import KernelCheck
 from aide.checking.kernel.runs import StartQuality
 from aide.comparing.compare import compare_estimates
-from aide.comparing.draw_functions import FunctionTest
+from aide.comparing.compare_draws import DrawsDifference
 from aide.comparing.draw_sets import make_draw_set
-from aide.comparing.draws_difference import DrawsDifference
+from aide.comparing.mean_tests import FunctionTest
 from aide.convergence.curve import Convergence
 from aide.diagnosing import Diagnosis, StepDiagnosis
 from aide.engine.programs.identity import Identity
 from aide.engine.runs import Runs
 from aide.estimation import Contrast, Sandwich
 from aide.estimation.closeness import judge
-from aide.estimation.means import Mean
-from aide.estimation.until.allocation import Allocation
+from aide.estimation.terms import Mean
+from aide.estimation.until.plan import Allocation
 from aide.gold_standards.annealed import Annealed
 from aide.gold_standards.pilots.schedule import Recipe
 from aide.gold_standards.pilots.tuners import HmcTuner
@@ -43,8 +43,7 @@ from aide.tuning.data_sets import DataSweep
 from aide.tuning.pilots import Planned
 from aide.tuning.point import Point
 from aide.tuning.sweep import Sweep
-from aide.tuning.tried import Tried
-from aide.tuning.tuned import Tuned
+from aide.tuning.tuned import TestedSetting, Tuned
 from support.made import estimate_with
 
 STEP = StepDiagnosis(1, 0.3, 0.9, 0.8, 3.0, 0.0, None)
@@ -172,7 +171,7 @@ def _tuned():
         )
         for i, name in enumerate(names)
     )
-    tried = {1: Tried(ladder[1], _estimate(0.05), 0.5, 12_345)}
+    tried = {1: TestedSetting(ladder[1], _estimate(0.05), 0.5, 12_345)}
     return Tuned(NAME, 0.5, ladder, tried, "seconds of one run", 98_765)
 
 

@@ -17,9 +17,8 @@ from io import BytesIO
 from typing import Any
 
 from aide.experiments import command
-from aide.experiments.data import read_column, source_of
 from aide.experiments.results import Row, new_figure
-from aide.experiments.runner import Experiment, Job, Options
+from aide.experiments.runner import Experiment, Job, Options, read_column, source_of
 
 
 def tiny(options: Options, pause: float = 0.004) -> Experiment:

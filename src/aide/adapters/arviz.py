@@ -15,7 +15,7 @@ from aide._version import __version__
 from aide.comparing.comparison import Comparison
 from aide.engine.draws import Draws
 from aide.estimation.summary import Estimate
-from aide.reporting.data import as_data
+from aide.reporting.result import as_data
 
 if TYPE_CHECKING:
     from aide.adapters.posterior import AbstractPosterior

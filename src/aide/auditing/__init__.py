@@ -1,7 +1,7 @@
 """Is a gold standard one?"""
 
 from aide.auditing.result import Audit
-from aide.auditing.simulated.result import Simulated
+from aide.auditing.simulated import Simulated
 
 __all__ = [
     "Audit",

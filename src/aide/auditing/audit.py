@@ -25,7 +25,7 @@ from aide._core.types import Key, LogProb, Parameter, Value
 from aide._core.validate import check_count, check_positive
 from aide._core.versions import NoSuchVersion, budget_version, rivals_of, started_version
 from aide.auditing.result import Audit, AuditTest
-from aide.auditing.simulated.result import Simulated
+from aide.auditing.simulated import Simulated
 from aide.comparing.compare import compare
 from aide.engine.draws import Draws
 from aide.engine.options import Client

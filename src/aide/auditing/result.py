@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from aide.auditing.simulated.result import Simulated
-from aide.comparing.columns import slack_of
+from aide.auditing.simulated import Simulated
+from aide.comparing.columns import total_looseness
 from aide.engine.programs.identity import Identity
 from aide.estimation.closeness import LEVEL, Closeness
 from aide.estimation.sandwich.sandwich import MIN_RUNS
@@ -65,7 +65,7 @@ class AuditTest:
                 f"{in_nats(self.lower, 2)} (AIDE's bound is {value}). One of the two is wrong."
             )
         more = f" ({MIN_RUNS} or more for a lower limit)" if self.closeness.lacks else ""
-        slack = slack_of(self.estimate) or 0.0
+        slack = total_looseness(self.estimate) or 0.0
         return (
             f"Whether it agrees with {name} to within {in_nats(tolerance)} is undecided: with 95% "
             f"confidence their divergence is above {in_nats(self.lower, 2)}; AIDE's bound is "

@@ -1,7 +1,7 @@
 """Several targets against one gold standard; two sets of draws against each other."""
 
+from aide.comparing.compare_draws import DrawsDifference
 from aide.comparing.comparison import Comparison
-from aide.comparing.draws_difference import DrawsDifference
 
 __all__ = [
     "Comparison",

@@ -1,21 +1,73 @@
-"""The columns of a comparison. Another one is one more entry of `COLUMNS`."""
+"""The columns of a comparison, and paired differences between targets.
 
-from collections.abc import Callable
+To add a column, add an entry to `COLUMNS`.
+"""
+
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from aide._core.chains import Chains
+from aide._core.types import Role
 from aide.estimation.closeness import Closeness
 from aide.estimation.errors.errors import Errors
 from aide.estimation.errors.find import MEAN, SD
 from aide.estimation.errors.tolerance import ErrorCloseness
 from aide.estimation.errors.words import interval_range, more_or_less
-from aide.estimation.means import Mean
+from aide.estimation.interval import importance_shape
 from aide.estimation.summary import Estimate
-from aide.estimation.tails import importance_shape
-from aide.estimation.terms import are_tractable, rests_on_one_density
+from aide.estimation.terms import Mean, Metas, are_tractable, rests_on_one_density, terms_of
 from aide.reporting.numbers import rounded_up, short, with_error
+
+
+def difference_of(one: Estimate, other: Estimate, metas: Metas | None = None) -> Mean:
+    r"""$\hat D_{one} - \hat D_{other}$ with its standard error, paired run by run.
+
+    The gold standard's runs are the same in both, and run $i$ of either target has the same key,
+    so that pairs of terms, on either side, are independent of each other but not within: the
+    variance is that of their differences, $\sum_{sides}\mathrm{var}(t_i - t'_i)/N$. Runs that only
+    one of the two has are left out of the error's pairs, and count as independent.
+
+    Args:
+        one: An estimate.
+        other: Another one, of the same gold standard.
+        metas: M of both algorithms, the same for both bounds, since a bound falls as M grows: the
+            largest that both have unless stated.
+    """
+    metas = metas or common_metas([one, other])
+    parts = [terms_of(each.draws, metas) for each in (one, other)]
+    value, variance = 0.0, 0.0
+    for role in Role:
+        first, second = (terms.at(role) for terms in parts)
+        if np.isinf(first).any() or np.isinf(second).any():
+            return Mean(bound_at(one, metas) - bound_at(other, metas), np.inf)
+        value += float(first.mean() - second.mean())
+        variance += _variance(first, second)
+    return Mean(value, float(np.sqrt(variance)))
+
+
+def common_metas(estimates: Sequence[Estimate]) -> Metas:
+    """The largest M of either algorithm that all estimates have."""
+    gold, target = (min(e.draws.side(role).num_meta for e in estimates) for role in Role)
+    return Metas(gold, target)
+
+
+def bound_at(estimate: Estimate, metas: Metas) -> float:
+    r"""$\hat D$ from the first M traces of either algorithm."""
+    return sum(float(part.mean()) for part in terms_of(estimate.draws, metas))
+
+
+def _variance(first: np.ndarray, second: np.ndarray) -> float:
+    r"""Of a difference of means whose first terms are pairs: $s^2/N + s'^2/N' - 2nc/(NN')$."""
+    both = min(first.size, second.size)
+    if both < 2:
+        return np.nan
+    covariance = float(np.cov(first[:both], second[:both])[0, 1])
+    shared = 2 * covariance * both / (first.size * second.size)
+    apart = first.var(ddof=1) / first.size + second.var(ddof=1) / second.size
+    return max(float(apart) - shared, 0.0)
+
 
 LEAST_FOR_TAIL = 25
 """Fewer weights have no tail to fit."""
@@ -70,7 +122,7 @@ def errors_of(entry: TargetRow) -> Errors | None:
     return entry.estimate.errors() if kept and is_measured(entry.estimate) else None
 
 
-def slack_of(estimate: Estimate) -> float | None:
+def total_looseness(estimate: Estimate) -> float | None:
     """Looseness of both algorithms, each at its own outputs; `None` if it was not drawn."""
     gaps = [gap.value for gap in estimate.looseness if gap is not None]
     return float(max(sum(gaps), 0.0)) if gaps else None
@@ -220,9 +272,9 @@ COLUMNS = (
     ),
     Column(
         "looseness",
-        lambda e: _cell(slack_of(e.estimate)),
-        lambda e: {"looseness": slack_of(e.estimate)},
-        lambda e: slack_of(e.estimate) is not None,
+        lambda e: _cell(total_looseness(e.estimate)),
+        lambda e: {"looseness": total_looseness(e.estimate)},
+        lambda e: total_looseness(e.estimate) is not None,
     ),
     Column(
         "k-hat",

@@ -19,7 +19,7 @@ from aide.engine.programs.tracing import one_call
 from aide.estimation.closeness import judge, metas_to_raise
 from aide.estimation.errors.tolerance import AnyTolerance, ErrorTolerance, Tolerance, as_tolerance
 from aide.estimation.errors.variables import posterior_of
-from aide.estimation.look import Look
+from aide.estimation.interval import InterimLook
 from aide.estimation.summary import Estimate
 from aide.reporting.verdict import UNDECIDED
 
@@ -126,7 +126,7 @@ def compare(
         if isinstance(tolerance, ErrorTolerance) or not can_rise:
             found[name] = Estimate(draws, posterior=named[name])
             continue
-        estimate = Estimate(draws, Look(TWO_LOOKS), posterior=named[name])
+        estimate = Estimate(draws, InterimLook(TWO_LOOKS), posterior=named[name])
         if judge(estimate, tolerance).outcome == UNDECIDED:
             call, file = (key, gold, targets[name]), checkpoint[name] if checkpoint else None
             estimate = _with_more_meta(call, estimate, tolerance, most, sizes, how, file)
@@ -170,7 +170,7 @@ def _with_more_meta(
         f"after raising {' and '.join(changes)}, because looseness hid the answer; all limits "
         "allow for both looks"
     )
-    return Estimate(found, Look(TWO_LOOKS, words), posterior=estimate.posterior)
+    return Estimate(found, InterimLook(TWO_LOOKS, words), posterior=estimate.posterior)
 
 
 def compare_estimates(

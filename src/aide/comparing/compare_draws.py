@@ -1,14 +1,195 @@
-"""Two sets of draws, no densities: how far apart are they at least?"""
+"""How far apart are two sets of draws at least? Draws only, no densities."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
 
 from aide._core.numerics import special
 from aide._core.types import Value
 from aide.algorithms.reference import ReferenceDraws
-from aide.comparing.draw_functions import compare_functions
-from aide.comparing.draw_sets import DrawSet, check_comparable, make_draw_set
-from aide.comparing.draws_difference import DrawsDifference
+from aide.comparing.draw_sets import DrawSet, check_comparable, errors_between, make_draw_set
+from aide.comparing.mean_tests import FunctionTest, compare_functions
+from aide.estimation.errors.errors import Errors
 from aide.estimation.interval import check_level
+from aide.estimation.notes import MOST_RHAT
+from aide.estimation.sandwich.inputs import ClassifierInputs, phases_of
 from aide.estimation.sandwich.lower_bound import lower_terms
-from aide.estimation.sandwich.recipe import Recipe, phases_of
+from aide.reporting.figures import PanelGrid, as_label, plot_p_values
+from aide.reporting.grid import Grid
+from aide.reporting.numbers import in_nats, p_value, short
+from aide.reporting.result import Result
+from aide.reporting.verdict import FAILED, UNDECIDED, Verdict
+
+MOST_LINES = 8
+COLOURS = ("#c8a200", "#1f6fb4")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class DrawsDifference(Result):
+    r"""A lower limit on $D = KL(a \| b) + KL(b \| a)$, and what gives the difference away.
+
+    Law: if both sets have the same distribution, a difference is claimed with probability
+    `1 - level` at most: half of it by the limit, half by the tests of functions.
+
+    Attributes:
+        a: One set.
+        b: The other.
+        lower: $D \ge$ `lower` nats with probability `level` or more; 0 always holds.
+        lower_a_to_b: The same for $KL(a \| b)$ alone: what `b` misses.
+        lower_b_to_a: The same for $KL(b \| a)$ alone: what `b` invents.
+        tests: Functions of a draw, the most telling first.
+        level: The probability.
+        smallest: Nats by which one coordinate must be shifted to be found in 4 of 5 cases.
+        saturated: The number of draws holds the limit down, not the difference.
+    """
+
+    a: DrawSet
+    b: DrawSet
+    lower: float
+    lower_a_to_b: float
+    lower_b_to_a: float
+    tests: tuple[FunctionTest, ...]
+    level: float
+    smallest: float
+    saturated: bool
+
+    @property
+    def telling(self) -> tuple[FunctionTest, ...]:
+        """Functions whose means differ, at half of what `level` leaves."""
+        return tuple(test for test in self.tests if test.p_value <= (1 - self.level) / 2)
+
+    @property
+    def is_different(self) -> bool:
+        """Whether a difference is claimed."""
+        return self.lower > 0 or bool(self.telling)
+
+    @property
+    def verdict(self) -> Verdict:
+        """`failed` if the sets differ; otherwise `undecided`: draws never show equality."""
+        return FAILED if self.is_different else UNDECIDED
+
+    @property
+    def headline(self) -> str:
+        """One line."""
+        pair, level = f"{self.a.name} and {self.b.name}", f"({100 * self.level:g}%)"
+        if self.lower > 0:
+            return f"{pair} are at least {in_nats(short(self.lower, 2))} apart {level}"
+        if self.is_different:
+            return f"{pair} differ {level}; these draws do not show by how many nats"
+        return (
+            f"No difference between {pair} was seen; one of less than about "
+            f"{in_nats(short(self.smallest, 2))} in one coordinate cannot be seen with these draws"
+        )
+
+    def errors(
+        self,
+        level: float | None = None,
+        *,
+        functions: Mapping[str, Callable[[Any], Any]] | None = None,
+    ) -> Errors:
+        r"""How wrong is what one reports from `b`, if `a` is right? Every error with limits.
+
+        Law: with probability `level` all limits of the table hold together. They allow for the
+        autocorrelation of both sets, each number of a draw by its own. No density enters: an error
+        is known as well as the difference of two means is.
+
+        Args:
+            level: By default that of this result.
+            functions: Of one draw, by name; see `Estimate.errors`.
+        """
+        chosen = self.level if level is None else level
+        return errors_between(self.a, self.b, chosen, functions)
+
+    @cached_property
+    def _sentence(self) -> str:
+        return self.errors().headline
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Errors of `b`, the draws, directions, and what a limit from below leaves open."""
+        found = [("errors", f"Of {self.b.name} against {self.a.name}: {self._sentence}.")]
+        found += [("draws", f"{one.words} independent draws.") for one in (self.a, self.b)]
+        if self.lower > 0:
+            a, b, each = self.a.name, self.b.name, f"({50 + 50 * self.level:g}% each)"
+            limits = short(self.lower_a_to_b, 2), short(self.lower_b_to_a, 2)
+            text = f"KL({a}‖{b}) ≥ {in_nats(limits[0])}, KL({b}‖{a}) ≥ {in_nats(limits[1])} {each}."
+            found.append(("directions", text))
+        if self.telling:
+            names = [f"{t.function} ({p_value(t.p_value)})" for t in self.telling[:3]]
+            more = f" and {len(self.telling) - 3} more" if len(self.telling) > 3 else ""
+            found.append(("seen in", ", ".join(names) + more))
+        elif self.is_different:
+            text = "a classifier's decisions, not in a single location, spread or correlation"
+            found.append(("seen in", text))
+        text = "That they are equal: draws alone give lower limits, never upper ones."
+        return [*found, ("not shown", text)]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Chains that disagree, and what holds the limit down."""
+        found = [
+            f"The chains of {one.name} do not agree with each other, drift, or are too short to "
+            f"tell (R-hat {one.rhat:.2f} > {MOST_RHAT})."
+            for one in (self.a, self.b)
+            if one.rhat > MOST_RHAT
+        ]
+        found += [f"In {one.name}, {one.order}." for one in (self.a, self.b) if one.order]
+        if self.saturated:
+            found.append(
+                "The number of draws limits the nats that can be shown: there may be more."
+            )
+        return tuple(found)
+
+    def grid(self) -> Grid:
+        """The most telling functions."""
+        titles = ("function", self.a.name, self.b.name, "p-value of all")
+        lines = tuple(
+            (test.function, short(test.in_a), short(test.in_b), p_value(test.p_value))
+            for test in self.tests[:MOST_LINES]
+        )
+        return Grid(titles, lines, ("",) * len(lines), frozenset(titles[:1]))
+
+    def numbers(self) -> dict[str, Any]:
+        """Limits, and what they rest on."""
+        return {
+            "lower": self.lower,
+            "lower_a_to_b": self.lower_a_to_b,
+            "lower_b_to_a": self.lower_b_to_a,
+            "level": self.level,
+            "is_different": self.is_different,
+            "smallest": self.smallest,
+            "saturated": self.saturated,
+            "num_draws": [self.a.num_draws, self.b.num_draws],
+            "effective": [self.a.effective, self.b.effective],
+            "rhat": [self.a.rhat, self.b.rhat],
+            "errors": self._sentence,
+        }
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary per function."""
+        return [test._asdict() for test in self.tests]
+
+    def layout(self) -> PanelGrid:
+        """Two panels."""
+        return PanelGrid(1, 2, (9.0, 3.4))
+
+    def plot_on(self, panels: np.ndarray) -> None:
+        """Left: p-values of functions. Right: the most telling coordinate in both sets."""
+        shown = self.tests[:MOST_LINES]
+        level, values = (1 - self.level) / 2, [test.p_value for test in shown]
+        plot_p_values(panels[0], [test.function for test in shown], values, level)
+        column = self.tests[0].column
+        parts = [one.columns[:, column] for one in (self.a, self.b)]
+        bins = np.histogram_bin_edges(np.concatenate(parts), 40)
+        for one, part, colour in zip((self.a, self.b), parts, COLOURS, strict=True):
+            panels[1].hist(
+                part, bins, density=True, color=colour, alpha=0.5, label=as_label(one.name)
+            )
+        panels[1].set(xlabel=as_label(self.a.coordinates[column]), ylabel="density")
+        panels[1].legend(frameon=False)
+
 
 POWER = 0.8
 """Chance to find a shift of size `DrawsDifference.smallest`."""
@@ -45,11 +226,11 @@ def compare_draws(
     )
     check_comparable(first, second)
     each = 0.5 + level / 2
-    recipe = Recipe(
+    inputs = ClassifierInputs(
         (first.values, second.values), None, None, phases_of(first.sequences, second.sequences)
     )
     effective = first.effective, second.effective
-    found = lower_terms([recipe], each, (first.sequences, second.sequences), effective)
+    found = lower_terms([inputs], each, (first.sequences, second.sequences), effective)
     forward, backward = found.direction_limits(each) or (0.0, 0.0)
     tests = compare_functions(first, second)
     return DrawsDifference(

@@ -8,8 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from aide.comparing.columns import COLUMNS, LEAVE_FIRST, TargetRow, errors_of, is_measured
-from aide.comparing.differences import bound_at, common_metas, difference_of
+from aide.comparing.columns import (
+    COLUMNS,
+    LEAVE_FIRST,
+    TargetRow,
+    bound_at,
+    common_metas,
+    difference_of,
+    errors_of,
+    is_measured,
+)
 from aide.estimation.closeness import LEVEL, Closeness, remedy
 from aide.estimation.errors.tolerance import (
     ErrorCloseness,
@@ -18,9 +26,8 @@ from aide.estimation.errors.tolerance import (
     tolerance_words,
 )
 from aide.estimation.errors.words import sentence
-from aide.estimation.means import Mean
 from aide.estimation.summary import Estimate
-from aide.estimation.terms import Metas
+from aide.estimation.terms import Mean, Metas
 from aide.estimation.trust import Trust
 from aide.reporting.figures import PanelGrid, plot_limits
 from aide.reporting.grid import Grid

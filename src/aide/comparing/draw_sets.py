@@ -22,8 +22,8 @@ from aide.estimation.errors.errors import Errors, check_functions, errors_from
 from aide.estimation.errors.overlap import apart_in
 from aide.estimation.errors.variables import variables_in
 from aide.estimation.interval import check_level
-from aide.estimation.means import Sequences
 from aide.estimation.sandwich.sandwich import MIN_RUNS
+from aide.estimation.terms import Sequences
 
 PER_EFFECTIVE = 2
 """Of a chain that moves slowly so many draws per effective one are kept; 7% is lost for AR(1)."""

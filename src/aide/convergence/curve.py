@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from aide.convergence.plot import plot_convergence
-from aide.convergence.text import curve_headline, curve_rows, grid_of, notes_of
+from aide.convergence.report import curve_headline, curve_rows, grid_of, notes_of, plot_convergence
 from aide.estimation.interval import check_level
-from aide.estimation.means import mean_of
-from aide.estimation.sandwich.balance import calm_limits, calm_terms
+from aide.estimation.sandwich.balance import balanced_limits, balanced_terms
 from aide.estimation.summary import Estimate
+from aide.estimation.terms import mean_of
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
 from aide.reporting.result import Result
@@ -50,7 +49,7 @@ class Convergence(Result):
     def upper(self, level: float = LEVEL) -> tuple[float, ...]:
         """Upper confidence limits of the bound without `left_out`: each holds with `level`."""
         check_level(level)
-        return tuple(calm_limits(estimate.draws, level)[1] for estimate in self.estimates)
+        return tuple(balanced_limits(estimate.draws, level)[1] for estimate in self.estimates)
 
     def left_out(self, level: float = LEVEL) -> float:
         """Share of the runs (of either algorithm) that the upper limits leave out, at most."""
@@ -82,13 +81,13 @@ class Convergence(Result):
         r"""One dictionary per number of steps, for tables.
 
         `value` estimates the same bound as `Estimate.value`, with less noise if $Z$ is known on
-        both sides (`calm_terms`); `upper` (without `left_out`), `lower` and `total_variation`
+        both sides (`balanced_terms`); `upper` (without `left_out`), `lower` and `total_variation`
         (everything included) are 95% limits.
         """
         rows = []
         for index, upper in enumerate(self.upper()):
             estimate = self.estimates[index]
-            gold, target = (mean_of(terms) for terms in calm_terms(estimate.draws))
+            gold, target = (mean_of(terms) for terms in balanced_terms(estimate.draws))
             loose = estimate.looseness.target
             row = {
                 "steps": self.steps[index],

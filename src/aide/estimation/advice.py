@@ -24,7 +24,7 @@ from aide._core.numerics import row_log_mean_exp, running_log_mean_exp
 from aide._core.types import Role
 from aide.engine.draws import Draws
 from aide.estimation.looseness import looseness_of
-from aide.estimation.means import Mean
+from aide.estimation.terms import Mean
 
 STEPS = (1, 2, 3, 4, 5, 7)
 MOST_META = 1000

@@ -6,11 +6,18 @@ import numpy as np
 
 from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
-from aide.estimation.means import Bracket, Mean, mean_of
-from aide.estimation.terms import Terms, is_tractable, log_z_shift, scores_at
+from aide.estimation.terms import (
+    Bracket,
+    Mean,
+    Terms,
+    is_tractable,
+    log_z_shift,
+    mean_of,
+    scores_at,
+)
 
 
-class Direction(NamedTuple):
+class DirectedBound(NamedTuple):
     r"""One direction of the divergence: a KL bound only if $Z$ is known on both sides.
 
     Otherwise the value is shifted by an unknown constant that cancels in the sum.
@@ -40,14 +47,14 @@ class KlBounds(NamedTuple):
     target_to_gold: Bracket | None
 
 
-def direction_of(draws: Draws, terms: Terms, role: Role) -> Direction:
+def direction_of(draws: Draws, terms: Terms, role: Role) -> DirectedBound:
     r"""$KL$ from the algorithm of `role` to the other: the mean of the terms at its outputs.
 
     With both constants known they are taken off, so that each direction is a KL bound.
     """
     shift, mine = log_z_shift(draws, role), terms.at(role)
     mean, infinite = mean_of(mine, draws.sequences(role)), int(np.isinf(mine).sum())
-    return Direction(mean.value + (shift or 0.0), mean.std_error, shift is not None, infinite)
+    return DirectedBound(mean.value + (shift or 0.0), mean.std_error, shift is not None, infinite)
 
 
 def log_z_bounds_of(draws: Draws, terms: Terms) -> LogZBounds | None:

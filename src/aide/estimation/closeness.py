@@ -15,8 +15,8 @@ from aide.estimation.errors.tolerance import (
     judge_errors,
     tolerance_words,
 )
-from aide.estimation.looseness import cross_fall
-from aide.estimation.sandwich.balance import calm_limits, calm_terms
+from aide.estimation.looseness import fall_at_other
+from aide.estimation.sandwich.balance import balanced_limits, balanced_terms
 from aide.estimation.sandwich.sandwich import what_is_missing
 from aide.estimation.terms import are_tractable, rests_on_one_density
 from aide.reporting.numbers import short
@@ -109,7 +109,7 @@ def judge_nats(estimate: "Estimate", tolerance: float) -> Closeness:
     draws = estimate.draws
     if rests_on_one_density(draws):
         return Closeness(0.0, np.inf, tolerance, "")
-    lower, upper = calm_limits(draws, estimate.look.level(LEVEL))
+    lower, upper = balanced_limits(draws, estimate.look.level(LEVEL))
     if are_tractable(draws):
         return Closeness(lower if upper > tolerance else 0.0, upper, tolerance, "")
     lacks = what_is_missing(draws)
@@ -157,7 +157,7 @@ def remedy(estimate: "Estimate", closeness: "Closeness | ErrorCloseness") -> str
 
 def bound_of(estimate: "Estimate") -> float:
     r"""AIDE's bound $E[\hat D]$ by its calm terms, which the limits are about."""
-    return float(sum(part.mean() for part in calm_terms(estimate.draws)))
+    return float(sum(part.mean() for part in balanced_terms(estimate.draws)))
 
 
 def metas_to_raise(estimate: "Estimate", tolerance: float) -> dict[Role, int]:
@@ -177,7 +177,7 @@ def metas_to_raise(estimate: "Estimate", tolerance: float) -> dict[Role, int]:
             found[advice.role] = max(advice.num_meta, *enough, 1)
     advised = {advice.role for advice in estimate.advice}
     for role in set(Role) - advised:
-        fall = cross_fall(estimate.draws, role)
+        fall = fall_at_other(estimate.draws, role)
         if fall is not None and fall.value > max(0.1 * bound_of(estimate), 2 * fall.std_error):
             found[role] = 10 * estimate.draws.side(role).num_meta
     return dict(sorted(found.items()))
@@ -211,7 +211,7 @@ def _more_runs(estimate: "Estimate", bound: float, closeness: Closeness) -> str:
             f"the bound, {short(bound)}, is so near the tolerance that no affordable number of "
             "runs decides: choose another tolerance"
         )
-    variances = np.array([part.var() / part.size for part in calm_terms(estimate.draws)])
+    variances = np.array([part.var() / part.size for part in balanced_terms(estimate.draws)])
     shares = variances / max(variances.sum(), 1e-300)
     wanted = [
         (side, rounded(side.num_runs * max(factor, 1.1)))

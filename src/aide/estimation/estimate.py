@@ -15,8 +15,8 @@ from aide.engine.options import Client, RunOptions
 from aide.engine.programs.identity import Identity
 from aide.engine.programs.tracing import one_call
 from aide.engine.runners.choose import identity_of
-from aide.estimation.closer_look import CloserLook
 from aide.estimation.errors.variables import posterior_of
+from aide.estimation.reach import CloserLook
 from aide.estimation.summary import Estimate
 from aide.estimation.until.goals import Goal, as_goal, limits_of
 from aide.estimation.until.until import estimate_until

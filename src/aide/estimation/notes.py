@@ -10,10 +10,17 @@ import numpy as np
 from aide._core.types import GOLD, TARGET, Role
 from aide.diagnosing.steps import MOST_SCATTER
 from aide.engine.runs import Side
-from aide.estimation.interval import FALSE_ALARM, FEW_RUNS, MOST_SKEWED, skewness
-from aide.estimation.looseness import lone_run_of
+from aide.estimation.interval import (
+    FALSE_ALARM,
+    FEW_RUNS,
+    HEAVY_TAIL,
+    MIN_TERMS_FOR_TAIL,
+    MOST_SKEWED,
+    pareto_shape,
+    skewness,
+)
+from aide.estimation.looseness import dominant_run_of
 from aide.estimation.reach import FAR, Reach, reach_of
-from aide.estimation.tails import HEAVY_TAIL, MIN_RUNS, pareto_shape
 from aide.estimation.terms import rests_on_one_density
 from aide.reporting.numbers import in_nats
 
@@ -137,7 +144,7 @@ def _tails(estimate: "Estimate") -> list[str]:
         name, terms = role.word, estimate.terms.at(role)
         if np.isinf(terms).any() or terms.std() < 1e-9:
             continue
-        shape = pareto_shape(terms) if terms.size >= MIN_RUNS else -np.inf
+        shape = pareto_shape(terms) if terms.size >= MIN_TERMS_FOR_TAIL else -np.inf
         skew = skewness(terms)
         if shape > HEAVY_TAIL:
             found.append(
@@ -209,7 +216,7 @@ def _loose(estimate: "Estimate") -> list[str]:
         gap = estimate.looseness.of(role)
         if gap is None or not np.isfinite(estimate.value):
             continue
-        lone = lone_run_of(estimate.draws, role)
+        lone = dominant_run_of(estimate.draws, role)
         if lone is not None:
             found.append(
                 f"One run of {lone.num_runs:,} rules the looseness of the {NAMES[role]}, "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from aide._core.types import GOLD, TARGET, Role
-from aide.estimation.meta_curve import meta_curve_of
+from aide.estimation.looseness import meta_curve_of
 from aide.estimation.sandwich.sandwich import is_closed_form
 from aide.reporting.figures import few_ticks, plain_ticks, plot_limits
 

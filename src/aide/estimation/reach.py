@@ -1,26 +1,70 @@
-r"""Does meta-inference reach the other algorithm's outputs? The meter that `Looseness` is not.
+r"""Does meta-inference reach the other algorithm's outputs? And extra runs that look closer.
 
+`Looseness` meters meta-inference at an algorithm's own outputs; `Reach` meters it at the other's.
 At an output $x$ of the other algorithm, $E[\log\hat\xi_M]$ rises with M towards $\log Zq(x)$ and
-never beyond. So the rise from 1 to M is at most what meta-inference adds to the bound there: a
-lower bound on it. Where an algorithm hardly ever gets to $x$ (a mode that its start misses), the
-walk back has to find a rare path, finds it in none of M attempts, and attempts that fail end
-differently: $\log\xi$ differs by nats between meta-runs at one and the same output, while it agrees
-at the algorithm's own outputs. That is the sign to look for; the rise itself may be a small part of
-what is missing.
+never beyond. So the rise from 1 to M is a lower bound on what meta-inference adds to the estimate
+there. Where an algorithm hardly ever produces outputs like $x$ (a mode that its start misses),
+`regenerate` has to find a rare path to $x$, and most attempts fail, each in another way: $\log\xi$
+differs by nats between meta-inference runs at one output, while it agrees at the algorithm's own
+outputs. The note about missed regions looks for that pattern; the rise itself may be a small part
+of what is missing.
 """
 
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
+from aide._core.algorithm import InferenceAlgorithm
 from aide._core.numerics import row_log_mean_exp
-from aide._core.types import Role
+from aide._core.types import Key, Role
+from aide._core.versions import NoSuchVersion
+from aide.diagnosing.diagnose import diagnose
+from aide.engine.draw import draw
 from aide.engine.draws import Draws
-from aide.estimation.closer_look import CloserLook
-from aide.estimation.interval import FALSE_ALARM
-from aide.estimation.looseness import cross_fall
-from aide.estimation.means import Mean, Sequences, mean_of
-from aide.estimation.tails import MIN_RUNS, importance_shape
+from aide.estimation.interval import FALSE_ALARM, MIN_TERMS_FOR_TAIL, importance_shape
+from aide.estimation.looseness import fall_at_other
+from aide.estimation.terms import Mean, Sequences, mean_of
+
+NUM_RUNS = 8
+"""Extra runs, looked at step by step."""
+
+
+class CloserLook:
+    """The two algorithms of an estimate and a key, to look closer if that is asked for.
+
+    Args:
+        key: A JAX key; the runs are others than those of the estimate.
+        algorithms: The gold standard and the target.
+    """
+
+    def __init__(self, key: Key, algorithms: tuple[InferenceAlgorithm, InferenceAlgorithm]):
+        self._key, self._algorithms = key, algorithms
+
+    def words(self, role: Role) -> tuple[str, ...]:
+        """What would make an expert stop: kernels that hardly accept, populations of one ancestor.
+
+        Nothing for an algorithm that does not describe its steps.
+        """
+        key = jax.random.fold_in(jax.random.fold_in(self._key, int(role)), 0xC105E2)
+        try:
+            found = diagnose(key, self._algorithms[role], num_runs=NUM_RUNS)
+        except NoSuchVersion:
+            return ()
+        return found.step_notes
+
+    def draw(self, role: Role, num_runs: int, num_meta: int) -> Draws:
+        """Other runs of both algorithms, with more meta-runs of one of them."""
+        key = jax.random.fold_in(jax.random.fold_in(self._key, int(role)), 0x2EAC4)
+        return draw(
+            key,
+            *self._algorithms,
+            num_gold=num_runs,
+            num_target=num_runs,
+            num_meta_gold=num_meta if role is Role.GOLD else 1,
+            num_meta_target=num_meta if role is Role.TARGET else 1,
+        )
+
 
 FAR = 2.0
 r"""Nats between meta-runs at one output from which on they do not agree: a factor of 7 in $\xi$."""
@@ -68,7 +112,7 @@ class Reach(NamedTuple):
 def reach_of(draws: Draws, role: Role) -> Reach | None:
     """The meter of one algorithm; `None` with M = 1, which shows nothing."""
     num = draws.side(role).num_meta
-    slope = cross_fall(draws, role)
+    slope = fall_at_other(draws, role)
     if slope is None:
         return None
     cross, own = draws.side(role.other).cross[:, :num], draws.side(role).own[:, :num]
@@ -141,7 +185,7 @@ def _carrying(rises: np.ndarray) -> float:
 
 def _shape(cross: np.ndarray) -> float:
     finite = cross[np.isfinite(cross).all(axis=1)]
-    if finite.size < MIN_RUNS:
+    if finite.size < MIN_TERMS_FOR_TAIL:
         return np.nan
     return importance_shape((finite - np.median(finite, axis=1, keepdims=True)).ravel())
 

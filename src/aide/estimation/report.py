@@ -6,7 +6,7 @@ import numpy as np
 
 from aide._core.types import GOLD, TARGET, Role
 from aide.estimation.advice import WORTHWHILE, Advice
-from aide.estimation.looseness import cross_fall
+from aide.estimation.looseness import fall_at_other
 from aide.estimation.sandwich.sandwich import MIN_RUNS, is_closed_form
 from aide.estimation.terms import is_tractable, rests_on_one_density
 from aide.estimation.trust import stored_words
@@ -114,7 +114,7 @@ def _looseness(estimate: "Estimate") -> Rows:
         seen = gap is not None and max(abs(gap.value), gap.std_error) > ROUNDING
         text = "nothing that was seen" if gap is None or not seen else f"{with_error(*gap)} nats"
         text = f"Meta-inference of the {role.word} adds {text} at its own outputs"
-        fall = cross_fall(draws, role)
+        fall = fall_at_other(draws, role)
         least = min(WORTHWHILE * abs(estimate.value), WORTH_SAYING)
         if fall is None:
             text += f"; what it adds at the {other}'s is unknown (M = 1)"

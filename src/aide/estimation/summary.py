@@ -14,14 +14,13 @@ from aide.engine.storage.dataset import to_xarray
 from aide.engine.storage.files import load, save
 from aide.estimation.advice import Advice, find_advice
 from aide.estimation.bounds import (
-    Direction,
+    DirectedBound,
     KlBounds,
     LogZBounds,
     direction_of,
     kl_bounds_of,
     log_z_bounds_of,
 )
-from aide.estimation.closer_look import CloserLook
 from aide.estimation.errors.errors import Errors, find_errors
 from aide.estimation.errors.repair import Repair
 from aide.estimation.errors.tolerance import AnyTolerance
@@ -31,16 +30,13 @@ from aide.estimation.errors.total_variation import (
     total_variation_of,
 )
 from aide.estimation.errors.variables import NamesOutputs
-from aide.estimation.interval import check_level, confidence_limit, unseen_share
-from aide.estimation.look import Look
-from aide.estimation.looseness import Looseness, looseness_of
-from aide.estimation.means import Worth, worth_of
-from aide.estimation.meta_curve import MetaCurve, meta_curve_of
+from aide.estimation.interval import InterimLook, check_level, confidence_limit, unseen_share
+from aide.estimation.looseness import Looseness, MetaCurve, looseness_of, meta_curve_of
 from aide.estimation.notes import LEAST_EFFECTIVE, find_notes
 from aide.estimation.plot import pictures_of
-from aide.estimation.reach import Reach, find_reach
+from aide.estimation.reach import CloserLook, Reach, find_reach
 from aide.estimation.report import estimate_headline, estimate_rows
-from aide.estimation.terms import Terms, terms_of
+from aide.estimation.terms import Terms, Worth, terms_of, worth_of
 from aide.estimation.trust import Trust, trust_of
 from aide.reporting.figures import PanelGrid
 from aide.reporting.result import Result
@@ -67,7 +63,7 @@ class Estimate(Result):
     """
 
     draws: Draws
-    look: Look = Look()
+    look: InterimLook = InterimLook()
     closer_look: CloserLook | None = None
     posterior: NamesOutputs | None = None
 
@@ -97,12 +93,12 @@ class Estimate(Result):
         return np.nan if few and self.std_error > 0 else self.std_error
 
     @cached_property
-    def gold_to_target(self) -> Direction:
+    def gold_to_target(self) -> DirectedBound:
         r"""$KL(gold \| target)$ side: mass of the gold standard that the target misses."""
         return direction_of(self.draws, self.terms, GOLD)
 
     @cached_property
-    def target_to_gold(self) -> Direction:
+    def target_to_gold(self) -> DirectedBound:
         r"""$KL(target \| gold)$ side: mass that the target invents."""
         return direction_of(self.draws, self.terms, TARGET)
 

@@ -51,7 +51,7 @@ def trust_of(gold: Side, effective: float | None = None) -> Trust:
     return Trust(UNDECIDED, f"Gold standard: not tested ({told}).", ())
 
 
-def trust_in(gold: InferenceAlgorithm) -> Trust:
+def trust_of_algorithm(gold: InferenceAlgorithm) -> Trust:
     """The same of an algorithm whose runs were not kept."""
     none = np.empty((0, 1))
     return trust_of(Side(none, none, role=GOLD, **facts_of(gold)))

@@ -12,8 +12,8 @@ from aide._core.types import LogDensity
 from aide._core.validate import is_refusal
 from aide.engine.draws import Draws
 from aide.engine.runs import Side
-from aide.estimation.means import Mean, mean_of
 from aide.estimation.summary import Estimate
+from aide.estimation.terms import Mean, mean_of
 from aide.reporting.figures import as_label, plot_limits
 from aide.reporting.numbers import with_error
 from aide.reporting.result import Result

@@ -6,11 +6,10 @@ from rich.console import Console
 
 from aide._core.process import make_folder
 from aide.experiments.bimodal import bimodal
-from aide.experiments.data import BadInput, quote
 from aide.experiments.dpmm import dpmm, galaxy
 from aide.experiments.hmm import hmm
 from aide.experiments.linreg import linreg
-from aide.experiments.runner import Experiment, Options, run_experiment
+from aide.experiments.runner import BadInput, Experiment, Options, quote, run_experiment
 
 SCALES = ("smoke", "default", "paper")
 """Sizes of an experiment: seconds, minutes, and that of the paper."""

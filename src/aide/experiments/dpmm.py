@@ -10,9 +10,8 @@ import numpy as np
 
 from aide.estimation.summary import Estimate
 from aide.estimation.yardsticks import compare_probe
-from aide.experiments.data import read_column, source_of
 from aide.experiments.results import Row, SharedGold, new_figure, plot_curve, results_of, select
-from aide.experiments.runner import Experiment, Job, Options
+from aide.experiments.runner import Experiment, Job, Options, read_column, source_of
 from aide.problems.dpmm import DirichletMixture
 
 SYNTHETIC = (

@@ -16,7 +16,6 @@ import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm
 from aide.algorithms.particle_filter import ParticleFilter
-from aide.experiments.data import BadInput, read_text, source_of
 from aide.experiments.results import (
     Row,
     SharedGold,
@@ -26,7 +25,7 @@ from aide.experiments.results import (
     results_of,
     select,
 )
-from aide.experiments.runner import Experiment, Job, Options
+from aide.experiments.runner import BadInput, Experiment, Job, Options, read_text, source_of
 from aide.problems.hidden_markov import HiddenMarkovModel
 
 FIELDS = ("initial", "transition", "emission", "observations")

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from aide.diagnosing.steps import StepDiagnosis
-from aide.reporting.data import as_data
 from aide.reporting.numbers import in_nats, with_error
+from aide.reporting.result import as_data
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED
 
 MOST_SCATTER = 0.5

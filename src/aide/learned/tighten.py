@@ -14,7 +14,7 @@ from aide._core.types import TARGET, Key
 from aide._core.validate import check_positive, check_size
 from aide.engine.programs.tracing import one_call
 from aide.engine.runners.pairs import MetaTrial
-from aide.estimation.looseness import LoneRun, lone_run
+from aide.estimation.looseness import DominantRun, dominant_run
 from aide.learned.refined import RefinedChain, RefinedLangevin
 from aide.learned.refined_smc import RefinedSmc
 from aide.reporting.numbers import with_error
@@ -42,7 +42,7 @@ class TighteningTrial(NamedTuple):
     looseness: float
     std_error: float
     seconds: float
-    lone: LoneRun | None = None
+    lone: DominantRun | None = None
 
     @property
     def words(self) -> str:
@@ -219,7 +219,7 @@ def _too_loose(last: TighteningTrial, looseness: float) -> str:
     )
 
 
-def _looseness(scores: np.ndarray) -> tuple[float, float, LoneRun | None]:
+def _looseness(scores: np.ndarray) -> tuple[float, float, DominantRun | None]:
     """Mean and standard error of the gap with M meta-runs, and the run that rules it, if one does.
 
     The first column of the scores has the real trace.
@@ -229,4 +229,4 @@ def _looseness(scores: np.ndarray) -> tuple[float, float, LoneRun | None]:
         raise ValueError("log_xi is NaN in some runs: is the log density NaN somewhere?")
     if not np.isfinite(gap).all():
         return np.inf, np.inf, None
-    return float(gap.mean()), float(gap.std(ddof=1) / len(gap) ** 0.5), lone_run(gap)
+    return float(gap.mean()), float(gap.std(ddof=1) / len(gap) ** 0.5), dominant_run(gap)

@@ -60,7 +60,7 @@ class Grid:
         )
 
 
-class Part(NamedTuple):
+class ColumnGroup(NamedTuple):
     """Columns that share a line: their indices and widths."""
 
     columns: tuple[int, ...]
@@ -105,16 +105,16 @@ def wrap(text: str, width: int) -> list[str]:
     return [line.replace(GLUE, " ") for line in lines] or [""]
 
 
-def _parts(grid: Grid, columns: Sequence[int], width: int) -> list[Part]:
+def _parts(grid: Grid, columns: Sequence[int], width: int) -> list[ColumnGroup]:
     """As many columns in each line as have room; at least one."""
-    parts, rest = list[Part](), list(columns)
+    parts, rest = list[ColumnGroup](), list(columns)
     while rest:
         room = width - (len(INDENT) if parts else 0)
         num = len(rest)
         while num > 1 and _widths(grid, rest[:num], room) is None:
             num -= 1
         widths = _widths(grid, rest[:num], room) or tuple(_least(grid, i) for i in rest[:num])
-        parts.append(Part(tuple(rest[:num]), widths))
+        parts.append(ColumnGroup(tuple(rest[:num]), widths))
         rest = rest[num:]
     return parts
 
@@ -155,7 +155,7 @@ def _longest_word(text: str) -> int:
     return max(map(len, TOGETHER.sub(GLUE, text).split(" ")))
 
 
-def _lines(grid: Grid, part: Part, cells: Sequence[str], is_first: bool) -> list[str]:
+def _lines(grid: Grid, part: ColumnGroup, cells: Sequence[str], is_first: bool) -> list[str]:
     """The cells of one entry in the columns of one part, as lines."""
     wrapped = [
         wrap(cells[index], width) if grid.is_text(index) or cells is grid.titles else [cells[index]]

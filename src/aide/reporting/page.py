@@ -1,8 +1,14 @@
-"""A result taken apart into what is shown; its lines, as plain text and in a terminal."""
+"""A result taken apart into what is shown: as plain text, in a terminal, and as HTML.
+
+HTML is for notebooks and reports; every text is escaped. Styles are attributes of the elements, so
+that no style sheet is needed; a page with a style sheet sets the colours by variables (`--passed`,
+`--failed`, `--undecided`).
+"""
 
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from typing import Any, NamedTuple
 
 from aide._core.algorithm import plain
@@ -111,3 +117,48 @@ def _grid_lines(fitted: Fitted, verdicts: Sequence[str], width: int) -> Iterator
         text = f"A wider terminal, to_csv() and records() also show: {names}."
         yield from (Line(f"{GAP}{line}", "dim") for line in wrap(text, width))
     yield Line("")
+
+
+LEFT = "text-align:left;vertical-align:top"
+RIGHT = "text-align:right;vertical-align:top;white-space:nowrap;font-variant-numeric:tabular-nums"
+
+
+def page_html(page: Page) -> str:
+    """Subject and headline, the table of lines, and the rows in two columns."""
+    subject = f"<em>{escape(page.subject)}</em><br>" if page.subject else ""
+    headline = f"<strong{_colour(page.verdict)}>{escape(page.headline)}</strong>"
+    parts = ["<div>", f"<p>{subject}{headline}</p>"]
+    parts += [f"<p>{escape(sentence)}</p>" for sentence in page.head]
+    if page.grid is not None:
+        parts.append(grid_html(page.grid))
+    if page.rows:
+        lines = (
+            f'<tr><th style="{LEFT}">{escape(name)}</th><td style="{LEFT}">{escape(text)}</td></tr>'
+            for name, text in page.rows
+        )
+        parts.append(f"<table>{''.join(lines)}</table>")
+    return "".join([*parts, "</div>"])
+
+
+def grid_html(grid: Grid) -> str:
+    """The table with all columns; one that is wider than the page is scrolled in its own box."""
+    sides = [LEFT if grid.is_text(index) else RIGHT for index in range(len(grid.titles))]
+
+    def row(kind: str, cells: tuple[str, ...], colour: str = "") -> str:
+        inside = "".join(
+            f'<{kind} style="{side}">{escape(plain(cell))}</{kind}>'
+            for cell, side in zip(cells, sides, strict=True)
+        )
+        return f"<tr{colour}>{inside}</tr>"
+
+    body = [
+        row("td", line, _colour(verdict))
+        for line, verdict in zip(grid.lines, grid.verdicts, strict=True)
+    ]
+    table = f"<table>{row('th', grid.titles)}{''.join(body)}</table>"
+    return f'<div style="overflow-x:auto">{table}</div>'
+
+
+def _colour(verdict: str | None) -> str:
+    colour = {"yellow": "darkgoldenrod"}.get(colour_of(verdict), colour_of(verdict))
+    return f' style="color:var(--{verdict},{colour})"' if colour else ""

@@ -17,7 +17,7 @@ from typing import Any
 
 from aide._core.process import make_folder, owned, write_atomically
 from aide._version import __version__
-from aide.experiments.data import BadInput
+from aide.experiments.runner import BadInput
 
 OTHERWISE = "Choose another --out, or delete it."
 FORMAT = 1

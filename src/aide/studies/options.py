@@ -9,7 +9,7 @@ import numpy as np
 from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, as_tolerance
 from aide.estimation.until.goals import Decided, Goal, StandardError
 from aide.experiments.command import check_seed
-from aide.experiments.data import BadInput, quote
+from aide.experiments.runner import BadInput, quote
 
 UNITS = {"s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 

@@ -13,7 +13,7 @@ from aide.comparing.compare import compare, compare_estimates
 from aide.estimation.errors.tolerance import Tolerance
 from aide.estimation.estimate import estimate
 from aide.estimation.summary import Estimate
-from aide.experiments.data import BadInput
+from aide.experiments.runner import BadInput
 from aide.reporting.result import Result
 from aide.reporting.verdict import EXIT_CODES, PASSED
 from aide.studies.folder import StudyFolder

@@ -18,7 +18,7 @@ from aide.engine.options import Sizes
 from aide.engine.pilot import TimedGold
 from aide.engine.programs.progress import Progress
 from aide.engine.programs.tracing import one_call
-from aide.estimation.trust import Trust, common_words, trust_in
+from aide.estimation.trust import Trust, common_words, trust_of_algorithm
 from aide.reporting.figures import PanelGrid, as_label, few_ticks, plain_ticks
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import interval, short, with_error
@@ -287,7 +287,7 @@ def sweep_data(
     with Progress(["data sets"], [len(named)], progress) as bar:
         for index, (name, one) in enumerate(named.items()):
             made = gold(one)
-            trusts.append(trust_in(made))
+            trusts.append(trust_of_algorithm(made))
             measured = TimedGold(jax.random.fold_in(as_key(key), index), made)
             algorithm = target(one)
             found = measured.measure(algorithm, sizes)

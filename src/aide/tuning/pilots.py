@@ -14,9 +14,8 @@ from aide.engine.runners.choose import identity_of
 from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, judge_errors
 from aide.estimation.errors.variables import posterior_of
 from aide.estimation.summary import Estimate
-from aide.estimation.until.allocation import Allocation, allocate
 from aide.estimation.until.goals import Decided, Shown
-from aide.estimation.until.plan_file import as_allocation
+from aide.estimation.until.plan import Allocation, allocate, as_allocation
 from aide.estimation.until.until import PILOT_METAS, PILOT_RUNS
 from aide.reporting.verdict import FAILED
 from aide.tuning.settings import Family, Setting, build, particles_of, words_of

@@ -1,10 +1,11 @@
-"""What is kept of one setting: numbers, and no draws."""
+"""What is kept of one setting (numbers, no draws), and the curve of several settings."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from aide.comparing.columns import slack_of
+from aide.comparing.columns import total_looseness
 from aide.engine.pilot import Pilot
 from aide.estimation.closeness import LEVEL, bound_of
 from aide.estimation.errors.tolerance import (
@@ -12,10 +13,12 @@ from aide.estimation.errors.tolerance import (
     ErrorTolerance,
     Tolerance,
     judge_errors,
+    tolerance_words,
 )
 from aide.estimation.errors.variables import NamesOutputs
-from aide.estimation.sandwich.balance import calm_error, calm_limits
+from aide.estimation.sandwich.balance import balanced_error, balanced_limits
 from aide.estimation.summary import Estimate
+from aide.reporting.figures import few_ticks, plain_ticks
 from aide.reporting.numbers import short
 from aide.reporting.verdict import PASSED
 from aide.tuning.settings import Setting, words_of
@@ -115,7 +118,7 @@ def point_of(
 ) -> Point:
     """The numbers of one target's draws; errors if the tolerance is one of errors."""
     estimate = Estimate(found.draws, posterior=posterior)
-    low, high = calm_limits(found.draws, LEVEL)
+    low, high = balanced_limits(found.draws, LEVEL)
     target = found.draws.target
     return Point(
         setting,
@@ -126,10 +129,10 @@ def point_of(
         bound_of(estimate),
         low,
         high,
-        slack_of(estimate),
+        total_looseness(estimate),
         target.num_meta,
         target.num_runs,
-        calm_error(found.draws),
+        balanced_error(found.draws),
         judge_errors(estimate, tolerance) if isinstance(tolerance, ErrorTolerance) else None,
     )
 
@@ -139,3 +142,52 @@ def seconds_words(seconds: float) -> str:
     if seconds >= 1.0:
         return f"{short(seconds)} s"
     return f"{short(1e3 * seconds)} ms" if seconds >= 1e-3 else f"{short(1e6 * seconds)} µs"
+
+
+COLOUR = "#1f6fb4"
+
+
+def plot_points(
+    axis: Any,
+    places: Sequence[float],
+    points: Sequence[Point],
+    tolerance: Tolerance | None = None,
+    label: str = "",
+) -> Any:
+    """The bound against something, with its 95% band; scales are logarithmic if they can be.
+
+    With a tolerance of errors, the largest error over its tolerance instead of the bound.
+    """
+    is_errors = isinstance(tolerance, ErrorTolerance)
+    order = np.argsort(places, kind="stable")
+    x = np.asarray(places, float)[order]
+    bands = [_band(points[index], is_errors) for index in order]
+    value, low, high = np.array(bands, float).reshape(-1, 3).T
+    finite = np.isfinite(value) & np.isfinite(high)
+    axis.plot(x[finite], value[finite], "o-", color=COLOUR, ms=3, lw=1, label=label or None)
+    axis.fill_between(x[finite], low[finite], high[finite], color=COLOUR, alpha=0.2, lw=0)
+    if tolerance is not None:
+        level = 1.0 if isinstance(tolerance, ErrorTolerance) else tolerance
+        axis.axhline(level, color="grey", ls="--", lw=1, label=tolerance_words(tolerance))
+        axis.legend(frameon=False)
+    if finite.any() and (x > 0).all() and x.max() > 5 * x.min():
+        axis.set_xscale("log")
+        plain_ticks(axis.xaxis)
+    else:
+        few_ticks(axis.xaxis)
+    if finite.any() and (value[finite] > 0).all():
+        axis.set_yscale("log")
+        plain_ticks(axis.yaxis)
+    label = "largest error / tolerance" if is_errors else "bound on the divergence (nats)"
+    axis.set_ylabel(label)
+    return axis
+
+
+def _band(point: Point, is_errors: bool) -> tuple[float, float, float]:
+    """Value, lower and upper limit."""
+    if not is_errors:
+        return point.bound, point.low, point.high
+    if point.closeness is None:
+        return np.nan, np.nan, np.nan
+    low, value, high = point.closeness.shares
+    return value, low, high

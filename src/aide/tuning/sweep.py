@@ -16,14 +16,13 @@ from aide.engine.programs.progress import Progress
 from aide.engine.programs.tracing import one_call
 from aide.estimation.errors.tolerance import AnyTolerance, ErrorTolerance, Tolerance, as_tolerance
 from aide.estimation.errors.variables import posterior_of
-from aide.estimation.trust import Trust, trust_in
+from aide.estimation.trust import Trust, trust_of_algorithm
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import in_nats, interval, short, with_error
 from aide.reporting.result import Result
 from aide.reporting.verdict import PASSED
-from aide.tuning.plot import plot_points
-from aide.tuning.point import Point, error_cells, point_of, seconds_words, titles_of
+from aide.tuning.point import Point, error_cells, plot_points, point_of, seconds_words, titles_of
 from aide.tuning.settings import (
     Family,
     axis_of,
@@ -205,4 +204,4 @@ def sweep(
             named = posterior_of(gold, algorithm)
             points.append(point_of(setting, particles_of(algorithm), found, tolerance, named))
             bar.reporter(0)(1)
-    return Sweep(describe(gold), tuple(points), tolerance, trust_in(gold))
+    return Sweep(describe(gold), tuple(points), tolerance, trust_of_algorithm(gold))

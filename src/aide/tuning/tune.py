@@ -26,14 +26,13 @@ from aide.engine.options import Client, RunOptions
 from aide.engine.outputs import check_algorithm
 from aide.engine.programs.tracing import one_call
 from aide.estimation.errors.tolerance import AnyTolerance, ErrorTolerance, Tolerance, as_tolerance
-from aide.estimation.look import share_of
-from aide.estimation.trust import trust_in
+from aide.estimation.interval import share_of
+from aide.estimation.trust import trust_of_algorithm
 from aide.estimation.until.goals import Limits, limits_of
 from aide.estimation.until.until import estimate_until
 from aide.tuning.pilots import Pilots, Planned, goal_of
 from aide.tuning.settings import METAS, Family, Setting, settings_of
-from aide.tuning.tried import Tried
-from aide.tuning.tuned import Tuned
+from aide.tuning.tuned import TestedSetting, Tuned
 
 HOPELESS_ERRORS = 3.0
 """Standard errors of the pilot above the tolerance from which on a setting is not tried."""
@@ -107,7 +106,7 @@ def tune(
         raise ValueError(f"tune chooses {' and '.join(METAS)} itself: leave them out of settings.")
     pilots = Pilots(key, gold, target, chosen, tolerance, cost, folder)
     ladder = pilots.ladder()
-    tried: dict[int, Tried] = {}
+    tried: dict[int, TestedSetting] = {}
     spent, shared = pilots.num_runs, None
     starts = _starts(ladder, tolerance)
     for number, (place, share) in enumerate(starts, 1):
@@ -130,7 +129,7 @@ def tune(
             if not found.is_within:
                 break
             place -= 1 if number == 1 else len(ladder)  # only the first start goes on downwards
-    trust = trust_in(gold)
+    trust = trust_of_algorithm(gold)
     return Tuned(describe(gold), tolerance, tuple(ladder), tried, pilots.by_name, spent, trust)
 
 
@@ -162,7 +161,7 @@ def _decide(
     shared: Draws | None,
     folder: str | Path | None,
     how: RunOptions,
-) -> tuple[Tried, Draws]:
+) -> tuple[TestedSetting, Draws]:
     """Add runs at one setting until it is shown to be within, or its bound to be above."""
     file = None if folder is None else Path(folder) / f"setting-{planned.index}.nc"
     estimate = estimate_until(
@@ -178,7 +177,7 @@ def _decide(
         checkpoint=file,
     )
     num_runs = sum(side.num_runs for side in estimate.draws.sides)
-    found = Tried(planned, estimate, tolerance, num_runs)
+    found = TestedSetting(planned, estimate, tolerance, num_runs)
     largest = (
         estimate.draws
         if shared is None

@@ -1,26 +1,118 @@
-"""Which setting was chosen, and why none cheaper."""
+"""The result of `aide.tune`: the setting that was chosen, and why no cheaper one was."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from aide.comparing.columns import total_looseness
 from aide.estimation.closeness import LEVEL, bound_of
-from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, tolerance_words
+from aide.estimation.errors.tolerance import (
+    ErrorCloseness,
+    ErrorTolerance,
+    Tolerance,
+    judge_errors,
+    tolerance_words,
+)
+from aide.estimation.sandwich.balance import balanced_error, balanced_limits
 from aide.estimation.summary import Estimate
 from aide.estimation.trust import Trust
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import short
+from aide.reporting.numbers import in_nats, interval, short
 from aide.reporting.result import Result
 from aide.reporting.verdict import PASSED, UNDECIDED, Verdict
 from aide.tuning.pilots import Planned
-from aide.tuning.plot import plot_points
-from aide.tuning.point import error_record, seconds_words, titles_of
+from aide.tuning.point import (
+    Point,
+    error_cells,
+    error_record,
+    plot_points,
+    seconds_words,
+    titles_of,
+)
 from aide.tuning.settings import Setting, axis_of
-from aide.tuning.tried import Tried
+
+
+class TestedSetting(NamedTuple):
+    """A setting whose runs were added to until it was decided, or the budget spent."""
+
+    planned: Planned
+    estimate: Estimate
+    tolerance: Tolerance
+    num_runs: int
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Of the bound in nats; the upper one is one of the divergence, too."""
+        return balanced_limits(self.estimate.draws, self.estimate.look.level(LEVEL))
+
+    @property
+    def closeness(self) -> ErrorCloseness | None:
+        """Errors beside their tolerance, if it is one of errors."""
+        if not isinstance(self.tolerance, ErrorTolerance):
+            return None
+        return judge_errors(self.estimate, self.tolerance)
+
+    @property
+    def is_within(self) -> bool:
+        """Whether it was shown to be within the tolerance."""
+        if isinstance(self.tolerance, ErrorTolerance):
+            return judge_errors(self.estimate, self.tolerance).outcome == PASSED
+        return self.limits[1] <= self.tolerance
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether looseness, not the algorithm, may be why it was not; errors have none."""
+        if isinstance(self.tolerance, ErrorTolerance):
+            return False
+        slack = total_looseness(self.estimate) or 0.0
+        return not self.is_within and bound_of(self.estimate) - slack <= self.tolerance
+
+    @property
+    def outcome(self) -> str:
+        """The verdict, and why there is none."""
+        if isinstance(self.tolerance, ErrorTolerance):
+            return judge_errors(self.estimate, self.tolerance).outcome
+        if self.is_within:
+            return PASSED
+        if self.limits[0] <= self.tolerance:
+            return UNDECIDED
+        return f"{UNDECIDED}: {'looseness' if self.is_loose else 'bound above'}"
+
+    @property
+    def words(self) -> str:
+        """What is shown about it."""
+        if self.closeness is not None:
+            return self.closeness.limits
+        return f"its divergence is below {in_nats(short(self.limits[1]))} (97.5%)"
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Of a table, under `titles_of` the tolerance."""
+        if self.closeness is not None:
+            return error_cells(self.closeness)
+        return short(bound_of(self.estimate)), interval(*self.limits)
+
+    def point(self) -> Point:
+        """Its numbers, as those of a sweep."""
+        draws, one = self.estimate.draws, self.planned
+        return Point(
+            one.setting,
+            one.num_particles,
+            one.seconds,
+            self.estimate.value,
+            self.estimate.std_error,
+            bound_of(self.estimate),
+            *self.limits,
+            total_looseness(self.estimate),
+            draws.target.num_meta,
+            draws.target.num_runs,
+            balanced_error(draws),
+            self.closeness,
+        )
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -40,13 +132,13 @@ class Tuned(Result):
     gold: str
     tolerance: Tolerance
     ladder: tuple[Planned, ...]
-    tried: Mapping[int, Tried]
+    tried: Mapping[int, TestedSetting]
     cost: str
     num_runs: int
     trust: Trust | None = None
 
     @cached_property
-    def best(self) -> Tried | None:
+    def best(self) -> TestedSetting | None:
         """The cheapest that was shown to be within; `None` if none was."""
         within = [self.tried[p.index] for p in self.ladder if self._is_within(p)]
         return within[0] if within else None
@@ -202,7 +294,7 @@ class Tuned(Result):
         return PanelGrid(1, 2, (9.0, 3.6))
 
     def plot_on(self, panels: np.ndarray) -> None:
-        """Tried settings with their bands; pilots of the others as crosses."""
+        """TestedSetting settings with their bands; pilots of the others as crosses."""
         settings = [planned.setting for planned in self.ladder]
         axis = axis_of(settings) if len(settings) > 1 else None
         places = {

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 import aide
 from aide._core.versions import prefixes_of, small_versions
 from aide.checking.algorithm.region import fit_region
-from aide.checking.load import load_target
 from aide.cli import app
+from aide.studies.study import load_target
 
 KEY = jax.random.key(3)
 PROGRAM = """
@@ -122,7 +122,7 @@ def test_what_was_not_tested_is_not_called_passed(monkeypatch):
     assert [line.split()[:5] for line in text.splitlines() if "not tested  " in line] == [
         [law, "as", "given", "not", "tested"] for law in ("1", "5")
     ]
-    monkeypatch.setattr("aide.checking.load.load_target", lambda target: high)
+    monkeypatch.setattr("aide.studies.study.load_target", lambda target: high)
     assert run("any.py:high", "--num-runs", 1000).exit_code == 3
 
 

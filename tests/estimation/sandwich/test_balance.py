@@ -14,13 +14,13 @@ from aide.estimation.interval import confidence_limit
 from aide.estimation.sandwich.balance import (
     Integrands,
     LogRatio,
+    balanced_limits,
+    balanced_terms,
     bridge_failure,
-    calm_limits,
-    calm_terms,
     combine,
     log_ratio_of,
 )
-from aide.estimation.sandwich.recipe import find_recipes
+from aide.estimation.sandwich.inputs import find_inputs
 from aide.estimation.terms import terms_of
 
 METAS = [(1, 1), (2, 1), (1, 2), (2, 2)]
@@ -55,9 +55,9 @@ def test_the_balanced_terms_have_aides_mean(metas):
         gold, target = combine(values, ratio, coefficient)
         assert at_gold @ gold + at_target @ target == pytest.approx(plain, abs=EXACT)
     assert plain > divergence(GOLD, TARGET) + 1e-3
-    for found, expected in zip(calm_terms(draws), combine(values, ratio, 0.0), strict=True):
+    for found, expected in zip(balanced_terms(draws), combine(values, ratio, 0.0), strict=True):
         np.testing.assert_allclose(found, expected, rtol=0, atol=EXACT)
-    unknown = calm_terms(with_log_z(draws, (None, 0.0)))
+    unknown = balanced_terms(with_log_z(draws, (None, 0.0)))
     assert at_gold @ unknown[0] + at_target @ unknown[1] == pytest.approx(plain, abs=EXACT)
 
 
@@ -73,19 +73,19 @@ def test_the_identity_can_fail():
 
 @pytest.mark.parametrize("metas", [(2, 2), (3, 2)])
 def test_a_guess_from_other_traces_may_be_balanced(metas):
-    """Functions of the output and of the guess of the balanced recipe, at both kinds of draws."""
+    """Functions of the output and of the guess of the balanced inputs, at both kinds of draws."""
     draws, at_gold, at_target = enumerate_pair(GOLD, TARGET, metas)
-    recipe = find_recipes(draws)[1]
-    assert recipe.ratio is not None
-    assert recipe.guess is not None
+    inputs = find_inputs(draws)[1]
+    assert inputs.ratio is not None
+    assert inputs.guess is not None
     h = lambda side, guess: np.sin(guess) + 0.2 * side.values
-    left = at_gold @ (special.expit(-recipe.ratio.gold) * h(draws.gold, recipe.guess[0]))
-    right = at_target @ (special.expit(recipe.ratio.target) * h(draws.target, recipe.guess[1]))
+    left = at_gold @ (special.expit(-recipe.ratio.gold) * h(draws.gold, inputs.guess[0]))
+    right = at_target @ (special.expit(inputs.ratio.target) * h(draws.target, inputs.guess[1]))
     assert left == pytest.approx(right, abs=EXACT)
     every = log_ratio_of(draws)  # control: all traces, the guess's own among them
     assert every is not None
-    left = at_gold @ (special.expit(-every.gold) * h(draws.gold, recipe.guess[0]))
-    right = at_target @ (special.expit(every.target) * h(draws.target, recipe.guess[1]))
+    left = at_gold @ (special.expit(-every.gold) * h(draws.gold, inputs.guess[0]))
+    right = at_target @ (special.expit(every.target) * h(draws.target, inputs.guess[1]))
     assert abs(left - right) > 1e-4
 
 
@@ -93,7 +93,7 @@ def test_a_guess_from_other_traces_may_be_balanced(metas):
 def test_given_the_output_the_guess_has_one_law(index):
     """Its conditional mean is the same at both kinds of draws; with the own trace it is not."""
     draws, at_gold, at_target = enumerate_pair(GOLD, TARGET, (2, 2))
-    guess = find_recipes(draws)[index].guess
+    guess = find_inputs(draws)[index].guess
     assert guess is not None
     own = draws.gold.own[:, 0] - draws.gold.cross[:, 0]
     for x in range(3):
@@ -113,7 +113,7 @@ def test_given_the_output_the_guess_has_one_law(index):
 def test_spread_near_zero():
     """At D = 0.01 balanced terms are 10 times less noisy than plain ones."""
     draws = _draws(_gaussian_ratio(np.random.default_rng(1), 5000, 0.1))
-    gold, target = calm_terms(draws)
+    gold, target = balanced_terms(draws)
     plain = terms_of(draws)
     assert np.hypot(gold.std(), target.std()) < 0.1 * np.hypot(plain[0].std(), plain[1].std())
 
@@ -124,10 +124,10 @@ def test_limits_never_lie_beside_those_of_the_plain_terms():
     for _ in range(300):
         draws = _draws(_gaussian_ratio(rng, 100, 0.1))
         low, high = aide.estimation.Estimate(draws).interval()
-        lower, upper = calm_limits(draws, 0.95)
+        lower, upper = balanced_limits(draws, 0.95)
         assert lower <= max(high, 0.0)
         assert upper >= low
-        untouched = [confidence_limit(calm_terms(draws), level) for level in (0.025, 0.975)]
+        untouched = [confidence_limit(balanced_terms(draws), level) for level in (0.025, 0.975)]
         apart += untouched[0] > high or untouched[1] < low
     assert apart > 3
 

@@ -8,24 +8,23 @@ from support import Z_MAX, z_score
 from support.made import Gaussian, make_draws, noisy_pair
 
 from aide.estimation.sandwich.balance import LogRatio
-from aide.estimation.sandwich.classifier import fit_logits
+from aide.estimation.sandwich.classifier import classify, find_features, fit_logits
 from aide.estimation.sandwich.features import MOST_FEATURES, choose_features
-from aide.estimation.sandwich.legendre import Goal, make_bound
+from aide.estimation.sandwich.inputs import ClassifierInputs, find_inputs
+from aide.estimation.sandwich.legendre import LimitGoal, make_bound
 from aide.estimation.sandwich.lower_bound import lower_terms
-from aide.estimation.sandwich.recipe import Recipe, find_recipes
-from aide.estimation.sandwich.training import classify, see
 
-GOAL = Goal((500, 500), 0.975)
+GOAL = LimitGoal((500, 500), 0.975)
 RATIO = np.log(GOLD.output / TARGET.output)
 
 
 def _means(f, low, high):
     """Exact mean of the bound's terms for a function f of the output, plain and balanced."""
     draws, at_gold, at_target = enumerate_pair(GOLD, TARGET, (1, 1))
-    recipe = find_recipes(draws)[1]
+    inputs = find_inputs(draws)[1]
     logits = f[draws.gold.values], f[draws.target.values]
     found = []
-    for ratio in (None, recipe.ratio):
+    for ratio in (None, inputs.ratio):
         bound = make_bound(logits, ratio, GOAL, low, high)
         gold, target = bound.terms(logits, ratio)
         found.append(float(at_gold @ gold + at_target @ target))
@@ -43,7 +42,7 @@ def test_no_function_exceeds_the_divergence(seed):
 def test_the_log_ratio_is_tight():
     """With the constants a = b = 1 it gives the divergence itself, plain and balanced alike."""
     draws, at_gold, at_target = enumerate_pair(GOLD, TARGET, (1, 1))
-    ratio = find_recipes(draws)[1].ratio
+    ratio = find_inputs(draws)[1].ratio
     logits = RATIO[draws.gold.values], RATIO[draws.target.values]
     bound = make_bound(logits, None, GOAL, -50.0, 50.0)._replace(log_a=0.0, log_b=0.0)
     for which in (None, ratio):
@@ -101,10 +100,10 @@ def test_own_traces_stay_out_of_the_guess(metas):
     """Changing the own traces changes nothing the classifier sees; changing others does."""
     pair = Gaussian(0.0, 1.0, 0.5), Gaussian(0.4, 1.0, 0.5)
     draws = make_draws(np.random.default_rng(0), *pair, (60, 70), metas)
-    before = [recipe.guess for recipe in find_recipes(draws)]
+    before = [inputs.guess for inputs in find_inputs(draws)]
     draws.gold.own[:, 0] += 1.0
     draws.target.own[:, 0] -= 2.0
-    after = [recipe.guess for recipe in find_recipes(draws)]
+    after = [inputs.guess for inputs in find_inputs(draws)]
     for one, two in zip(before, after, strict=True):
         assert (one is None) == (two is None)
         if one is not None and two is not None:
@@ -113,7 +112,7 @@ def test_own_traces_stay_out_of_the_guess(metas):
     assert before[0] is not None
     assert (before[1] is None) == (metas == (1, 1))  # with M = 1 the trace is needed to balance
     draws.gold.own[:, 1] += 1.0
-    changed = find_recipes(draws)[0].guess
+    changed = find_inputs(draws)[0].guess
     assert changed is not None
     assert not np.allclose(before[0][0], changed[0])
 
@@ -125,10 +124,10 @@ def test_a_guess_that_is_infinite():
     draws.gold.cross[::7, :] = -np.inf
     draws.target.cross[::5, 1:] = -np.inf
     draws.target.own[::25, 1:] = -np.inf
-    for recipe in find_recipes(draws):
-        [logits] = classify(see(recipe, recipe, 25), recipe, recipe, (1e-2,))
+    for inputs in find_inputs(draws):
+        [logits] = classify(find_features(inputs, inputs, 25), inputs, inputs, (1e-2,))
         assert all(np.isfinite(part).all() for part in logits)
-    assert np.isfinite(lower_terms(find_recipes(draws), 0.975).limit(0.975))
+    assert np.isfinite(lower_terms(find_inputs(draws), 0.975).limit(0.975))
 
 
 def _limits(guess_of, count=5):
@@ -137,8 +136,8 @@ def _limits(guess_of, count=5):
     same = Gaussian(0.0, 1.0, 1.0)
     for seed in range(count):
         draws = make_draws(np.random.default_rng(seed), same, same, (200, 200))
-        recipe = find_recipes(draws)[0]._replace(guess=guess_of(draws))
-        found.append(lower_terms([recipe], 0.975).limit(0.975))
+        inputs = find_inputs(draws)[0]._replace(guess=guess_of(draws))
+        found.append(lower_terms([inputs], 0.975).limit(0.975))
     return np.array(found)
 
 
@@ -150,7 +149,7 @@ def test_the_own_trace_in_the_guess_would_be_wrong():
         draws.target.cross[:, 0] - draws.target.own[:, 0],
     )
     assert np.mean(_limits(own) > 0) > 0.9
-    assert np.mean(_limits(lambda draws: find_recipes(draws)[0].guess) > 0) < 0.3
+    assert np.mean(_limits(lambda draws: find_inputs(draws)[0].guess) > 0) < 0.3
 
 
 def test_without_held_out_runs_the_bound_would_be_wrong():
@@ -160,11 +159,11 @@ def test_without_held_out_runs_the_bound_would_be_wrong():
     found: dict[str, list[float]] = {"seen": [], "held out": []}
     for seed in range(10):
         draws = make_draws(np.random.default_rng(seed), same, same, (600, 600))
-        recipe = find_recipes(draws)[0]._replace(guess=None)
-        training = recipe.take(train_rows, train_rows)
+        inputs = find_inputs(draws)[0]._replace(guess=None)
+        training = inputs.take(train_rows, train_rows)
         for name, rows in (("seen", train_rows), ("held out", ~train_rows)):
-            held = recipe.take(rows, rows)
-            [logits] = classify(see(training, held, 25), training, held, (1e-4,))
+            held = inputs.take(rows, rows)
+            [logits] = classify(find_features(training, held, 25), training, held, (1e-4,))
             bound = make_bound(logits, None, GOAL, -3.0, 3.0)._replace(log_a=0.0, log_b=0.0)
             found[name].append(sum(part.mean() for part in bound.terms(logits, None)))
     assert z_score(found["seen"]) > 2 * Z_MAX
@@ -184,17 +183,19 @@ def test_many_coordinates_and_few_runs():
     Features of single coordinates are too many for so few runs; fitted Gaussians are not.
     """
     rng = np.random.default_rng(1)
-    recipe = Recipe((rng.normal(size=(100, 20)), 2 * rng.normal(size=(100, 20))), None, None)
-    assert lower_terms([recipe], 0.975).limit(0.975) > 2.0
-    equal = Recipe((rng.normal(size=(100, 20)), rng.normal(size=(100, 20))), None, None)
+    inputs = ClassifierInputs(
+        (rng.normal(size=(100, 20)), 2 * rng.normal(size=(100, 20))), None, None
+    )
+    assert lower_terms([inputs], 0.975).limit(0.975) > 2.0
+    equal = ClassifierInputs((rng.normal(size=(100, 20)), rng.normal(size=(100, 20))), None, None)
     assert lower_terms([equal], 0.975).limit(0.975) < 0.0
 
 
 def test_directions_add_up():
     """Their means are those of the whole bound, and each stays below its own divergence."""
     rng = np.random.default_rng(2)
-    recipe = Recipe((rng.normal(size=300), 1.0 + 2 * rng.normal(size=300)), None, None)
-    found = lower_terms([recipe], 0.975)
+    inputs = ClassifierInputs((rng.normal(size=300), 1.0 + 2 * rng.normal(size=300)), None, None)
+    found = lower_terms([inputs], 0.975)
     assert found.directions is not None
     for part in ("gold", "target"):
         total = sum(getattr(half, part) for half in found.directions)

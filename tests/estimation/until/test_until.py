@@ -12,8 +12,8 @@ from aide._core.types import GOLD, TARGET
 from aide.engine.options import Sizes
 from aide.engine.pilot import Cost, Pilot, run_pilot
 from aide.estimation import Decided
-from aide.estimation.until.allocation import FEWEST_RUNS, MARGIN, allocate
 from aide.estimation.until.goals import Limits, Shown, StandardError
+from aide.estimation.until.plan import FEWEST_RUNS, MARGIN, allocate
 from aide.estimation.until.until import estimate_until
 
 NEAR, FAR = (plain(), plain(0.2)), (plain(), plain(2.0))

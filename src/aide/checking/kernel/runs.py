@@ -22,7 +22,7 @@ from aide._core.validate import check_scalar
 from aide.checking.kernel.adapt import kernel_name
 from aide.engine.programs.map_runs import PreparedRuns
 from aide.engine.programs.places import Chunk
-from aide.estimation.tails import pareto_shape
+from aide.estimation.interval import pareto_shape
 
 BLOCK_RUNS = 2**14
 """Most runs that are kept in memory at a time."""

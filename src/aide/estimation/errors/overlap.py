@@ -23,8 +23,7 @@ from aide._core.chains import mean_variance
 from aide._core.numerics import special
 from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
-from aide.estimation.means import Sequences
-from aide.estimation.terms import log_z_shift, rests_on_one_density, terms_of
+from aide.estimation.terms import Sequences, log_z_shift, rests_on_one_density, terms_of
 
 MOST_APART = 700.0
 """Log ratios beyond this are infinite for every purpose: `exp` of them is."""

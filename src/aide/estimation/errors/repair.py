@@ -16,7 +16,7 @@ from aide._core.types import TARGET
 from aide.estimation.errors.overlap import Overlap
 from aide.estimation.errors.quantities import QUANTILES
 from aide.estimation.errors.variables import Variable
-from aide.estimation.tails import importance_shape
+from aide.estimation.interval import importance_shape
 from aide.reporting.figures import PanelGrid, plot_limits
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import rounded_up, short, with_error

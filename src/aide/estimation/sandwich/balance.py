@@ -32,8 +32,7 @@ from aide._core.numerics import special
 from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
 from aide.estimation.interval import FALSE_ALARM, confidence_limit
-from aide.estimation.means import mean_of
-from aide.estimation.terms import Metas, Terms, log_z_shift, terms_of
+from aide.estimation.terms import Metas, Terms, log_z_shift, mean_of, terms_of
 
 MIN_OVERLAP = 50.0
 """With less overlap than this, what happens between the two distributions has hardly been seen."""
@@ -77,7 +76,7 @@ def log_ratio_of(draws: Draws, metas: Metas | None = None) -> LogRatio | None:
     return LogRatio(terms.gold + shift, -terms.target + shift)
 
 
-def calm_terms(draws: Draws) -> Terms:
+def balanced_terms(draws: Draws) -> Terms:
     r"""Terms at gold and at target draws whose means add up to $E[\hat D]$, with little noise.
 
     $\ell\tanh(\ell/2)$ at both if $Z$ is known on both sides. It lies between 0 and $|\ell|$: tails
@@ -90,7 +89,7 @@ def calm_terms(draws: Draws) -> Terms:
     return Terms(ratio.gold * np.tanh(ratio.gold / 2), ratio.target * np.tanh(ratio.target / 2))
 
 
-def calm_limits(draws: Draws, level: float) -> tuple[float, float]:
+def balanced_limits(draws: Draws, level: float) -> tuple[float, float]:
     """Lower and upper limit from calm terms, each of which fails with probability (1 - level) / 2.
 
     They hold the same number as `Estimate.interval`, which rests on AIDE's own terms. By chance the
@@ -98,16 +97,18 @@ def calm_limits(draws: Draws, level: float) -> tuple[float, float]:
     safer. Neither is below 0.
     """
     low, high = 0.5 - level / 2, 0.5 + level / 2
-    own, calm = terms_of(draws), calm_terms(draws)
+    own, calm = terms_of(draws), balanced_terms(draws)
     rows = [draws.sequences(role) for role in (GOLD, TARGET)]
     lower = min(confidence_limit(calm, low, rows), confidence_limit(own, high, rows))
     upper = max(confidence_limit(calm, high, rows), confidence_limit(own, low, rows))
     return max(lower, 0.0), max(upper, 0.0)
 
 
-def calm_error(draws: Draws) -> float:
-    """Standard error of the sum of the means of `calm_terms`."""
-    parts = [mean_of(t, draws.sequences(r)) for r, t in zip(Role, calm_terms(draws), strict=True)]
+def balanced_error(draws: Draws) -> float:
+    """Standard error of the sum of the means of `balanced_terms`."""
+    parts = [
+        mean_of(t, draws.sequences(r)) for r, t in zip(Role, balanced_terms(draws), strict=True)
+    ]
     return float(np.hypot(parts[0].std_error, parts[1].std_error))
 
 

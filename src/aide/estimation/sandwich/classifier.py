@@ -1,11 +1,20 @@
-r"""Logistic regression: the log odds that an output is the gold standard's."""
+r"""Logistic regression between both algorithms' outputs: the log odds that an output is gold's.
+
+`find_features` chooses features by the training runs; `classify` trains on them and returns the log
+odds at held-out outputs.
+"""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from aide._core.numerics import optimize, special
+from aide._core.types import Role
+from aide.estimation.sandwich.features import choose_features, fit_gaussians
+from aide.estimation.sandwich.inputs import ClassifierInputs
+from aide.estimation.sandwich.legendre import Pair
 
 
 class Logit(NamedTuple):
@@ -70,3 +79,70 @@ def _whitening(rows: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndar
     values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
     kept = values > 1e-8
     return centre, vectors[:, kept] / np.sqrt(values[kept]) / scale[:, None]
+
+
+ROWS_PER_FEATURE = (25, 1000, None)
+"""Training runs per feature: many features, or few that small differences can still support.
+
+`None`: fitted Gaussians, whose log ratios are the features (`scores`).
+"""
+PENALTIES = (1e-4, 1e-2, 1.0)
+
+
+class FoldFeatures(NamedTuple):
+    """Features of training runs and of held-out ones, the same for all candidates of these runs."""
+
+    training: Pair
+    held: Pair
+
+
+def find_features(
+    training: ClassifierInputs, held: ClassifierInputs, rows_per_feature: int | None
+) -> FoldFeatures:
+    """Features that the training runs ask for, at both."""
+    both = jax.tree.map(lambda *leaves: np.concatenate(leaves), *training.values)
+    if rows_per_feature is None:
+        features = fit_gaussians(training, both)
+        rows = features.training
+    else:
+        features = choose_features(both, sum(training.nums) // rows_per_feature)
+        rows = features(training.values[0]), features(training.values[1])
+    return FoldFeatures(rows, (features(held.values[0]), features(held.values[1])))
+
+
+def classify(
+    seen: FoldFeatures,
+    training: ClassifierInputs,
+    held: ClassifierInputs,
+    penalties: tuple[float, ...],
+) -> list[Pair]:
+    """Log odds at the held-out outputs, by one classifier for each penalty."""
+    limits = _limits(training.guess)
+    gold, target = (_inputs(seen.training[role], limits, training, role) for role in Role)
+    fitted = fit_logits((gold[0], target[0]), (gold[1], target[1]), penalties)
+    gold, target = (_inputs(seen.held[role], limits, held, role) for role in Role)
+    return [(logit(*gold), logit(*target)) for logit in fitted]
+
+
+def _inputs(
+    rows: np.ndarray, limits: tuple[float, float], inputs: ClassifierInputs, role: Role
+) -> tuple[np.ndarray, np.ndarray]:
+    """Features, those of the guess among them, and offset at the outputs of one algorithm."""
+    if inputs.guess is None:
+        return rows, np.zeros(len(rows))
+    offset, extra = _bends(inputs.guess[role], *limits)
+    return np.concatenate([rows, extra], axis=1), offset
+
+
+def _bends(guess: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """The guess within finite limits, and features that correct it: slopes and infinities."""
+    finite = np.clip(np.where(np.isnan(guess), 0.0, guess), low, high)
+    extra: list[Any] = [finite, np.maximum(finite, 0.0)]
+    extra += [guess == np.inf, guess == -np.inf, np.isnan(guess)]
+    return finite, np.stack([np.asarray(column, float) for column in extra], axis=1)
+
+
+def _limits(guess: Pair | None) -> tuple[float, float]:
+    both = np.concatenate(guess) if guess is not None else np.zeros(1)
+    finite = both[np.isfinite(both)]
+    return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)

@@ -26,7 +26,7 @@ Parts = tuple[float, float]
 """Of KL(gold‖target), and of KL(target‖gold)."""
 
 
-class Goal(NamedTuple):
+class LimitGoal(NamedTuple):
     """Runs on both sides in all, or what they are worth, and the level of the lower limit."""
 
     nums: tuple[float, float]
@@ -75,7 +75,7 @@ class Bound(NamedTuple):
         return bool(max(above, below) > 0.05)
 
 
-def choose_bound(logits: Pair, ratio: LogRatio | None, goal: Goal) -> Bound:
+def choose_bound(logits: Pair, ratio: LogRatio | None, goal: LimitGoal) -> Bound:
     """The clipping for which the lower limit to be expected is highest."""
     largest = max(np.abs(part).max() for part in logits)
     clips = np.array([c for c in CLIPS if c < 2 * largest] or CLIPS[:1])
@@ -90,14 +90,16 @@ def choose_bound(logits: Pair, ratio: LogRatio | None, goal: Goal) -> Bound:
     return chosen._replace(part_allowances=_part_allowances(chosen, logits, goal))
 
 
-def make_bound(logits: Pair, ratio: LogRatio | None, goal: Goal, low: float, high: float) -> Bound:
+def make_bound(
+    logits: Pair, ratio: LogRatio | None, goal: LimitGoal, low: float, high: float
+) -> Bound:
     """Constants, coefficients and allowance for given limits, from log odds of unseen outputs."""
     bound = _row(_candidates(logits, ratio, goal, np.array([low]), np.array([high])), 0)
     return bound._replace(part_allowances=_part_allowances(bound, logits, goal))
 
 
 def _candidates(
-    logits: Pair, ratio: LogRatio | None, goal: Goal, low: np.ndarray, high: np.ndarray
+    logits: Pair, ratio: LogRatio | None, goal: LimitGoal, low: np.ndarray, high: np.ndarray
 ) -> Bound:
     """Bounds for several limits at once, one in each row."""
     low, high = low[:, None], high[:, None]
@@ -140,7 +142,7 @@ def _constants(
     return np.log(a), np.log(b)
 
 
-def _allowance(bound: Bound, terms: Pair, ratio: LogRatio | None, goal: Goal) -> np.ndarray:
+def _allowance(bound: Bound, terms: Pair, ratio: LogRatio | None, goal: LimitGoal) -> np.ndarray:
     r"""What low terms that no run has shown may take away from the mean.
 
     An event of probability $\log(1/(1 - level))/N$ goes unseen with probability $1 - level$. From
@@ -158,7 +160,7 @@ def _allowance(bound: Bound, terms: Pair, ratio: LogRatio | None, goal: Goal) ->
     return np.asarray(-np.log(1 - goal.level) * total)
 
 
-def _part_allowances(bound: Bound, logits: Pair, goal: Goal) -> Parts:
+def _part_allowances(bound: Bound, logits: Pair, goal: LimitGoal) -> Parts:
     """The same for each direction alone."""
     ends = np.array([bound.low]), np.array([bound.high])
     forward, backward = (

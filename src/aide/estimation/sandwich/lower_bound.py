@@ -1,7 +1,7 @@
 r"""A lower bound on the symmetrised KL divergence from outputs, by a classifier.
 
 Cross-fitting: runs are divided into folds; the classifier, its clipping, all constants and all
-choices between recipes for one fold come from the other folds. Given those, the terms of the fold
+choices between candidates for one fold come from the other folds. Given those, the terms of the fold
 (`legendre`) are independent and their means add up to at most $D$; so does the average over folds.
 Its error is the average of the folds' errors, which are centred given their training runs, and
 uncorrelated up to the influence of single runs on $f$, which vanishes as their number grows
@@ -15,10 +15,16 @@ from typing import NamedTuple
 import numpy as np
 
 from aide.estimation.interval import confidence_limit
-from aide.estimation.means import Sequences
-from aide.estimation.sandwich.legendre import Bound, Goal, Pair, choose_bound
-from aide.estimation.sandwich.recipe import Recipe
-from aide.estimation.sandwich.training import PENALTIES, ROWS_PER_FEATURE, Seen, classify, see
+from aide.estimation.sandwich.classifier import (
+    PENALTIES,
+    ROWS_PER_FEATURE,
+    FoldFeatures,
+    classify,
+    find_features,
+)
+from aide.estimation.sandwich.inputs import ClassifierInputs
+from aide.estimation.sandwich.legendre import Bound, LimitGoal, Pair, choose_bound
+from aide.estimation.terms import Sequences
 
 NUM_FOLDS = 5
 NUM_INNER_FOLDS = 2
@@ -61,15 +67,15 @@ class Half(NamedTuple):
     allowance: float
 
 
-class _Choice(NamedTuple):
-    recipe: Recipe
+class _ClassifierChoice(NamedTuple):
+    inputs: ClassifierInputs
     rows_per_feature: int | None
     penalty: float
     bound: Bound
 
 
 def lower_terms(
-    recipes: list[Recipe],
+    candidates: list[ClassifierInputs],
     level: float,
     sequences: Sequence[Sequences | None] = (None, None),
     effective: tuple[float, float] | None = None,
@@ -77,14 +83,14 @@ def lower_terms(
     """Terms of all runs; choices are made for a lower limit at `level`.
 
     Args:
-        recipes: What a classifier may look at.
+        candidates: What a classifier may look at.
         level: The probability.
-        sequences: How runs of either side depend on each other, as the phases of the recipes say.
+        sequences: How runs of either side depend on each other, as the phases of the candidates say.
         effective: Independent runs that would be worth as much; all of them unless stated.
     """
-    nums = recipes[0].nums
-    goal = Goal(nums if effective is None else effective, level)
-    folds = recipes[0].folds(NUM_FOLDS)
+    nums = candidates[0].nums
+    goal = LimitGoal(nums if effective is None else effective, level)
+    folds = candidates[0].folds(NUM_FOLDS)
     gold, target = (np.empty(num) for num in nums)
     parts = [(np.zeros(nums[0]), np.zeros(nums[1])) for _ in range(2)]
     part_allowances = []
@@ -92,17 +98,17 @@ def lower_terms(
     for fold in range(NUM_FOLDS):
         rest = folds[0] != fold, folds[1] != fold
         here = folds[0] == fold, folds[1] == fold
-        recipe, rows_per_feature, penalty, bound = _choose(recipes, rest, goal)
-        balanced = balanced or recipe.ratio is not None
-        training, held = recipe.take(*rest), recipe.take(*here)
-        seen = see(training, held, rows_per_feature)
+        inputs, rows_per_feature, penalty, bound = _choose(candidates, rest, goal)
+        balanced = balanced or inputs.ratio is not None
+        training, held = inputs.take(*rest), inputs.take(*here)
+        seen = find_features(training, held, rows_per_feature)
         [logits] = classify(seen, training, held, (penalty,))
         gold[here[0]], target[here[1]] = bound.terms(logits, held.ratio)
         allowances.append(bound.allowance)
         part_allowances.append(bound.part_allowances)
         for part, half in zip(parts, bound.halves(logits), strict=True):
             part[0][here[0]], part[1][here[1]] = half
-        saturated.append(recipe.ratio is None and bound.is_saturated(logits))
+        saturated.append(inputs.ratio is None and bound.is_saturated(logits))
     halves = None
     if not balanced:
         each = np.mean(part_allowances, axis=0)
@@ -111,40 +117,44 @@ def lower_terms(
     return LowerTerms(gold, target, float(np.mean(allowances)), is_saturated, halves, sequences)
 
 
-def _choose(recipes: list[Recipe], rows: tuple[np.ndarray, np.ndarray], goal: Goal) -> _Choice:
-    """The recipe, penalty and bound that do best on training runs the classifier did not see.
+def _choose(
+    candidates: list[ClassifierInputs], rows: tuple[np.ndarray, np.ndarray], goal: LimitGoal
+) -> _ClassifierChoice:
+    """The inputs, penalty and bound that do best on training runs the classifier did not find_features.
 
     Recipes differ in guesses and ratios, not in outputs: features are found once for all of them.
     """
-    known = [recipe.take(*rows) for recipe in recipes]
+    known = [inputs.take(*rows) for inputs in candidates]
     folds = known[0].folds(NUM_INNER_FOLDS, NUM_FOLDS)
     parts = [(folds[0] == fold, folds[1] == fold) for fold in range(NUM_INNER_FOLDS)]
     first = [_divided(known[0], here) for here in parts]
-    seen = {num: [see(*divided, num) for divided in first] for num in ROWS_PER_FEATURE}
+    seen = {num: [find_features(*divided, num) for divided in first] for num in ROWS_PER_FEATURE}
     found = []
-    for recipe, mine in zip(recipes, known, strict=True):
+    for inputs, mine in zip(candidates, known, strict=True):
         divided = [_divided(mine, here) for here in parts]
         for rows_per_feature in ROWS_PER_FEATURE:
             logits = _held_out(mine, parts, divided, seen[rows_per_feature])
             for penalty, pair in zip(PENALTIES, logits, strict=True):
                 bound = choose_bound(pair, mine.ratio, goal)
-                found.append(_Choice(recipe, rows_per_feature, penalty, bound))
+                found.append(_ClassifierChoice(inputs, rows_per_feature, penalty, bound))
     return max(found, key=lambda choice: choice.bound.expected)
 
 
-def _divided(recipe: Recipe, held: tuple[np.ndarray, np.ndarray]) -> tuple[Recipe, Recipe]:
+def _divided(
+    inputs: ClassifierInputs, held: tuple[np.ndarray, np.ndarray]
+) -> tuple[ClassifierInputs, ClassifierInputs]:
     """Training runs, and those held out."""
-    return recipe.take(~held[0], ~held[1]), recipe.take(*held)
+    return inputs.take(~held[0], ~held[1]), inputs.take(*held)
 
 
 def _held_out(
-    recipe: Recipe,
+    inputs: ClassifierInputs,
     parts: list[tuple[np.ndarray, np.ndarray]],
-    divided: list[tuple[Recipe, Recipe]],
-    seen: list[Seen],
+    divided: list[tuple[ClassifierInputs, ClassifierInputs]],
+    seen: list[FoldFeatures],
 ) -> list[Pair]:
-    """Log odds of all runs by classifiers that did not see them, for each penalty."""
-    logits = [tuple(np.empty(num) for num in recipe.nums) for _ in PENALTIES]
+    """Log odds of all runs by classifiers that did not find_features them, for each penalty."""
+    logits = [tuple(np.empty(num) for num in inputs.nums) for _ in PENALTIES]
     for here, (training, held), features in zip(parts, divided, seen, strict=True):
         fitted = classify(features, training, held, PENALTIES)
         for out, pair in zip(logits, fitted, strict=True):

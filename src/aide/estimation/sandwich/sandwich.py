@@ -7,9 +7,9 @@ import numpy as np
 
 from aide._core.types import Role
 from aide.engine.draws import Draws
-from aide.estimation.sandwich.balance import calm_limits
+from aide.estimation.sandwich.balance import balanced_limits
+from aide.estimation.sandwich.inputs import find_inputs
 from aide.estimation.sandwich.lower_bound import lower_terms
-from aide.estimation.sandwich.recipe import find_recipes
 from aide.estimation.terms import are_tractable, rests_on_one_density
 from aide.reporting.figures import plot_limits
 from aide.reporting.numbers import short
@@ -104,7 +104,7 @@ def find_sandwich(draws: Draws, level: float) -> Sandwich:
     """
     if rests_on_one_density(draws):  # the terms say nothing about the samplers
         return Sandwich(0.0, np.inf, level, False, False)
-    lower, upper = calm_limits(draws, level)
+    lower, upper = balanced_limits(draws, level)
     if are_tractable(draws):
         return Sandwich(lower, upper, level, True, False, _assumed(draws))
     reason = what_is_missing(draws)
@@ -112,7 +112,7 @@ def find_sandwich(draws: Draws, level: float) -> Sandwich:
         raise ValueError(reason)
     each = 0.5 + level / 2
     sequences = [draws.sequences(role) for role in Role]
-    found = lower_terms(find_recipes(draws), each, sequences, _effective(draws))
+    found = lower_terms(find_inputs(draws), each, sequences, _effective(draws))
     lower = max(found.limit(each), 0.0)
     return Sandwich(lower, upper, level, False, found.saturated, _assumed(draws))
 

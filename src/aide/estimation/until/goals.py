@@ -12,7 +12,7 @@ from aide.estimation.errors.tolerance import (
     as_tolerance,
     tolerance_words,
 )
-from aide.estimation.sandwich.balance import calm_limits
+from aide.estimation.sandwich.balance import balanced_limits
 from aide.estimation.summary import Estimate
 from aide.reporting.numbers import in_nats, short
 from aide.reporting.verdict import FAILED, PASSED, UNDECIDED
@@ -97,7 +97,7 @@ class Shown(NamedTuple):
 
     def reason(self, estimate: Estimate) -> str:
         """Why it is reached, in words; empty if it is not."""
-        low, high = calm_limits(estimate.draws, estimate.look.level(LEVEL))
+        low, high = balanced_limits(estimate.draws, estimate.look.level(LEVEL))
         if high <= self.tolerance:
             return f"the divergence was shown to be below {in_nats(self.tolerance)}"
         is_above = low > self.tolerance

@@ -21,11 +21,10 @@ from aide.engine.draws import Draws
 from aide.engine.options import RunOptions, Sizes
 from aide.engine.pilot import run_pilot
 from aide.estimation.errors.variables import posterior_of
-from aide.estimation.look import Look, share_of
+from aide.estimation.interval import InterimLook, share_of
 from aide.estimation.summary import Estimate
-from aide.estimation.until.allocation import Allocation, allocate
 from aide.estimation.until.goals import Goal, Limits
-from aide.estimation.until.plan_file import plan_path, read_plan, write_plan
+from aide.estimation.until.plan import Allocation, allocate, plan_path, read_plan, write_plan
 
 PILOT_RUNS = 64
 PILOT_METAS = 4
@@ -83,7 +82,7 @@ def estimate_until(
         number += 1
         draws = _draw((key, gold, target), plan, sizes, known, goal, how, checkpoint)
         known = {"extend": draws}
-        found = Estimate(draws, Look(share * share_of(number)), posterior=named)
+        found = Estimate(draws, InterimLook(share * share_of(number)), posterior=named)
         reason = goal.reason(found)
         if reason:
             return replace(found, look=found.look._replace(words=_words(reason, number, plan)))

@@ -12,7 +12,7 @@ from typing import Any
 
 from aide._core.process import write_atomically
 from aide.reporting.grid import Grid
-from aide.reporting.html import grid_html
+from aide.reporting.page import grid_html
 from aide.studies.report.style import STYLE
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"

@@ -1,21 +1,43 @@
-r"""What simulated data say about an algorithm."""
+r"""An algorithm against exact posteriors, on data simulated from its model: call and result.
 
+A draw $(x, y)$ from the joint distribution makes $x$ an exact draw of the posterior given $y$, so
+that no gold standard is needed (Grosse, Ancha & Roy, 2016, *Measuring the reliability of MCMC
+inference with bidirectional Monte Carlo*).
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from jaxtyping import ArrayLike
 
+from aide._core.algorithm import InferenceAlgorithm, describe, log_z_of
 from aide._core.numerics import row_log_mean_exp
-from aide.auditing.simulated.runs import Pieces, exchange_p_value
+from aide._core.random import as_key
+from aide._core.types import Key, Value
+from aide._core.validate import check_size
+from aide.auditing.simulated_runs import (
+    Pieces,
+    SimulatedStudy,
+    exchange_p_value,
+    first_data_set,
+    run_study,
+)
+from aide.engine.outputs import check_algorithm
+from aide.engine.programs.map_runs import in_double
+from aide.engine.programs.tracing import one_call
 from aide.estimation.interval import (
+    HEAVY_TAIL,
+    MIN_TERMS_FOR_TAIL,
     check_level,
     confidence_limit,
+    pareto_shape,
     total_variation_bound,
     unseen_share,
 )
-from aide.estimation.means import Mean, mean_of
-from aide.estimation.tails import HEAVY_TAIL, MIN_RUNS, pareto_shape
+from aide.estimation.terms import Mean, mean_of
 from aide.reporting.numbers import interval, with_error
 from aide.reporting.result import Result
 
@@ -123,7 +145,7 @@ class Simulated(Result):
     def consistency(self) -> float | None:
         """P-value of the hypothesis that sampler, density and algorithm belong together.
 
-        See `aide.auditing.simulated.runs`; `None` if there are too few data sets to judge.
+        See `aide.auditing.simulated_runs`; `None` if there are too few data sets to judge.
         """
         return exchange_p_value(self.pieces)
 
@@ -153,7 +175,7 @@ class Simulated(Result):
                 f"In {num_infinite} of {self.num_datasets} data sets the posterior draw has no "
                 "mass under the algorithm, or its output none under the model: the bound is +inf."
             )
-        elif self.num_datasets >= MIN_RUNS and self.terms.std() > 1e-9:
+        elif self.num_datasets >= MIN_TERMS_FOR_TAIL and self.terms.std() > 1e-9:
             shape = pareto_shape(self.terms)
             if shape > HEAVY_TAIL:
                 found.append(
@@ -219,3 +241,73 @@ class Simulated(Result):
         panels[0].hist(finite, bins=40 if np.ptp(finite) > 1e-9 else 1, color="#1f6fb4", alpha=0.5)
         panels[0].axvline(self.value if np.isfinite(self.value) else 0.0, color="black", lw=1)
         panels[0].set(xlabel="upper less lower bound on log p(y) (nats)", ylabel="data sets")
+
+
+@one_call()
+def audit_simulated(
+    key: Key | int,
+    sample_joint: Callable[[Key], tuple[Value, Value]],
+    log_joint: Callable[[Value, Value], ArrayLike],
+    algorithm_for: Callable[[Value], InferenceAlgorithm],
+    *,
+    num_datasets: int = 500,
+    num_meta: int = 1,
+) -> Simulated:
+    r"""How far an algorithm is from the *exact* posterior, on data simulated from the model.
+
+    For each data set, $(x, y) \sim p$ and $x' , \xi'$ from the algorithm for $y$:
+
+    $$E\big[\log\tfrac{p(x, y)}{\hat\xi(x)} - \log\tfrac{p(x', y)}{\hat\xi(x')}\big]
+      \ge E_y\big[KL(p(\cdot|y) \| q(\cdot; y)) + KL(q(\cdot; y) \| p(\cdot|y))\big],$$
+
+    with equality for a tractable algorithm; $\hat\xi$ averages M traces, at $x'$ the algorithm's
+    own among them. What holds on simulated data holds on real data as far as those resemble it.
+
+    Args:
+        key: A JAX key, or an integer seed.
+        sample_joint: `sample_joint(key) -> (x, y)`: parameters from the prior, data given them.
+        log_joint: `log_joint(x, y)`, the density of that; constants may be missing.
+        algorithm_for: `algorithm_for(y)`: the algorithm for one data set. Written with `jax.numpy`
+            it is compiled once for all data sets; otherwise they are run one by one, which takes
+            far longer, and the result says so.
+        num_datasets: Number of data sets.
+        num_meta: Meta-inference runs per output, M.
+    """
+    check_size("num_datasets", num_datasets, 2)
+    check_size("num_meta", num_meta)
+    key = as_key(key)
+    study = SimulatedStudy(sample_joint, log_joint, algorithm_for, int(num_meta))
+    _, y = first_data_set(study, key)
+    algorithm = in_double(algorithm_for, y)
+    check_algorithm("algorithm_for(y)", algorithm)
+    name, log_z = describe(algorithm), log_z_of(algorithm)
+    pieces, why_slow = run_study(study, key, int(num_datasets))
+    _refuse_broken(pieces)
+    return Simulated(pieces, log_z, name, why_slow)
+
+
+def _refuse_broken(pieces: Pieces) -> None:
+    own = pieces.own_log_xi[:, 0]
+    checks = (
+        (
+            "log_joint",
+            pieces.exact_log_joint,
+            True,
+            "at an exact draw: sample_joint can produce "
+            "what log_joint calls impossible, so they describe different models",
+        ),
+        ("log_joint", pieces.own_log_joint, False, "at an output of the algorithm"),
+        ("log_xi of regenerate", pieces.exact_log_xi, False, "at an exact draw"),
+        ("log_xi of simulate", own, True, "at the algorithm's own output"),
+        ("log_xi of regenerate", pieces.own_log_xi, False, "at the algorithm's own output"),
+    )
+    for name, values, is_finite, where in checks:
+        wrong = np.isnan(values) | (values == np.inf)
+        wrong = wrong | ((values == -np.inf) & is_finite)
+        if wrong.any():
+            first = tuple(np.argwhere(wrong)[0])
+            raise ValueError(
+                f"{name} is {values[first]} for {int(wrong.sum())} of {wrong.size} values, first "
+                f"in data set {first[0]}, {where}. A log density may be -inf outside its support, "
+                "never nan."
+            )

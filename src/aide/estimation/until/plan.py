@@ -1,22 +1,31 @@
-r"""How many runs and meta-runs: by the variance and the cost that a pilot measured.
+r"""How many runs and meta-inference runs a call makes, and the file that keeps this plan.
 
-Runs cost $c_G$ and $c_T$ seconds, their terms have the variances $v_G$ and $v_T$. The cheapest way
-to a variance $s^2$ is $N_i = \sqrt{v_i/c_i}\,(\sqrt{v_G c_G} + \sqrt{v_T c_T})/s^2$, and of all M
-that bring looseness down far enough the one is chosen for which that is cheapest.
+A pilot measures variances and costs. Runs cost $c_G$ and $c_T$ seconds, their terms have the
+variances $v_G$ and $v_T$. The cheapest way to a variance $s^2$ is
+$N_i = \sqrt{v_i/c_i}\,(\sqrt{v_G c_G} + \sqrt{v_T c_T})/s^2$, and of all M that bring looseness
+down far enough the one is chosen for which that is cheapest.
+
+The plan is made once and kept beside the checkpoint, so that an interrupted call ends as it would
+have ended.
 """
 
 import itertools
-from collections.abc import Iterator
-from typing import NamedTuple
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from aide._core.algorithm import InferenceAlgorithm
+from aide._core.process import write_atomically
 from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
 from aide.engine.pilot import Pilot
+from aide.engine.runners.choose import identity_of
 from aide.estimation.advice import Forecast, predict_falls
 from aide.estimation.errors.tolerance import ErrorTolerance, as_tolerance
-from aide.estimation.sandwich.balance import calm_terms
+from aide.estimation.sandwich.balance import balanced_terms
 from aide.estimation.terms import is_tractable, terms_of
 from aide.estimation.until.goals import Goal, StandardError
 
@@ -54,7 +63,7 @@ class Allocation(NamedTuple):
     remaining: float = 0.0
 
 
-class _Choice(NamedTuple):
+class _Candidate(NamedTuple):
     metas: tuple[int, int]
     remaining: float
     bound: float
@@ -78,7 +87,7 @@ class _Choice(NamedTuple):
 
 def allocate(pilot: Pilot, goal: Goal, metas: tuple[int | None, int | None]) -> Allocation:
     """The cheapest plan that the pilot foresees to reach a goal; given `metas` are kept."""
-    choices = list(_choices(pilot, metas, not isinstance(goal, StandardError)))
+    choices = list(_candidates(pilot, metas, not isinstance(goal, StandardError)))
     if isinstance(goal, StandardError):
         best, error = _for_error(choices, goal.nats, goal.nats)
     else:
@@ -92,14 +101,16 @@ def allocate(pilot: Pilot, goal: Goal, metas: tuple[int | None, int | None]) -> 
     return Allocation(*found, best.bound, own, best.remaining)
 
 
-def _for_error(choices: list[_Choice], slack: float, error: float) -> tuple[_Choice, float]:
+def _for_error(choices: list[_Candidate], slack: float, error: float) -> tuple[_Candidate, float]:
     """The cheapest of those that leave `slack` nats of looseness, or not much more than is left."""
     least = min(choice.remaining for choice in choices)
     enough = [choice for choice in choices if choice.remaining <= max(slack, 1.25 * least)]
     return min(enough, key=lambda choice: choice.seconds_for(error)), error
 
 
-def _for_verdict(choices: list[_Choice], tolerance: float, pilot: Pilot) -> tuple[_Choice, float]:
+def _for_verdict(
+    choices: list[_Candidate], tolerance: float, pilot: Pilot
+) -> tuple[_Candidate, float]:
     """The M for which a verdict is foreseen to be cheapest.
 
     The distance that limits must bridge is that between the tolerance and the bound with the
@@ -109,10 +120,10 @@ def _for_verdict(choices: list[_Choice], tolerance: float, pilot: Pilot) -> tupl
     """
     num = min(side.num_runs for side in pilot.draws.sides)
 
-    def own_error(choice: _Choice) -> float:
+    def own_error(choice: _Candidate) -> float:
         return max(float(np.sqrt(sum(choice.variances) / num)), 1e-3 * tolerance)
 
-    def distance(choice: _Choice) -> float:
+    def distance(choice: _Candidate) -> float:
         own = own_error(choice)
         clear = tolerance - choice.bound - own
         return clear if clear > own / 4 else own / 4 * float(np.exp((clear - own / 4) / own))
@@ -125,7 +136,9 @@ def _for_verdict(choices: list[_Choice], tolerance: float, pilot: Pilot) -> tupl
     return best, max(abs(tolerance - best.bound) - own_error(best), own_error(best) / 4) / ERRORS
 
 
-def _choices(pilot: Pilot, metas: tuple[int | None, int | None], calm: bool) -> Iterator[_Choice]:
+def _candidates(
+    pilot: Pilot, metas: tuple[int | None, int | None], calm: bool
+) -> Iterator[_Candidate]:
     draws = pilot.draws
     options, forecasts = [], []
     for role in Role:
@@ -139,12 +152,12 @@ def _choices(pilot: Pilot, metas: tuple[int | None, int | None], calm: bool) -> 
         else:  # a second trace is what makes lower limits sharp
             options.append(CANDIDATES if forecast is not None else (draws.side(role).num_meta,))
     for gold, target in itertools.product(*options):
-        yield _choice(pilot, forecasts, (gold, target), calm)
+        yield _candidate(pilot, forecasts, (gold, target), calm)
 
 
-def _choice(
+def _candidate(
     pilot: Pilot, forecasts: list[Forecast | None], metas: tuple[int, int], calm: bool
-) -> _Choice:
+) -> _Candidate:
     draws, falls, remaining = pilot.draws, 0.0, 0.0
     for role, forecast in zip(Role, forecasts, strict=True):
         draws = draws.with_num_meta(role, min(metas[role], draws.side(role).num_meta))
@@ -154,7 +167,7 @@ def _choice(
     bound = sum(float(part.mean()) for part in _finite(draws, calm)) - falls
     variances = _variances(draws, metas, calm)
     costs = pilot.run_cost(GOLD, metas), pilot.run_cost(TARGET, metas)
-    return _Choice(metas, remaining, bound, variances, costs)
+    return _Candidate(metas, remaining, bound, variances, costs)
 
 
 def _variances(draws: Draws, metas: tuple[int, int], calm: bool) -> tuple[float, float]:
@@ -178,5 +191,63 @@ def _variances(draws: Draws, metas: tuple[int, int], calm: bool) -> tuple[float,
 
 def _finite(draws: Draws, calm: bool) -> tuple[np.ndarray, np.ndarray]:
     """Terms by which a limit is found; infinite ones are no matter of how many runs there are."""
-    gold, target = calm_terms(draws) if calm else terms_of(draws)
+    gold, target = balanced_terms(draws) if calm else terms_of(draws)
     return gold[np.isfinite(gold)], target[np.isfinite(target)]
+
+
+def plan_path(checkpoint: str | Path) -> Path:
+    """`runs.nc` has its plan in `runs.nc.plan.json`."""
+    path = Path(checkpoint)
+    return path.with_name(f"{path.name}.plan.json")
+
+
+def read_plan(
+    path: Path, algorithms: tuple[InferenceAlgorithm, InferenceAlgorithm], goal: Goal, given: Any
+) -> Allocation | None:
+    """What was planned for this very call; `None` if nothing was.
+
+    A pilot measures time, which is never the same again, so that only the stored plan makes a call
+    that goes on end where it would have ended.
+
+    Raises:
+        ValueError: It is the plan of another call.
+    """
+    if not path.exists():
+        return None
+    try:
+        stored = json.loads(path.read_text())
+        found, of = as_allocation(stored["plan"]), stored["of"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is no plan of aide ({error}): delete it with its runs.") from None
+    if of != _described(algorithms, goal, given):
+        raise ValueError(
+            f"{path} is the plan of another call: its algorithms, until or sizes changed since. "
+            "Choose another checkpoint, or delete this one and its plan."
+        )
+    return found
+
+
+def as_allocation(data: Mapping[str, Any]) -> Allocation:
+    """What `_asdict` and JSON made of one."""
+    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+    return Allocation(**fields)
+
+
+def write_plan(
+    path: Path,
+    plan: Allocation,
+    algorithms: tuple[InferenceAlgorithm, InferenceAlgorithm],
+    goal: Goal,
+    given: Any,
+) -> None:
+    """Keep a plan before the first of its runs."""
+    data = {"plan": plan._asdict(), "of": _described(algorithms, goal, given)}
+    write_atomically(path, (json.dumps(data, indent=1) + "\n").encode())
+
+
+def _described(
+    algorithms: tuple[InferenceAlgorithm, InferenceAlgorithm], goal: Goal, given: Any
+) -> Any:
+    identities = [identity_of(algorithm).digest for algorithm in algorithms]
+    words = [type(goal).__name__, *goal]
+    return json.loads(json.dumps({"identities": identities, "until": words, "given": given}))

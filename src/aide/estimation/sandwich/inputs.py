@@ -16,9 +16,8 @@ import numpy as np
 from aide._core.numerics import row_log_mean_exp
 from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
-from aide.estimation.means import Sequences
 from aide.estimation.sandwich.balance import LogRatio, fold_of, log_ratio_of
-from aide.estimation.terms import Metas, is_tractable
+from aide.estimation.terms import Metas, Sequences, is_tractable
 
 FEWEST_TO_CUT = 20
 """Draws of a chain, at least, that is cut into folds and parts of folds: two for each part."""
@@ -26,7 +25,7 @@ FEWEST_TO_CUT = 20
 Phases = tuple[np.ndarray | None, np.ndarray | None]
 
 
-class Recipe(NamedTuple):
+class ClassifierInputs(NamedTuple):
     """Outputs, guesses (`None`: no traces to make them from) and log ratios of all draws.
 
     `phases` says where in its chain a draw lies, between 0 and 1, of draws that depend on each
@@ -44,7 +43,7 @@ class Recipe(NamedTuple):
         gold, target = (len(jax.tree.leaves(part)[0]) for part in self.values)
         return gold, target
 
-    def take(self, gold: np.ndarray, target: np.ndarray) -> "Recipe":
+    def take(self, gold: np.ndarray, target: np.ndarray) -> "ClassifierInputs":
         """Some of the runs."""
         values = [
             jax.tree.map(lambda leaf, rows=rows: np.asarray(leaf)[rows], part)
@@ -57,7 +56,7 @@ class Recipe(NamedTuple):
             None if first is None else first[gold],
             None if second is None else second[target],
         )
-        return Recipe((values[0], values[1]), guess, ratio, phases)
+        return ClassifierInputs((values[0], values[1]), guess, ratio, phases)
 
     def folds(self, num_folds: int, pieces: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """The fold of every draw.
@@ -74,18 +73,18 @@ class Recipe(NamedTuple):
         return gold, target
 
 
-def find_recipes(draws: Draws) -> list[Recipe]:
+def find_inputs(draws: Draws) -> list[ClassifierInputs]:
     """From samples and guesses alone, and, if $Z$ is known on both sides, balanced."""
     values = (draws.gold.values, draws.target.values)
     exact = {role: is_tractable(draws, role) for role in Role}
     plain = {side.role: (0, min(side.own.shape[1] - 1, side.num_meta)) for side in draws.sides}
     phases = phases_of(*(draws.sequences(role) for role in Role))
-    found = [Recipe(values, _guess(draws, plain, exact), None, phases)]
+    found = [ClassifierInputs(values, _guess(draws, plain, exact), None, phases)]
     balance = Metas(*(s.num_meta if exact[s.role] else (s.num_meta + 1) // 2 for s in draws.sides))
     ratio = log_ratio_of(draws, balance)
     if ratio is not None:
         rest = {s.role: (balance[s.role], s.num_meta - balance[s.role]) for s in draws.sides}
-        found.append(Recipe(values, _guess(draws, rest, exact), ratio, phases))
+        found.append(ClassifierInputs(values, _guess(draws, rest, exact), ratio, phases))
     return found
 
 

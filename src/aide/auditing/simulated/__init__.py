@@ -1,1 +1,0 @@
-"""An algorithm against exact posteriors, on data simulated from its model."""
