@@ -3,8 +3,8 @@ r"""How often upper limits of `aide.measure_convergence` hold, beside those of a
     python benchmarks/run.py coverage/convergence          # under a minute
 
 Tractable pairs with known divergence, N = 200 + 200 runs, one-sided 95% limits: of the means of
-AIDE's own terms, and of $\ell\tanh(\ell/2)$ (`aide.estimation.sandwich.balance.balanced_terms`). In the
-last three pairs a share of the target's runs sits at 6, as chains do that have not arrived.
+AIDE's own terms, and of $\ell\tanh(\ell/2)$ (`aide.estimation.sandwich.balance.balanced_terms`).
+In the last three pairs a share of the target's runs sits at 6, as chains do that have not arrived.
 """
 
 from collections.abc import Iterator

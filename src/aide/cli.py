@@ -178,6 +178,7 @@ def check(
     import jax
     from rich.console import Console
 
+    from aide.experiments.runner import BadInput
     from aide.reporting.verdict import EXIT_CODES
     from aide.studies.study import load_target
 

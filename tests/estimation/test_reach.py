@@ -15,7 +15,7 @@ from aide._core.types import GOLD, TARGET
 from aide.engine.programs.programs import compile_quickly
 from aide.estimation.reach import reach_of
 
-WORDS = "hardly finds a way there"
+WORDS = "hardly reaches these outputs"
 NUM = 200
 
 

@@ -147,15 +147,15 @@ def test_one_run_that_rules_the_looseness_is_named():
     """Its standard error is as large as it is, so that nothing else would say so."""
     noise = np.linspace(-1.0, 1.0, 500)
     gap = 0.02 + 0.05 * noise
-    assert not _mentions(_made(0.5 + noise, noise, gap), "rules the looseness")
+    assert not _mentions(_made(0.5 + noise, noise, gap), "dominates the looseness")
     gap[17] = 754_000.0
     ruled = _made(0.5 + noise, noise, gap)
     assert ruled.looseness.gold is not None
     assert ruled.looseness.gold.value == pytest.approx(1508.0, rel=1e-3)
-    words = "One run of 500 rules the looseness of the gold standard, 1.5e+03 nats"
+    words = "One run of 500 dominates the looseness of the gold standard, 1.5e+03 nats"
     assert _mentions(ruled, words, "its gap is 7.5e+05 nats", "over all others is 0.02")
     two = np.where(np.arange(500) < 50, 20.0, gap * (gap < 1.0))
-    assert not _mentions(_made(0.5 + noise, noise, two), "rules the looseness")
+    assert not _mentions(_made(0.5 + noise, noise, two), "dominates the looseness")
 
 
 @pytest.mark.parametrize("gap", [0.4, 30.0])

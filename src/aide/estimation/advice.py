@@ -1,17 +1,17 @@
-r"""How far would the bound fall with more meta-inference?
+r"""How far would the bound fall with more meta-inference runs?
 
-AIDE's excess over the divergence is a sum over both algorithms and both kinds of outputs. With $w =
-\xi/(Zq(x))$, which has mean 1 under `regenerate`, and $\bar w_M$ an average of $M$ of them, an
-algorithm adds $E[\bar w_M \log\bar w_M]$ at its own outputs (the real trace is among the M) and
-$-E[\log\bar w_M]$ at the other's. The looseness meter is the sum of both at its own outputs.
+AIDE's excess over the divergence is a sum over both algorithms and both algorithms' outputs. With
+$w = \xi/(Zq(x))$, which has mean 1 under `regenerate`, and $\bar w_M$ an average of $M$ of them, an
+algorithm adds $E[\bar w_M \log\bar w_M]$ at its own outputs (the run's own trace is among the M)
+and $-E[\log\bar w_M]$ at the other's. The looseness is the sum of both at its own outputs.
 
-The prediction takes $\log w$ to be normal, with the variance for which the meter at the present M
-would read what it does. Its excess falls like $1/M$ once $M$ is beyond $e^{KL}$, and slower before.
-How the bound fell over the second half of the M is known from the draws, at its own outputs and, if
-M > 1, at the other's; where that speaks for a smaller variance, the smaller one is used. A
-prediction never exceeds the reading of the meter. It is a forecast without a rate: within a third
-for continuous traces and M > 1, within a factor of 2 at M = 1, and off by factors of 2 to 7 where
-traces are discrete labels. So it decides between pieces of advice, and is not printed.
+The prediction takes $\log w$ to be normal, with the variance that gives the looseness measured at
+the present M. The excess then falls like $1/M$ once $M$ exceeds $e^{KL}$, and more slowly before.
+The draws show how the bound fell from M/2 to M at the algorithm's own outputs and, if M > 1, at the
+other's; where that indicates a smaller variance, the smaller one is used. A predicted fall never
+exceeds the looseness. The prediction has no confidence level: it was within a third for continuous
+traces and M > 1, within a factor of 2 at M = 1, and off by factors of 2 to 7 where traces are
+discrete labels. So it decides between pieces of advice, and is not printed.
 """
 
 from collections.abc import Callable
@@ -26,18 +26,26 @@ from aide.engine.draws import Draws
 from aide.estimation.looseness import looseness_of
 from aide.estimation.terms import Mean
 
-STEPS = (1, 2, 3, 4, 5, 7)
+LEADING_DIGITS = (1, 2, 3, 4, 5, 7)
+"""Leading digits of the round numbers of meta-inference runs that advice names."""
 MOST_META = 1000
-"""Advice goes no further than this many meta-inference runs (or twice the present number)."""
+"""Largest M that advice names, unless twice the present M is larger."""
 NUM_SAMPLES = 200
+"""Fixed normal samples (and their mirror images) that stand for the expectation over log w."""
 WORTHWHILE = 0.05
-"""Falls of less than this share of the bound are not worth mentioning."""
+"""Least share of the bound by which it must be predicted to fall for advice to be given."""
+ENOUGH = 0.8
+"""Advice names the smallest M with this share of the fall that the largest M would bring."""
 
 
 class Advice(NamedTuple):
-    """Raising M of `role` to `num_meta` would lower the bound by about `fall`.
+    """Raise M of one algorithm.
 
-    `remaining` is what meta-inference of that algorithm would still add, by the same prediction.
+    Attributes:
+        role: The algorithm.
+        num_meta: The M to raise it to.
+        fall: Predicted fall of the bound in nats.
+        remaining: Nats that meta-inference of this algorithm would still add, as predicted.
     """
 
     role: Role
@@ -47,9 +55,12 @@ class Advice(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """For M = 1, 2, …: fall of the bound (0 up to the present M) and excess that remains.
+    """Predictions for every M from 1 on.
 
-    `relative_error` is that of the looseness meter, carried over.
+    Attributes:
+        falls: Fall of the bound in nats, 0 up to the present M.
+        remaining: Nats that meta-inference still adds.
+        relative_error: Relative standard error of the measured looseness.
     """
 
     falls: np.ndarray
@@ -58,15 +69,15 @@ class Forecast(NamedTuple):
 
 
 def predict_falls(draws: Draws, role: Role, most: int) -> Forecast | None:
-    """What M up to `most` would do; `None` if the meter was not drawn or is infinite."""
-    mine, other = draws.side(role), draws.side(role.other)
-    now, gap = mine.num_meta, looseness_of(draws).of(role)
+    """Predict for M up to `most`; `None` if the looseness was not measured or is infinite."""
+    side, other = draws.side(role), draws.side(role.other)
+    now, gap = side.num_meta, looseness_of(draws).of(role)
     if gap is None or not np.isfinite(gap.value) or not np.isfinite(gap.std_error):
         return None
     if gap.value <= 0.0:
         return Forecast(np.zeros(most), np.zeros(most), 0.0)
     at_own = _solve(lambda v: float(sum(part[-1] for part in _excess(v, now))), gap.value)
-    at_own = min(at_own, _variance_of_fall(_halving(mine.own[:, : now + 1], 1), 0, now + 1))
+    at_own = min(at_own, _variance_of_fall(_halving(side.own[:, : now + 1], 1), 0, now + 1))
     at_other = min(at_own, _variance_of_fall(-_halving(other.cross[:, :now], 0), 1, now))
     own, cross = _excess(at_own, most)[0], _excess(at_other, most)[1]
     falls = own[now - 1] - own + cross[now - 1] - cross
@@ -76,7 +87,7 @@ def predict_falls(draws: Draws, role: Role, most: int) -> Forecast | None:
 
 
 def find_advice(draws: Draws, value: float, std_error: float) -> tuple[Advice, ...]:
-    """For each algorithm, an M that would bring four fifths of what M can bring, if worthwhile."""
+    """For each algorithm the smallest M with `ENOUGH` of the possible fall, if it is worthwhile."""
     found = []
     for role in Role:
         now, gap = draws.side(role).num_meta, looseness_of(draws).of(role)
@@ -89,7 +100,7 @@ def find_advice(draws: Draws, value: float, std_error: float) -> tuple[Advice, .
             continue
         for num_meta in (*_round_numbers(now, most), most):
             fall = float(forecast.falls[num_meta - 1])
-            if fall >= 0.8 * forecast.falls[-1]:
+            if fall >= ENOUGH * forecast.falls[-1]:
                 mean = Mean(fall, forecast.relative_error * fall)
                 remaining = float(forecast.remaining[num_meta - 1])
                 found.append(Advice(role, num_meta, mean, remaining))
@@ -99,14 +110,14 @@ def find_advice(draws: Draws, value: float, std_error: float) -> tuple[Advice, .
 
 def _round_numbers(above: int, most: int) -> list[int]:
     tens = (10**k for k in range(7))
-    return [step * ten for ten in tens for step in STEPS if above < step * ten < most]
+    return [step * ten for ten in tens for step in LEADING_DIGITS if above < step * ten < most]
 
 
 def _excess(variance: float, num_meta: int) -> tuple[np.ndarray, np.ndarray]:
-    r"""Both parts for M = 1, …, `num_meta` and $\log w \sim N(-v/2, v)$, from fixed normals."""
+    r"""Excess at own and at the other's outputs up to `num_meta`, with $\log w \sim N(-v/2, v)$."""
     log_w = np.sqrt(variance) * _noise(num_meta) - variance / 2
     pure = running_log_mean_exp(log_w).mean(axis=0)
-    log_w[:, 0] += variance  # given the output, the real trace has the density w r
+    log_w[:, 0] += variance  # given the output, the run's own trace has the density w r
     return running_log_mean_exp(log_w).mean(axis=0), -pure
 
 
@@ -117,9 +128,9 @@ def _noise(num_meta: int) -> np.ndarray:
 
 
 def _halving(scores: np.ndarray, num_kept: int) -> float:
-    r"""Mean of $\log\hat\xi$ over half of the columns less that over all of them.
+    r"""Mean difference between $\log\hat\xi$ from half of the columns and from all of them.
 
-    The first `num_kept` columns are in either half. NaN where there is nothing to halve.
+    The first `num_kept` columns are in both halves. NaN with fewer than two columns.
     """
     half = scores.shape[1] // 2
     if half < 1 or np.isinf(scores).any():
@@ -132,10 +143,10 @@ def _halving(scores: np.ndarray, num_kept: int) -> float:
 
 
 def _variance_of_fall(seen: float, part: int, now: int) -> float:
-    """The variance for which that part of the excess falls from M/2 to M as seen.
+    """The variance for which one part of the excess falls from M/2 to M by `seen` nats.
 
-    At its own outputs an algorithm with huge variance falls by the logarithm of the ratio of the
-    two numbers, whatever the variance: a fall near that says nothing.
+    Where the variance is huge, the excess at own outputs falls by the logarithm of the ratio of
+    both numbers, whatever the variance: a fall near that value says nothing about the variance.
     """
     if np.isnan(seen) or (part == 0 and seen > 0.9 * np.log(now / (now // 2))):
         return np.inf

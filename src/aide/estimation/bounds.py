@@ -1,4 +1,4 @@
-r"""What follows about each direction and about $\log Z$, beside the sum that AIDE bounds."""
+r"""Bounds on each direction of the divergence and on $\log Z$, from the terms of the estimate."""
 
 from typing import NamedTuple
 
@@ -18,9 +18,14 @@ from aide.estimation.terms import (
 
 
 class DirectedBound(NamedTuple):
-    r"""One direction of the divergence: a KL bound only if $Z$ is known on both sides.
+    r"""The mean of the terms at one algorithm's outputs: one direction of the divergence.
 
-    Otherwise the value is shifted by an unknown constant that cancels in the sum.
+    Attributes:
+        value: The mean, in nats. If a $Z$ is unknown, it is shifted by an unknown constant, which
+            cancels in the sum of both directions.
+        std_error: Its standard error.
+        is_kl_bound: Whether $Z$ is known on both sides, so that `value` bounds a KL divergence.
+        num_infinite: Number of infinite terms.
     """
 
     value: float
@@ -30,9 +35,9 @@ class DirectedBound(NamedTuple):
 
 
 class LogZBounds(NamedTuple):
-    r"""A two-sided bound, in expectation, on the unknown $\log Z$ of one algorithm.
+    r"""Estimates below and above the unknown $\log Z$ of the algorithm `of`, in expectation.
 
-    If that algorithm's $\xi$ is $p(x, y)$, this is the log evidence $\log p(y)$.
+    If that algorithm's $\xi$ is $p(x, y)$, $\log Z$ is the log evidence $\log p(y)$.
     """
 
     of: Role
@@ -41,7 +46,7 @@ class LogZBounds(NamedTuple):
 
 
 class KlBounds(NamedTuple):
-    r"""Two-sided bounds on one direction each; `None` unless $p$ in $KL(q \| p)$ is tractable."""
+    r"""Two-sided bounds on either direction $KL(q \| p)$; `None` unless $p$ is tractable."""
 
     gold_to_target: Bracket | None
     target_to_gold: Bracket | None
@@ -50,15 +55,16 @@ class KlBounds(NamedTuple):
 def direction_of(draws: Draws, terms: Terms, role: Role) -> DirectedBound:
     r"""$KL$ from the algorithm of `role` to the other: the mean of the terms at its outputs.
 
-    With both constants known they are taken off, so that each direction is a KL bound.
+    If $Z$ is known on both sides, $\log Z_{other} - \log Z_{own}$ is added, which makes it a bound
+    on the KL divergence.
     """
-    shift, mine = log_z_shift(draws, role), terms.at(role)
-    mean, infinite = mean_of(mine, draws.sequences(role)), int(np.isinf(mine).sum())
+    shift, own = log_z_shift(draws, role), terms.at(role)
+    mean, infinite = mean_of(own, draws.sequences(role)), int(np.isinf(own).sum())
     return DirectedBound(mean.value + (shift or 0.0), mean.std_error, shift is not None, infinite)
 
 
 def log_z_bounds_of(draws: Draws, terms: Terms) -> LogZBounds | None:
-    r"""Evidence bounds, where exactly one of the two $\log Z$ is unknown."""
+    r"""Bounds on $\log Z$ if exactly one of the two is unknown; otherwise `None`."""
     unknown = [side.role for side in draws.sides if side.log_z is None]
     if len(unknown) != 1:
         return None
@@ -80,7 +86,7 @@ def kl_bounds_of(draws: Draws) -> KlBounds:
 
 
 def _bracket(draws: Draws, role: Role) -> Bracket | None:
-    """Of the direction from `role` to the other algorithm."""
+    """Bounds on the KL divergence from the algorithm of `role` to the other one."""
     own_z, other_z = draws.side(role).log_z, draws.side(role.other).log_z
     fresh = draws.side(role).fresh()
     if own_z is None or other_z is None or fresh is None or not is_tractable(draws, role.other):

@@ -1,4 +1,4 @@
-"""Is a divergence below a tolerance? Decided from both sides, or not at all."""
+"""Is the target within a tolerance? The verdict by both limits, and what would decide it."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -26,13 +26,19 @@ if TYPE_CHECKING:
     from aide.estimation.summary import Estimate
 
 LEVEL = 0.95
-"""With which every outcome holds; each limit alone fails with probability 2.5%."""
-FEW_TIMES = 100.0
-"""Up to so many times the present runs, more of them are the first thing to try."""
-FEWEST_TIMES = 4.0
-"""As many times the present runs, at least, for a lower limit that does not decide yet."""
+"""Probability with which every verdict holds; each limit alone fails with probability 2.5%."""
+RUNS_FIRST_FACTOR = 100.0
+"""Multiple of the present runs up to which more runs are advised before a larger M."""
+LEAST_FACTOR = 4.0
+"""Least multiple of the present runs to advise where the lower limit must decide."""
 MOST_FACTOR = 1e4
-"""More runs than this many times the present ones are no advice."""
+"""Largest multiple of the present runs that is given as advice."""
+LOOSE_SHARE = 0.1
+"""Share of the bound by which its last fall with M must exceed for a larger M to be advised."""
+LARGER_META = 10
+"""Multiple of the present M that is advised where no prediction can be made."""
+NOISY_SHARE = 0.2
+"""Least share of the variance for the runs of an algorithm to be raised."""
 
 
 class Closeness(NamedTuple):
@@ -40,12 +46,12 @@ class Closeness(NamedTuple):
 
     Attributes:
         lower: Lower limit at 95%, by `Estimate.sandwich`; 0, which always holds, where the upper
-            one decides or there is none.
-        upper: Upper limit at 95%, that of `Estimate.sandwich`, without `Estimate.unseen` outputs;
-            infinite where all terms rest on one density that both state, which says nothing about
-            the outputs.
+            limit decides or there is no lower one.
+        upper: Upper limit at 95%, that of `Estimate.sandwich`, not counting outputs of mass
+            `Estimate.unseen`; infinite where both algorithms state the same density everywhere,
+            which says nothing about their outputs.
         tolerance: Largest divergence in nats that is good enough.
-        lacks: What a lower limit lacks, in words; empty if nothing.
+        lacks: Why there is no lower limit, in words; empty if there is one.
     """
 
     lower: float
@@ -97,7 +103,7 @@ def judge(
     estimate: "Estimate", tolerance: str | Mapping[str, float] | ErrorTolerance
 ) -> "Closeness | ErrorCloseness": ...
 def judge(estimate: "Estimate", tolerance: Any) -> "Closeness | ErrorCloseness":
-    """Compare with a tolerance, in nats or of errors (see `as_tolerance`)."""
+    """The verdict on a tolerance in nats or on errors (see `as_tolerance`)."""
     wanted = as_tolerance(tolerance)
     if isinstance(wanted, ErrorTolerance):
         return judge_errors(estimate, wanted)
@@ -105,7 +111,7 @@ def judge(estimate: "Estimate", tolerance: Any) -> "Closeness | ErrorCloseness":
 
 
 def judge_nats(estimate: "Estimate", tolerance: float) -> Closeness:
-    """Compare the divergence; a classifier is trained only where the bound is above."""
+    """The verdict on a tolerance in nats; trains a classifier only if the bound is above it."""
     draws = estimate.draws
     if rests_on_one_density(draws):
         return Closeness(0.0, np.inf, tolerance, "")
@@ -113,14 +119,14 @@ def judge_nats(estimate: "Estimate", tolerance: float) -> Closeness:
     if are_tractable(draws):
         return Closeness(lower if upper > tolerance else 0.0, upper, tolerance, "")
     lacks = what_is_missing(draws)
-    # The lower limit is below the divergence, hence the bound: it cannot decide where that is low.
+    # The lower limit is below the bound: it cannot exceed the tolerance if the bound does not.
     hopeless = bound_of(estimate) <= tolerance
     lower = 0.0 if hopeless or lacks else estimate.sandwich(LEVEL).lower
     return Closeness(lower, upper, tolerance, lacks)
 
 
 def require(estimate: "Estimate", tolerance: Any) -> None:
-    """Raise `NotWithin`, with both limits and what would help, unless it is shown to be within."""
+    """Raise `NotWithin`, with both limits and what would help, unless the verdict is `passed`."""
     found = judge(estimate, tolerance)
     if found.outcome == PASSED:
         return
@@ -133,13 +139,13 @@ def require(estimate: "Estimate", tolerance: Any) -> None:
 
 
 def remedy(estimate: "Estimate", closeness: "Closeness | ErrorCloseness") -> str:
-    """What would decide, in a few words, with numbers where they can be foreseen."""
+    """What would decide an undecided verdict, in words, with predicted numbers of runs or M."""
     if isinstance(closeness, ErrorCloseness):
         return closeness.remedy
     if rests_on_one_density(estimate.draws):
         return "test the samplers with aide.check"
     bound = bound_of(estimate)
-    if bound < closeness.tolerance and _factor(bound, closeness) < FEW_TIMES:
+    if bound < closeness.tolerance and _factor(bound, closeness) < RUNS_FIRST_FACTOR:
         return _more_runs(estimate, bound, closeness)
     raised = metas_to_raise(estimate, closeness.tolerance)
     if raised:
@@ -156,17 +162,18 @@ def remedy(estimate: "Estimate", closeness: "Closeness | ErrorCloseness") -> str
 
 
 def bound_of(estimate: "Estimate") -> float:
-    r"""AIDE's bound $E[\hat D]$ by its calm terms, which the limits are about."""
+    r"""AIDE's estimate of $E[\hat D]$ by balanced terms, on which the limits rest, too."""
     return float(sum(part.mean() for part in balanced_terms(estimate.draws)))
 
 
 def metas_to_raise(estimate: "Estimate", tolerance: float) -> dict[Role, int]:
-    """M of either algorithm, where a larger one is foreseen to lower the bound; empty if none.
+    """The larger M of either algorithm that is predicted to lower the bound; empty if none is.
 
-    As far as M is the remedy that `Estimate.advice` has: what it says, or more, until what
-    meta-inference adds is foreseen to be a quarter of the tolerance. Where it is silent, because it
-    looks at an algorithm's own outputs, but the last doubling of M took off a tenth of the bound or
-    more at the other's: ten times the present M.
+    If `Estimate.advice` says that a larger M helps, it is the M of the advice, or the M at which
+    meta-inference is predicted to add a quarter of the tolerance if that is larger. The advice
+    looks at an algorithm's own outputs. Where it says nothing, but the last doubling of M lowered
+    the bound by `LOOSE_SHARE` or more at the other algorithm's outputs, it is ten times the present
+    M.
     """
     found = {}
     for advice in estimate.advice:
@@ -178,16 +185,18 @@ def metas_to_raise(estimate: "Estimate", tolerance: float) -> dict[Role, int]:
     advised = {advice.role for advice in estimate.advice}
     for role in set(Role) - advised:
         fall = fall_at_other(estimate.draws, role)
-        if fall is not None and fall.value > max(0.1 * bound_of(estimate), 2 * fall.std_error):
-            found[role] = 10 * estimate.draws.side(role).num_meta
+        if fall is not None and fall.value > max(
+            LOOSE_SHARE * bound_of(estimate), 2 * fall.std_error
+        ):
+            found[role] = LARGER_META * estimate.draws.side(role).num_meta
     return dict(sorted(found.items()))
 
 
 def _factor(bound: float, closeness: Closeness) -> float:
-    r"""How many times the present runs would decide.
+    r"""The multiple of the present runs with which one of the limits would decide.
 
-    Limits approach the bound $b$ like $1/\sqrt N$, so that the distance to the nearer of them must
-    shrink to $|b - tolerance|$: $N' = N\,(distance/|b - tolerance|)^2$.
+    The distance of a limit from the bound $b$ shrinks like $1/\sqrt N$, and must shrink to
+    $|b - tolerance|$: $N' = N\,(distance/|b - tolerance|)^2$.
     """
     is_below = bound <= closeness.tolerance
     distance = closeness.upper - bound if is_below else bound - closeness.lower
@@ -195,17 +204,17 @@ def _factor(bound: float, closeness: Closeness) -> float:
 
 
 def _more_runs(estimate: "Estimate", bound: float, closeness: Closeness) -> str:
-    """Numbers of runs at which the limit that could decide would.
+    """Numbers of runs with which the limit that can decide would decide.
 
-    Above, only a side that has a fifth of the variance or more is raised; a classifier, below,
-    needs both.
+    For the upper limit, only an algorithm whose terms have a share of `NOISY_SHARE` of the variance
+    needs more runs; for the lower limit, the classifier needs more runs of both.
     """
     sides = estimate.draws.sides
     if not np.isfinite(bound):
         return _raised([(side, 10 * side.num_runs) for side in sides], in_numbers=False)
     factor = _factor(bound, closeness)
-    if bound > closeness.tolerance:  # how a classifier learns from more runs is not foreseen well
-        factor = max(factor, FEWEST_TIMES)
+    if bound > closeness.tolerance:  # gains of a classifier from more runs are hard to predict
+        factor = max(factor, LEAST_FACTOR)
     if factor > MOST_FACTOR:
         return (
             f"the bound, {short(bound)}, is so near the tolerance that no affordable number of "
@@ -216,13 +225,13 @@ def _more_runs(estimate: "Estimate", bound: float, closeness: Closeness) -> str:
     wanted = [
         (side, rounded(side.num_runs * max(factor, 1.1)))
         for side, share in zip(sides, shares, strict=True)
-        if share > 0.2 or bound > closeness.tolerance
+        if share > NOISY_SHARE or bound > closeness.tolerance
     ]
     return _raised(wanted)
 
 
 def _raised(wanted: Sequence[tuple[Side, int]], in_numbers: bool = True) -> str:
-    """`raise num_gold to about 900`; of stored draws at most as many as there are."""
+    """`raise num_gold to about 900`; of stored draws at most the number that is stored."""
     runs, lists = [], []
     for side, num in wanted:
         most = num if side.chains is None else min(num, side.chains.size)
@@ -236,12 +245,12 @@ def _raised(wanted: Sequence[tuple[Side, int]], in_numbers: bool = True) -> str:
 
 
 def rounded(number: float) -> int:
-    """Two digits, rounded up."""
+    """A number of runs, rounded up to two digits."""
     unit = 10 ** max(int(np.floor(np.log10(number))) - 1, 0)
     return int(np.ceil(number / unit) * unit)
 
 
 def check_tolerance(tolerance: float) -> None:
-    """Raise unless it is a positive number of nats."""
+    """Raise unless the tolerance is a positive number of nats."""
     if not tolerance > 0:
         raise ValueError(f"tolerance must be a positive number of nats, got {tolerance}.")

@@ -1,4 +1,4 @@
-"""The front door."""
+"""`aide.estimate`: AIDE between a gold standard and one target."""
 
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -22,24 +22,25 @@ from aide.estimation.until.goals import Goal, as_goal, limits_of
 from aide.estimation.until.until import estimate_until
 
 NUM_META = 1
+"""Meta-inference runs per output unless stated."""
 
 
 class Audited(Protocol):
-    """What an audit says about the algorithm that it looked at."""
+    """What an estimate needs to know of an audit (`aide.auditing.Audit`)."""
 
     @property
     def provenance(self) -> str:
-        """In a line, for the result."""
+        """The outcome of the audit in a line."""
         ...
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What it found against the algorithm."""
+        """Findings of the audit against the algorithm."""
         ...
 
     @property
     def identity(self) -> Identity:
-        """Of the algorithm."""
+        """The identity of the audited algorithm."""
         ...
 
 
@@ -77,13 +78,13 @@ def estimate(
         target: The algorithm being measured; its outputs have the same structure.
         num_gold: Runs of the gold standard: 500 unless stated, or all draws of
             `aide.ReferenceDraws` if it has fewer; with `until`, those of the first look.
-        num_target: Runs of the target, likewise.
+        num_target: Runs of the target; the same defaults.
         num_meta_gold: Meta-inference runs of the gold standard per output, 1 unless stated. More
             tighten the bound. With `until`, a pilot chooses.
-        num_meta_target: Meta-inference runs of the target per output, likewise.
+        num_meta_target: Meta-inference runs of the target per output; the same default.
         until: A standard error in nats, or `aide.estimation.Decided(tolerance)`: runs are added
-            until it is reached, and divided by measured variance and cost. All limits hold
-            whenever it stops.
+            until it is reached, divided between the algorithms by measured variance and cost. All
+            limits hold whenever the call stops.
         max_runs: Runs of both algorithms together that `until` may make, its pilot included:
             100,000 unless stated.
         max_seconds: Seconds that `until` may take, compiling included; no limit unless stated.
@@ -152,7 +153,7 @@ def estimate(
 
 
 def _check_unplanned(share: Draws | None, extend: Draws | None, first_run: int) -> None:
-    """Before anything runs: `until` plans all runs itself."""
+    """Raise for arguments that name runs, since `until` plans all runs itself."""
     given = {"share": share is not None, "extend": extend is not None, "first_run": first_run != 0}
     refused = ", ".join(name for name, is_given in given.items() if is_given)
     if refused:
@@ -160,7 +161,7 @@ def _check_unplanned(share: Draws | None, extend: Draws | None, first_run: int) 
 
 
 def _check_audit(audit: Audited, gold: InferenceAlgorithm) -> None:
-    """Before anything runs: an audit of something else says nothing about this gold standard."""
+    """Raise unless the audit is about this gold standard."""
     if not isinstance(getattr(audit, "identity", None), Identity):
         raise TypeError(f"audit= takes what aide.audit(key, gold) returns, got {describe(audit)}.")
     changed = audit.identity.differences(identity_of(gold))
@@ -172,6 +173,7 @@ def _check_audit(audit: Audited, gold: InferenceAlgorithm) -> None:
 
 
 def _with_audit(draws: Draws, audit: Audited) -> Draws:
+    """The draws with the outcome of the audit stated for the gold standard."""
     gold = draws.gold
     told = "; ".join(text for text in (gold.provenance, audit.provenance) if text)
     doubts = (gold.doubts or ()) + audit.doubts

@@ -23,16 +23,21 @@ from aide._core.chains import mean_variance
 from aide.estimation.terms import Sequences
 
 FEW_RUNS = 100
-"""Below this many terms per side, coverage of the intervals was not established."""
+"""Terms per side below which the coverage of the intervals was not measured."""
 MOST_SKEWED = 3.0
-"""More skewed terms than these are a matter of few runs: what no run showed may matter as much."""
-
+"""Skewness of the terms above which a few runs decide their mean, and a note says so."""
 FALSE_ALARM = 1e-4
-"""Chance, at most, that correct algorithms are called wrong."""
+"""Largest probability with which a note says that correct algorithms are wrong."""
+HEAVY_TAIL = 0.5
+"""Pareto shape above which the variance of the terms is infinite and standard errors mislead."""
+MIN_TERMS_FOR_TAIL = 200
+"""Least terms for a tail fit: false alarms on Gaussian pairs are 7% at 100 terms, 0.75% at 200."""
+FEWEST_IN_TAIL = 5
+"""Least different values in a tail for a fit; with fewer, the terms count as having no tail."""
 
 
 class _Moments(NamedTuple):
-    r"""Of a sum of independent means: value, variance, skewness, and degrees of freedom."""
+    r"""Moments of a sum of independent means, and the degrees of freedom of its variance."""
 
     value: float
     variance: float
@@ -53,9 +58,10 @@ def confidence_limit(
     relative variance of $\hat\sigma^2$ that its correlation with $\hat\theta$ (which $g$ accounts
     for) leaves unexplained; it is never less than Welch's.
 
-    That holds for terms of which N runs have seen enough. For all others a weaker law does: the
-    limit is above the sum of the means without the largest terms, of mass `unseen_share` on each
-    side, with probability `level` or more (below: without the smallest ones).
+    That holds for terms without rare large values. For all terms a weaker law holds: with
+    probability `level` or more the limit is above the sum of the means without the largest terms,
+    of mass `unseen_share` on each side. (A lower limit is below the sum of the means without the
+    smallest terms.)
 
     Infinite terms give an infinite limit, and a sample of one term $\mp\infty$.
 
@@ -64,7 +70,7 @@ def confidence_limit(
         level: The probability.
         sequences: For each sample how its terms depend on each other (`None`: they do not). Their
             variance and its degrees of freedom are then those of `mean_variance`, and the skewness
-            of their mean that of as many terms as they are worth.
+            of their mean is that of as many independent terms as their effective sample size.
     """
     infinite = [s[np.isinf(s)] for s in samples]
     if any(part.size for part in infinite):
@@ -81,9 +87,9 @@ def confidence_limit(
 
 
 def unseen_share(num_runs: float, level: float) -> float:
-    r"""$1 - \alpha^{1/N}$: runs miss a part of this mass with probability $\alpha = (1 - level)/2$.
+    r"""$1 - \alpha^{1/N}$ with $\alpha = (1 - level)/2$, about $3.7/N$ at 95%.
 
-    About $3.7/N$ at 95%.
+    N runs miss all outputs of a region of this probability with probability $\alpha$.
     """
     return float(-np.expm1(np.log(0.5 - level / 2) / num_runs))
 
@@ -97,7 +103,7 @@ def skewness(terms: np.ndarray) -> float:
 
 
 def _invert(student: float, skewness: float) -> float:
-    """The t with g(t) = student."""
+    """The t at which Hall's transformation g has the value `student`."""
     if abs(skewness) < 1e-6:
         return student - skewness * (1 + 2 * student**2) / 6
     return float(3 / skewness * (np.cbrt(1 + skewness * (student - skewness / 6)) - 1))
@@ -160,12 +166,6 @@ def check_level(level: float) -> None:
         raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
 
 
-HEAVY_TAIL = 0.5
-"""Pareto shape above which the variance of the terms is infinite and standard errors mislead."""
-MIN_TERMS_FOR_TAIL = 200
-"""Fewer terms say little about tails: 7% false alarms on Gaussian pairs at 100, 0.75% at 200."""
-
-
 def pareto_shape(terms: np.ndarray) -> float:
     r"""Shape $k$ of a generalised Pareto fit to the heavier tail of the terms.
 
@@ -181,19 +181,19 @@ def importance_shape(log_weights: np.ndarray) -> float:
 
     The shape of the upper tail of the weights $w_i$, with the weak prior of that paper: the fit is
     worth $n$ and $\frac12$ is worth 10, for $n$ weights in the tail. Above 0.7 importance sampling
-    from the approximation is unreliable. It sees only what the approximation visited.
+    from the approximation is unreliable. Regions without any draw do not affect it.
     """
     size = math.ceil(_tail_size(log_weights.size))
     ordered = np.sort(log_weights)
     scaled = np.exp(ordered[-size - 1 :] - ordered[-1])
     excess = scaled[1:] - scaled[0]
-    if size < 5 or excess[-1] <= 0 or excess[0] == excess[-1]:
+    if size < FEWEST_IN_TAIL or excess[-1] <= 0 or excess[0] == excess[-1]:
         return -np.inf  # too few different values, or a single atom: no tail
     return (size * _fit(excess[excess > 0]) + 5.0) / (size + 10.0)
 
 
 def _tail_size(num: int) -> float:
-    """How many of the largest count as the tail, before rounding."""
+    """Number of the largest terms that count as the tail, before rounding."""
     return min(0.2 * num, 3 * math.sqrt(num))
 
 
@@ -202,7 +202,7 @@ def _upper_shape(deviations: np.ndarray) -> float:
     ordered = np.sort(deviations)
     excess = ordered[-size:] - ordered[-size - 1]
     excess = excess[excess > 0]
-    if excess.size < 5 or excess[0] == excess[-1]:
+    if excess.size < FEWEST_IN_TAIL or excess[0] == excess[-1]:
         return -np.inf  # too few different values, or a single atom: no tail
     return _fit(excess)
 
@@ -226,25 +226,26 @@ def _fit(excess: np.ndarray) -> float:
 
 
 class InterimLook(NamedTuple):
-    r"""One of the looks at an estimate whose runs, or meta-runs, are added to.
+    r"""One of several looks at an estimate to which runs or meta-inference runs are added.
 
-    Law: if look $k$ gives its limits at the level $1 - s_k(1 - level)$ and $\sum_k s_k \le 1$, then
-    with probability `level` they hold at *all* looks (Bonferroni), hence at the one where somebody
-    stops, for whatever reason. Sizes of later looks must not depend on terms of earlier ones.
+    Law: if look $k$ states its limits at the level $1 - s_k(1 - level)$ and $\sum_k s_k \le 1$,
+    then with probability `level` the limits of *all* looks hold (Bonferroni), hence those of the
+    last look, whatever the reason to stop. Sizes of later looks must not depend on terms of earlier
+    ones.
 
     Attributes:
-        share: $s_k$.
-        words: Why this was the last look; empty for an estimate that was never meant to grow.
+        share: $s_k$, the share of the permitted error that this look may spend.
+        words: Why this was the last look; empty for an estimate with a single look.
     """
 
     share: float = 1.0
     words: str = ""
 
     def level(self, level: float) -> float:
-        """The level that this look needs."""
+        """The level of this look's limits, so that those of all looks hold with `level`."""
         return 1.0 - (1.0 - level) * self.share
 
 
 def share_of(number: int) -> float:
-    r"""$s_k = 1/(k(k+1))$ of look $k = 1, 2, \dots$: they add up to 1, however many there are."""
+    r"""$s_k = 1/(k(k+1))$ for look $k = 1, 2, \dots$; the shares of all looks add up to 1."""
     return 1.0 / (number * (number + 1))

@@ -1,6 +1,6 @@
-"""What to keep in mind about an estimate, in sentences a person can act on.
+"""Notes on an estimate: what limits its use, in sentences that say what to do.
 
-Another note is one more function here, and a line in `find_notes`.
+To add a note, add a function here and its name in `find_notes`.
 """
 
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from aide.estimation.interval import (
     skewness,
 )
 from aide.estimation.looseness import dominant_run_of
-from aide.estimation.reach import FAR, Reach, reach_of
+from aide.estimation.reach import DISAGREEMENT_NATS, Reach, reach_of
 from aide.estimation.terms import rests_on_one_density
 from aide.reporting.numbers import in_nats
 
@@ -30,13 +30,17 @@ if TYPE_CHECKING:
 NAMES = {GOLD: "gold standard", TARGET: "target"}
 
 MOST_RHAT = 1.05
-"""R-hat above which chains are said to disagree."""
+"""R-hat above which a note says that chains disagree."""
 FEW_EFFECTIVE = 20
-"""Below this many effective draws, the autocorrelation itself is hardly known."""
+"""Effective draws below which the estimate of the autocorrelation is itself unreliable."""
 LEAST_EFFECTIVE = 10
-"""Below this many, a standard error is not shown: `1.08 ± ?`."""
+"""Effective draws below which no standard error is shown: `1.08 ± ?`."""
 WASTE = 4.0
-"""Draws per effective draw from which on thinning would save a lot."""
+"""Draws per effective draw from which on a note advises thinning."""
+LEAST_LOOSENESS = 0.05
+"""Nats of looseness below which no note is made of it."""
+LOOSE_SHARE = 0.5
+"""Share of the estimate from which on looseness gets a note."""
 
 
 def find_notes(estimate: "Estimate") -> tuple[str, ...]:
@@ -60,7 +64,7 @@ def find_notes(estimate: "Estimate") -> tuple[str, ...]:
 
 
 def is_impossible(estimate: "Estimate") -> bool:
-    r"""Whether the estimate is farther below 0 than correct algorithms get, but for `FALSE_ALARM`.
+    r"""Whether correct algorithms give so low an estimate with probability `FALSE_ALARM` at most.
 
     With $n$ runs on the smaller side, $P(\hat D \le -t/n) \le e^{-t}$ for correct algorithms,
     whatever their tails: $E_G[e^{-\ell}] \le 1$ and $E_T[e^{\ell}] \le 1$, so that
@@ -175,7 +179,7 @@ def _few_runs(estimate: "Estimate") -> list[str]:
 def _repeats(estimate: "Estimate") -> list[str]:
     found = []
     for side in estimate.draws.sides:
-        if side.chains is not None:  # each stored draw is used once; chains may well stand still
+        if side.chains is not None:  # each stored draw is used once; a chain may repeat a state
             continue
         different, num = num_different(side), side.num_runs
         if different is not None and different < num:
@@ -190,7 +194,7 @@ def _repeats(estimate: "Estimate") -> list[str]:
 
 
 def num_different(side: Side) -> int | None:
-    """How many different outputs there are; `None` if they are not real or were not compared."""
+    """Number of different outputs; `None` if they are not real or were not compared."""
     return None if side.fingerprints is None else np.unique(side.fingerprints).size
 
 
@@ -216,23 +220,23 @@ def _loose(estimate: "Estimate") -> list[str]:
         gap = estimate.looseness.of(role)
         if gap is None or not np.isfinite(estimate.value):
             continue
-        lone = dominant_run_of(estimate.draws, role)
-        if lone is not None:
+        dominant = dominant_run_of(estimate.draws, role)
+        if dominant is not None:
             found.append(
-                f"One run of {lone.num_runs:,} rules the looseness of the {NAMES[role]}, "
-                f"{in_nats(gap.value, 2)}: its gap is {in_nats(lone.gap, 2)}, the mean over all "
-                f"others is {lone.rest:.2g}. Meta-inference failed there once; more runs tell "
+                f"One run of {dominant.num_runs:,} dominates the looseness of the "
+                f"{NAMES[role]}, {in_nats(gap.value, 2)}: its gap is {in_nats(dominant.gap, 2)}, the mean over "
+                f"all others is {dominant.rest:.2g}. Meta-inference failed there once; more runs tell "
                 "how often."
             )
             continue
-        # What to do about it is said once, by the advice if there is one.
+        # The remedy is stated once: by the advice, if there is one.
         remedy = "." if role in advised else f": raise num_meta_{role.word}."
         if gap.value == np.inf:
             found.append(
                 f"Meta-inference of the {role.word} fails to explain some of its own outputs (log "
                 f"xi = -inf): the looseness is infinite{remedy}"
             )
-        elif gap.value > max(0.5 * estimate.value, 3 * gap.std_error, 0.05):
+        elif gap.value > max(LOOSE_SHARE * estimate.value, 3 * gap.std_error, LEAST_LOOSENESS):
             found.append(
                 f"Meta-inference of the {role.word} adds {gap.value:.2g} of the "
                 f"{in_nats(estimate.value, 2)} at its own outputs, which says nothing against the "
@@ -242,16 +246,16 @@ def _loose(estimate: "Estimate") -> list[str]:
 
 
 def missed_words(reach: Reach) -> str:
-    """What it means that meta-inference does not reach outputs of the other algorithm."""
+    """A sentence about outputs of the other algorithm that meta-inference hardly reaches."""
     of, by = NAMES[reach.role.other], NAMES[reach.role]
     own = "none" if not reach.own_share else f"{reach.own_share:.1%}"
     return (
         f"At {reach.far_share:.0%} of the outputs of the {of} the log xi of the {by} differs by "
-        f"{in_nats(reach.difference, 2)} between {reach.num_meta[-1]} meta-runs (at {own} of its "
-        f"own by more than {FAR:g}): its meta-inference hardly finds a way there. The divergence "
-        "may be much smaller than the bound, of which the last doubling of M took off "
-        f"{in_nats(reach.slope.value, 2)}; and the {by} hardly gets there, as to a mode that its "
-        "start misses."
+        f"{in_nats(reach.difference, 2)} between {reach.num_meta[-1]} meta-inference runs (at "
+        f"{own} of its own outputs by more than {DISAGREEMENT_NATS:g} nats): its meta-inference "
+        f"hardly reaches these outputs. The {by} itself hardly produces such outputs, as with a "
+        "mode that its start misses, and the divergence may be much smaller than the bound, of "
+        f"which the last doubling of M took off {in_nats(reach.slope.value, 2)}."
     )
 
 
@@ -266,10 +270,10 @@ def _missed(estimate: "Estimate") -> list[str]:
 
 
 def own_scatter(side: Side) -> float:
-    r"""How far two estimates of $\log q$ at one output of an algorithm scatter, in nats.
+    r"""Standard deviation, in nats, of an estimate of $\log q$ at an algorithm's own output.
 
-    $\mathrm{sd}(l)/\sqrt2$ with $l = \log\xi_2 - \log\xi_1$ at its own outputs. In an SMC algorithm
-    $l$ is a difference of two log evidences, so that this is about the scatter of one.
+    It is $\mathrm{sd}(l)/\sqrt2$ with $l = \log\xi_2 - \log\xi_1$. In an SMC algorithm $l$ is a
+    difference of two log evidences, so that this is about the standard deviation of one of them.
     """
     if side.own.shape[1] < 2 or side.num_runs < 2:
         return 0.0

@@ -1,4 +1,4 @@
-"""Plots of an estimate. Data are prepared elsewhere; this file only draws."""
+"""Plots of an estimate. The numbers are computed in other files of this folder."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from aide.estimation.summary import Estimate
 
 Picture = Callable[[Any, "Estimate"], Any]
+"""A function that draws an estimate into matplotlib axes and returns them."""
 COLOURS = {GOLD: "#c8a200", TARGET: "#1f6fb4"}
+"""Colours of what belongs to the gold standard and to the target."""
 
 
 def plot_meta_curve(axis: Any, estimate: "Estimate") -> Any:
@@ -80,9 +82,9 @@ def plot_terms(axis: Any, estimate: "Estimate") -> Any:
 
 
 def plot_directions(axis: Any, estimate: "Estimate") -> Any:
-    """What the target misses and what it invents, with one standard error.
+    """What the target misses and what it invents, with one standard error each, and their sum.
 
-    Without both log Z only their sum is a divergence, and is drawn.
+    If a log Z is unknown, only the sum is a divergence, and only the sum is drawn.
     """
     directions = {"misses": estimate.gold_to_target, "invents": estimate.target_to_gold}
     bars = {name: (one.value, one.std_error) for name, one in directions.items()}
@@ -102,7 +104,7 @@ def plot_directions(axis: Any, estimate: "Estimate") -> Any:
 
 
 def _draw_limits(axis: Any, estimate: "Estimate") -> None:
-    """The limits of the divergence, where they are a formula, below the bar of the sum."""
+    """The sandwich below the bar of the sum, where it is a formula."""
     if not is_closed_form(estimate.draws):  # a picture trains no classifier
         return
     found = estimate.sandwich()
@@ -113,14 +115,14 @@ def _draw_limits(axis: Any, estimate: "Estimate") -> None:
 
 def plot_sandwich(axis: Any, estimate: "Estimate", tolerance: float) -> Any:
     """Both limits of the divergence at 95% beside the tolerance."""
-    found = cast(Any, estimate.judge(tolerance))  # of a number of nats: both limits
+    found = cast(Any, estimate.judge(tolerance))  # a tolerance in nats gives both limits
     plot_limits(axis, ["divergence"], [(found.lower, found.upper)], [np.nan], tolerance)
     axis.set_xlabel("nats, 95%")
     return axis
 
 
 def pictures_of(estimate: "Estimate") -> tuple[Picture, ...]:
-    """What there is to see: one M is no curve, and where terms are infinite there are no ratios."""
+    """The plots that show something: a curve needs two M, and log ratios must be finite."""
     found: list[Picture] = []
     if max(side.num_meta for side in estimate.draws.sides) > 1:
         found.append(plot_meta_curve)

@@ -27,14 +27,21 @@ from aide.estimation.looseness import fall_at_other
 from aide.estimation.terms import Mean, Sequences, mean_of
 
 NUM_RUNS = 8
-"""Extra runs, looked at step by step."""
+"""Extra runs of an algorithm whose steps are diagnosed for a note."""
+DISAGREEMENT_NATS = 2.0
+r"""Nats between meta-inference runs at one output that count as disagreement: a factor of 7."""
+TIMES_AS_FREQUENT = 3.0
+"""Report a missed region only if disagreement is at least this many times as frequent at the other
+algorithm's outputs as at its own: otherwise meta-inference is loose everywhere."""
+LEAST_SHARE = 0.01
+"""Least share of outputs with disagreement for a missed region to be reported."""
 
 
 class CloserLook:
-    """The two algorithms of an estimate and a key, to look closer if that is asked for.
+    """The two algorithms of an estimate, for extra runs when a note or `Estimate.reach` needs them.
 
     Args:
-        key: A JAX key; the runs are others than those of the estimate.
+        key: A JAX key; the extra runs are not those of the estimate.
         algorithms: The gold standard and the target.
     """
 
@@ -42,9 +49,9 @@ class CloserLook:
         self._key, self._algorithms = key, algorithms
 
     def words(self, role: Role) -> tuple[str, ...]:
-        """What would make an expert stop: kernels that hardly accept, populations of one ancestor.
+        """Problems of an algorithm's steps, such as kernels that hardly accept a proposal.
 
-        Nothing for an algorithm that does not describe its steps.
+        Empty for an algorithm that does not describe its steps.
         """
         key = jax.random.fold_in(jax.random.fold_in(self._key, int(role)), 0xC105E2)
         try:
@@ -54,7 +61,7 @@ class CloserLook:
         return found.step_notes
 
     def draw(self, role: Role, num_runs: int, num_meta: int) -> Draws:
-        """Other runs of both algorithms, with more meta-runs of one of them."""
+        """Extra runs of both algorithms, with `num_meta` meta-inference runs of one of them."""
         key = jax.random.fold_in(jax.random.fold_in(self._key, int(role)), 0x2EAC4)
         return draw(
             key,
@@ -66,30 +73,24 @@ class CloserLook:
         )
 
 
-FAR = 2.0
-r"""Nats between meta-runs at one output from which on they do not agree: a factor of 7 in $\xi$."""
-MORE = 3.0
-"""As many times more outputs than of its own, for it to be about the other's outputs."""
-LEAST_SHARE = 0.01
-"""Fewer outputs of which meta-runs disagree are not worth a word."""
-
-
 class Reach(NamedTuple):
-    r"""Meta-inference of one algorithm at the other's outputs, from M meta-runs at each.
+    r"""Meta-inference of one algorithm at the other's outputs, from M meta-inference runs at each.
 
     Attributes:
-        role: Whose meta-inference.
+        role: The algorithm whose meta-inference is metered.
         num_meta: 1, 2, 4, …, M.
-        rises: $E[\log\hat\xi_m - \log\hat\xi_1]$ for each of them: what meta-inference with one
-            meta-run adds to the bound at these outputs is at least that, in expectation.
-        slope: The rise of the last doubling of M; far above 0, the curve has not ended.
-        far_share: Share of the outputs at which meta-runs differ by more than `FAR` nats.
-        own_share: The same share at the algorithm's own outputs, the real trace among the M.
-        difference: Nats between the highest and the lowest meta-run, the median over such outputs.
-        carrying: The smallest share of outputs that carries nine tenths of the rise.
+        rises: $E[\log\hat\xi_m - \log\hat\xi_1]$ for each m of `num_meta`: in expectation a lower
+            bound on what meta-inference with M = 1 adds to the estimate at these outputs.
+        slope: The rise of the last doubling of M; far above 0, a larger M would add more.
+        far_share: Share of the outputs at which meta-inference runs differ by more than
+            `DISAGREEMENT_NATS`.
+        own_share: The same share at the algorithm's own outputs.
+        difference: Nats between the highest and the lowest $\log\xi$ at one output; the median over
+            the outputs with disagreement.
+        carrying: The smallest share of outputs that makes up nine tenths of the rise.
         shape: Pareto $\hat k$ of $\xi$, relative to its median at the same output; above 0.7, a
-            larger M still changes averages. NaN where runs are too few to tell.
-        missed: Whether it hardly reaches a part of these outputs, and does reach its own.
+            larger M still changes averages. NaN with too few runs.
+        missed: Whether meta-inference hardly reaches some of these outputs but reaches its own.
     """
 
     role: Role
@@ -105,25 +106,27 @@ class Reach(NamedTuple):
 
     @property
     def rise(self) -> Mean:
-        """From one meta-run to all M."""
+        """The rise from 1 meta-inference run to all M."""
         return self.rises[-1]
 
 
 def reach_of(draws: Draws, role: Role) -> Reach | None:
-    """The meter of one algorithm; `None` with M = 1, which shows nothing."""
+    """Meter one algorithm's meta-inference; `None` with M = 1, which shows nothing."""
     num = draws.side(role).num_meta
     slope = fall_at_other(draws, role)
     if slope is None:
         return None
     cross, own = draws.side(role.other).cross[:, :num], draws.side(role).own[:, :num]
-    cross = cross[(cross > -np.inf).any(axis=1)]  # the others have a note of their own
+    cross = cross[
+        (cross > -np.inf).any(axis=1)
+    ]  # outputs without any finite score have their own note
     if not len(cross):
         return None
     rows = draws.sequences(role.other) if len(cross) == draws.side(role.other).num_runs else None
     sizes = [2**k for k in range(num.bit_length()) if 2**k < num] + [num]
     rises = tuple(_rise(cross, size, rows) for size in sizes)
-    differences, own_far = _differences(cross), _differences(own) > FAR
-    far = differences > FAR
+    differences, own_far = _differences(cross), _differences(own) > DISAGREEMENT_NATS
+    far = differences > DISAGREEMENT_NATS
     return Reach(
         role,
         tuple(sizes),
@@ -141,7 +144,7 @@ def reach_of(draws: Draws, role: Role) -> Reach | None:
 def find_reach(
     draws: Draws, role: Role, closer: CloserLook | None, num_runs: int, num_meta: int
 ) -> Reach:
-    """The meter from the draws, or from other runs with more meta-runs where M = 1."""
+    """Meter from the draws, or from extra runs with `num_meta` meta-inference runs where M = 1."""
     word, found = role.word, reach_of(draws, role)
     if found is None and draws.side(role).num_meta == 1:
         if closer is None:
@@ -159,13 +162,13 @@ def find_reach(
 
 
 def _differences(scores: np.ndarray) -> np.ndarray:
-    """Between the highest and the lowest of a row; 0 where none explains the output."""
+    """Nats between the highest and the lowest score of a row; 0 where all are -inf."""
     high, low = scores.max(axis=1), scores.min(axis=1)
     return np.where(high == -np.inf, 0.0, high - np.where(high == -np.inf, 0.0, low))
 
 
 def _rise(cross: np.ndarray, size: int, rows: Sequences | None) -> Mean:
-    r"""$E[\log\hat\xi_m - \log\xi]$, blocks of m meta-runs averaged."""
+    r"""$E[\log\hat\xi_m - \log\xi]$ over blocks of m meta-inference runs."""
     blocks = [cross[:, b : b + size] for b in range(0, cross.shape[1] - size + 1, size)]
     with np.errstate(invalid="ignore"):
         means = np.mean([row_log_mean_exp(block) for block in blocks], axis=0) - _mean_log(cross)
@@ -191,16 +194,16 @@ def _shape(cross: np.ndarray) -> float:
 
 
 def _is_missed(far: np.ndarray, own_far: np.ndarray) -> bool:
-    """Whether meta-runs disagree at more of the other's outputs than chance explains.
+    """Whether disagreement is more frequent at the other algorithm's outputs than chance explains.
 
-    By Fisher's exact test at `FALSE_ALARM`, at `LEAST_SHARE` of them or more, and `MORE` times as
-    often as at its own: where both are many, meta-inference is loose everywhere, which the
-    looseness says.
+    It must occur at `LEAST_SHARE` of these outputs or more, `TIMES_AS_FREQUENT` times as often as
+    at the algorithm's own outputs, and be significant at `FALSE_ALARM` by Fisher's exact test.
+    Where it is frequent at both, the looseness says that meta-inference is loose everywhere.
     """
     from scipy import stats
 
     share, own_share = far.mean(), own_far.mean()
-    if share < max(LEAST_SHARE, MORE * own_share):
+    if share < max(LEAST_SHARE, TIMES_AS_FREQUENT * own_share):
         return False
     total = far.size + own_far.size
     chance = stats.hypergeom.sf(far.sum() - 1, total, far.sum() + own_far.sum(), far.size)

@@ -1,4 +1,7 @@
-"""What an estimate says below its headline. Another line is one more function here."""
+"""The headline of an estimate and the lines below it.
+
+To add a line, add a function here and its name in `estimate_rows`.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -16,12 +19,12 @@ if TYPE_CHECKING:
     from aide.estimation.summary import Estimate
 
 WORTH_SAYING = 0.1
-"""Nats that meta-inference adds at the other's outputs which are printed beside any bound."""
-
+"""Nats by which the last doubling of M must have lowered the bound to be printed in any case."""
 LEAST_SHIFT = 0.01
-"""In sds: a divergence is not translated to smaller shifts."""
+"""Least shift of a normal distribution, in sds, into which a divergence is translated."""
 
 Rows = list[tuple[str, str]]
+"""Name and text of lines."""
 
 
 def estimate_headline(estimate: "Estimate") -> str:
@@ -55,7 +58,7 @@ def estimate_rows(estimate: "Estimate") -> Rows:
 
 
 def reference_rows(estimate: "Estimate") -> Rows:
-    """Of fixed draws: how many, what they are worth, and what is assumed about them."""
+    """Stored draws: their number, effective number, R-hat, and what is assumed about them."""
     return [
         (side.role.word, stored_words(side, estimate.num_effective(side.role)))
         for side in estimate.draws.sides
@@ -107,7 +110,7 @@ def _log_z(estimate: "Estimate") -> Rows:
 
 
 def _looseness(estimate: "Estimate") -> Rows:
-    """What either meter reads: at the algorithm's own outputs, and at the other's if it matters."""
+    """What meta-inference adds at own outputs, and at the other's outputs if it is relevant."""
     found, draws = [], estimate.draws
     for role in Role:
         gap, other = estimate.looseness.of(role), role.other.word
@@ -134,8 +137,8 @@ def _advice(estimate: "Estimate") -> Rows:
 def advice_text(advice: Advice) -> str:
     """One piece of advice in words.
 
-    How far the bound would fall is not printed: where traces are discrete labels the prediction
-    was off by factors of 2 to 7. That it falls, on average, is certain.
+    The predicted fall of the bound is not printed: where traces are discrete labels, predictions
+    were off by factors of 2 to 7. That the bound falls on average is certain.
     """
     if advice.remaining > advice.fall.value:
         return (
@@ -146,7 +149,7 @@ def advice_text(advice: Advice) -> str:
 
 
 def _both_sides(estimate: "Estimate") -> Rows:
-    """Brackets of one direction, where looseness makes a visible difference."""
+    """Bounds on each direction from both sides, where looseness makes them differ visibly."""
     found = []
     directions = (
         ("KL(gold‖target)", estimate.kl_bounds.gold_to_target, GOLD),
@@ -163,7 +166,7 @@ def _both_sides(estimate: "Estimate") -> Rows:
 
 
 def _sandwich(estimate: "Estimate") -> Rows:
-    """The sandwich at 95% where it is a formula; otherwise how to get one, which takes longer."""
+    """The sandwich at 95% where it is a formula; otherwise the call that computes it."""
     draws = estimate.draws
     fewest = min(side.num_runs for side in draws.sides)
     if fewest < 2 or rests_on_one_density(draws):
@@ -201,7 +204,7 @@ def _reading(estimate: "Estimate") -> Rows:
 
 
 def _unseen(estimate: "Estimate") -> Rows:
-    """What all limits leave out."""
+    """The mass of outputs that no limit counts."""
     gold, target = (f"{share:.2g}" for share in 100 * np.array(estimate.unseen()))
     share = f"{gold}%" if gold == target else f"{gold}% (gold) or {target}% (target)"
     text = (
@@ -212,7 +215,7 @@ def _unseen(estimate: "Estimate") -> Rows:
 
 
 def _runs(estimate: "Estimate") -> Rows:
-    """How many runs and meta-inference runs all of it rests on."""
+    """Numbers of runs and of meta-inference runs."""
     of = [
         f"{side.role.word}, {side.name}" if side.name else side.role.word
         for side in estimate.draws.sides
@@ -224,5 +227,5 @@ def _runs(estimate: "Estimate") -> Rows:
 
 
 def _look(estimate: "Estimate") -> Rows:
-    """Why no more runs were added, where that was a question."""
+    """Why no more runs were added, for an estimate with several looks."""
     return [("stopped", estimate.look.words)] if estimate.look.words else []

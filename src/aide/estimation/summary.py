@@ -1,4 +1,4 @@
-r"""The numbers: AIDE's estimate and everything that can be said about it from the draws."""
+r"""`Estimate`: AIDE's estimate and everything that is computed from the draws about it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -56,10 +56,10 @@ class Estimate(Result):
 
     Attributes:
         draws: All runs, scored by both algorithms.
-        look: Which of several looks at growing runs this is: all limits allow for the others.
-        closer_look: Shows which steps of an algorithm are to blame, while the algorithms are at
-            hand: not for what was read from a file.
-        posterior: Gives variables their names, where an algorithm was made for one.
+        look: Which of several looks at growing runs this is; all limits allow for the other looks.
+        closer_look: Makes extra runs for notes and `reach`; `None` for an estimate read from a
+            file, which has no algorithms.
+        posterior: The model that gives variables their names, if an algorithm was made for one.
     """
 
     draws: Draws
@@ -69,7 +69,7 @@ class Estimate(Result):
 
     @cached_property
     def terms(self) -> Terms:
-        r"""$\log\hat\xi_{own} - \log\hat\xi_{other}$ at the gold standard's outputs, the target's.
+        r"""$\log\hat\xi_{own} - \log\hat\xi_{other}$ at gold outputs and at target outputs.
 
         `value` is the sum of both means.
         """
@@ -87,26 +87,26 @@ class Estimate(Result):
 
     @property
     def shown_error(self) -> float:
-        """`std_error`, or NaN where stored draws are worth too few to know it."""
+        """`std_error`, or NaN where stored draws have too few effective ones to estimate it."""
         stored = [role for role in Role if self.draws.side(role).chains is not None]
         few = any(self.num_effective(role) < LEAST_EFFECTIVE for role in stored)
         return np.nan if few and self.std_error > 0 else self.std_error
 
     @cached_property
     def gold_to_target(self) -> DirectedBound:
-        r"""$KL(gold \| target)$ side: mass of the gold standard that the target misses."""
+        r"""The part $KL(gold \| target)$: large where the target misses mass."""
         return direction_of(self.draws, self.terms, GOLD)
 
     @cached_property
     def target_to_gold(self) -> DirectedBound:
-        r"""$KL(target \| gold)$ side: mass that the target invents."""
+        r"""The part $KL(target \| gold)$: large where the target invents mass."""
         return direction_of(self.draws, self.terms, TARGET)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         r"""Confidence interval for $E[\hat D]$, corrected for skewness; see `confidence_limit`.
 
-        Law: with probability `level` it holds the sum of both means, for some outputs of mass at
-        most `unseen(level)` left out.
+        Law: with probability `level` it contains the sum of both means, not counting some outputs
+        of mass `unseen(level)` at most.
         """
         check_level(level)
         rows = [self.draws.sequences(role) for role in (GOLD, TARGET)]
@@ -115,9 +115,9 @@ class Estimate(Result):
         return low, high
 
     def unseen(self, level: float = 0.95) -> tuple[float, float]:
-        """Share of the gold standard's and of the target's outputs that no run may have shown.
+        """Probability of gold and of target outputs that the runs may have missed.
 
-        Draws that depend on each other count as many as they are worth.
+        Draws that depend on each other count as their effective number.
         """
         check_level(level)
         each = self.look.level(level)
@@ -126,14 +126,15 @@ class Estimate(Result):
 
     @cached_property
     def worth(self) -> tuple[Worth | None, Worth | None]:
-        """What the terms of gold standard and target are worth, where they are fixed draws."""
+        """Effective number and R-hat of the terms of stored draws; `None` for independent runs."""
         gold, target = (worth_of(self.terms.at(r), self.draws.sequences(r)) for r in (GOLD, TARGET))
         return gold, target
 
     def num_effective(self, role: Role) -> float:
-        """Independent runs that would be worth as much as those of an algorithm.
+        """Effective number of independent runs of an algorithm.
 
-        Of fixed draws the smallest number that their terms and their coordinates speak for.
+        For stored draws it is the smaller of the effective numbers of their terms and of their
+        coordinates.
         """
         worth, side = self.worth[role], self.draws.side(role)
         if worth is None or side.chains is None:
@@ -192,12 +193,13 @@ class Estimate(Result):
 
         Args:
             level: The probability.
-            functions: What else is reported: functions of one output by name, written with
-                `jax.numpy` or NumPy. A function that is true or false stands for a probability; of
-                an array every element is reported. Where variables have names, the function is
-                given a dictionary of their values.
-            posterior: Gives the variables their names (an `aide.numpyro`, `aide.pymc` or
-                `aide.stan` posterior); found by itself where an algorithm was made for it.
+            functions: Functions of one output to report besides, by name, written with `jax.numpy`
+                or NumPy. A function that returns true or false stands for a probability; of an
+                array every element is reported. Where variables have names, the function gets a
+                dictionary of their values.
+            posterior: The model that gives variables their names (an `aide.numpyro`, `aide.pymc` or
+                `aide.stan` posterior); known without this argument if an algorithm was made for
+                one.
         """
         check_level(level)
         is_plain = functions is None and posterior is None
@@ -225,8 +227,8 @@ class Estimate(Result):
         heavy (k-hat above 0.7) the result says so, and gives no weights.
 
         Args:
-            functions: What else is reported; see `errors`.
-            posterior: Gives the variables their names; see `errors`.
+            functions: Functions of one output to report besides; see `errors`.
+            posterior: The model that gives variables their names; see `errors`.
         """
         return self.errors(functions=functions, posterior=posterior).repair
 
@@ -236,7 +238,7 @@ class Estimate(Result):
 
     @cached_property
     def looseness(self) -> Looseness:
-        """The looseness meter, at each algorithm's own outputs; see `Looseness`."""
+        """What meta-inference adds at each algorithm's own outputs; see `Looseness`."""
         return looseness_of(self.draws)
 
     @cached_property
@@ -246,32 +248,33 @@ class Estimate(Result):
 
     @cached_property
     def kl_bounds(self) -> KlBounds:
-        r"""Each direction from both sides, where its second argument is tractable."""
+        r"""Bounds from both sides on each direction whose second argument is tractable."""
         return kl_bounds_of(self.draws)
 
     def meta_curve(self, role: str = "target") -> MetaCurve:
-        """The estimate for M = 1, 2, … of `role`, from the same draws, own trace always kept."""
+        """The estimate for M = 1, 2, … of `role` (`gold` or `target`), from the same draws."""
         return meta_curve_of(self.draws, as_role(role))
 
     def reach(self, role: str = "target", *, num_runs: int = 50, num_meta: int = 8) -> Reach:
         """Whether meta-inference of `role` reaches the other algorithm's outputs; see `Reach`.
 
-        From the meta-runs at hand if there are two or more; otherwise `num_runs` other runs are
-        made, with `num_meta` meta-runs each.
+        Uses the meta-inference runs of this estimate if M is 2 or more; otherwise makes `num_runs`
+        extra runs with `num_meta` meta-inference runs each.
         """
         return find_reach(self.draws, as_role(role), self.closer_look, num_runs, num_meta)
 
     @cached_property
     def advice(self) -> tuple[Advice, ...]:
-        """Which M to raise, to what, and how far the bound would fall; empty if not worthwhile."""
+        """Which M to raise and to what, with the predicted fall; empty if it is not worthwhile."""
         return find_advice(self.draws, self.value, self.std_error)
 
     def sandwich(self, level: float = 0.95) -> "Sandwich":
         r"""$lower \le D \le upper$ with probability `level`.
 
-        Above, AIDE's bound without `unseen(level)` outputs; below, a classifier between the two
-        algorithms' outputs, or, if both are tractable, AIDE's estimate itself. Needs
-        `keep_values=True` unless both are tractable. It never lies beside `interval(level)`.
+        The upper limit is that of AIDE's bound, not counting outputs of mass `unseen(level)`. The
+        lower limit comes from a classifier between both algorithms' outputs, or, if both are
+        tractable, from AIDE's estimate itself. Needs `keep_values=True` unless both are tractable.
+        It always overlaps or touches `interval(level)`.
         """
         check_level(level)
         if level not in self._sandwiches:
@@ -302,11 +305,11 @@ class Estimate(Result):
         return judge(self, tolerance)
 
     def require(self, tolerance: AnyTolerance) -> "Estimate":
-        """Itself, if the target is shown to be within a tolerance (95%); see `judge`.
+        """This estimate, if the target is shown to be within a tolerance (95%); see `judge`.
 
         Raises:
-            NotWithin: It is too far, or undecided; the message has all limits, and what would
-                decide.
+            NotWithin: The verdict is `failed` or `undecided`; the message has all limits, and what
+                would decide.
         """
         from aide.estimation.closeness import require
 
@@ -315,7 +318,7 @@ class Estimate(Result):
 
     @property
     def subject(self) -> str:
-        """Who is measured against whom."""
+        """The target and the gold standard."""
         return f"{self.draws.target.name}  against  {self.draws.gold.name}"
 
     @property
@@ -330,7 +333,7 @@ class Estimate(Result):
 
     @property
     def head(self) -> tuple[str, ...]:
-        """What speaks against the gold standard; other facts about it are among the rows."""
+        """Findings against the gold standard; other facts about it are among the rows."""
         return (self.trust.words,) if self.trust.doubts else ()
 
     def rows(self) -> list[tuple[str, str]]:
@@ -339,7 +342,7 @@ class Estimate(Result):
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What to keep in mind about these numbers, in words."""
+        """What limits the use of these numbers, in sentences."""
         return find_notes(self)
 
     def numbers(self) -> dict[str, Any]:
@@ -361,12 +364,12 @@ class Estimate(Result):
         }
 
     def layout(self) -> PanelGrid:
-        """A panel for each picture there is."""
+        """One panel for each plot."""
         num = len(pictures_of(self))
         return PanelGrid(1, num, (4.2 * num, 3.4))
 
     def plot_on(self, panels: np.ndarray) -> None:
-        """The bound against M, its directions, log ratios: those that show something."""
+        """The bound against M, its directions, and log ratios, where they show something."""
         for panel, picture in zip(panels, pictures_of(self), strict=False):
             picture(panel, self)
 
@@ -385,5 +388,5 @@ class Estimate(Result):
 
 
 def summarise(draws: Draws) -> Estimate:
-    """Turn draws into numbers."""
+    """The estimate from draws that `aide.draw` made."""
     return Estimate(draws)

@@ -26,10 +26,10 @@ class Mean(NamedTuple):
 
 
 class Worth(NamedTuple):
-    """What the terms of a fixed list of draws are worth.
+    """The effective sample size of terms at a fixed list of draws, and their R-hat.
 
     Attributes:
-        effective: Independent terms that would be worth as much.
+        effective: Number of independent terms with the same standard error.
         rhat: Split R-hat of the terms between chains; NaN where it is not defined.
     """
 
@@ -61,7 +61,7 @@ def mean_of(terms: np.ndarray, sequences: Sequences | None = None) -> Mean:
 
 
 def worth_of(terms: np.ndarray, sequences: Sequences | None) -> Worth | None:
-    """What terms that depend on each other are worth; `None` if they do not."""
+    """Effective size and R-hat of terms that depend on each other; `None` for independent terms."""
     if sequences is None:
         return None
     parts = [terms[rows] for rows in sequences]
@@ -70,13 +70,16 @@ def worth_of(terms: np.ndarray, sequences: Sequences | None) -> Worth | None:
     return Worth(mean_variance(parts).effective, split_rhat(parts))
 
 
-ROUNDING, MOST_ROUNDING, UNITS = 1e-9, 1e-4, 16.0
-"""Differences between log xi are rounding below `ROUNDING` of their size, and below so many units
-in the last place; more than `MOST_ROUNDING` nats only where such units are larger."""
+ROUNDING = 1e-9
+"""Relative difference between two log xi below which they count as equal."""
+MOST_ROUNDING = 1e-4
+"""Nats above which a relative difference no longer counts as rounding, however large log xi is."""
+UNITS = 16.0
+"""Units in the last place up to which two log xi count as equal: what double precision resolves."""
 
 
 class Scores(NamedTuple):
-    r"""$\log\hat\xi$ at the outputs of one algorithm: by itself, and by the other."""
+    r"""$\log\hat\xi$ at the outputs of one algorithm: by itself, and by the other algorithm."""
 
     own: np.ndarray
     other: np.ndarray
@@ -89,12 +92,12 @@ class Terms(NamedTuple):
     target: np.ndarray
 
     def at(self, role: Role) -> np.ndarray:
-        """Those at the outputs of one algorithm."""
+        """The terms at the outputs of one algorithm."""
         return self[role]
 
 
 class Metas(NamedTuple):
-    """How many traces of each algorithm are averaged."""
+    """Numbers of meta-inference runs, M, of gold standard and target."""
 
     gold: int
     target: int
@@ -130,21 +133,21 @@ def log_z_shift(draws: Draws, role: Role) -> float | None:
 def is_tractable(draws: Draws, role: Role) -> bool:
     r"""Whether $\xi$ of the algorithm is a function of the output: $\xi = Z q(x)$.
 
-    Either the algorithm says so, or it was seen: two or more scores at every output, the own ones
-    and the other's, all equal to rounding. A $\xi$ that is random at a share of outputs above
-    `unseen_share` would have been seen to vary. One score per output says nothing.
+    Either the algorithm says so, or its runs show it: at every output of both algorithms there are
+    two or more scores, and they are equal up to rounding. A $\xi$ that is random at a share of
+    outputs above `unseen_share` would have varied. One score per output shows nothing.
     """
     own, cross = draws.side(role).own, draws.side(role.other).cross
     if not draws.side(role).tractable and min(own.shape[1], cross.shape[1]) < 2:
         return False
     return all(
-        bool((_apart(scores, scores[:, :1]) <= rounding_of(abs(scores[:, :1]))).all())
+        bool((_distances(scores, scores[:, :1]) <= rounding_of(abs(scores[:, :1]))).all())
         for scores in (own, cross)
     )
 
 
 def are_tractable(draws: Draws) -> bool:
-    """Whether both algorithms are."""
+    """Whether both algorithms are tractable."""
     return all(is_tractable(draws, role) for role in Role)
 
 
@@ -167,10 +170,10 @@ def rests_on_one_density(draws: Draws) -> bool:
 
 
 def rounding_of(size: np.ndarray) -> np.ndarray:
-    """Nats by which log xi of a size may differ by rounding alone.
+    """Nats by which two log xi of this size may differ by rounding alone.
 
-    An offset of 1e12 in a log density makes no two densities the same: double precision resolves
-    1e-4 nats there.
+    Even with an offset of 1e12 in a log density, double precision resolves 1e-4 nats, so that two
+    different densities still count as different.
     """
     with np.errstate(invalid="ignore"):
         units = UNITS * np.spacing(np.where(np.isfinite(size), size, 1.0))
@@ -178,7 +181,7 @@ def rounding_of(size: np.ndarray) -> np.ndarray:
     return np.maximum(relative, units)
 
 
-def _apart(scores: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Distances from the first score; equal infinities are 0 apart."""
+def _distances(scores: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Distances from the first score; equal infinities have the distance 0."""
     with np.errstate(invalid="ignore"):
         return np.where(scores == first, 0.0, np.nan_to_num(abs(scores - first), nan=np.inf))

@@ -1,4 +1,4 @@
-"""How far a gold standard can be trusted: what every table that leans on one says in its head."""
+"""How far a gold standard can be trusted: the sentence above every table with a gold standard."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -17,10 +17,10 @@ class Trust(NamedTuple):
     """What is known about a gold standard.
 
     Attributes:
-        outcome: `passed`: its tests found nothing; `failed`: something speaks against it;
-            `undecided`: it was not tested, or is taken as exact.
+        outcome: `passed`: its tests found no error; `failed`: a test found one; `undecided`: it was
+            not tested, or its density or draws are taken as exact.
         words: A sentence for the head of a table.
-        doubts: What speaks against it, in words.
+        doubts: Findings against the gold standard, in words.
     """
 
     outcome: Verdict
@@ -29,11 +29,11 @@ class Trust(NamedTuple):
 
 
 def trust_of(gold: Side, effective: float | None = None) -> Trust:
-    """What the runs of a gold standard know about it.
+    """What is known about a gold standard that was run.
 
     Args:
         gold: Its runs.
-        effective: Of stored draws, independent ones that would be worth as much as those used.
+        effective: Effective number of the stored draws that were used, if it is stored draws.
     """
     doubts = (gold.doubts or ()) + _chain_doubts(gold)
     if doubts:
@@ -52,13 +52,13 @@ def trust_of(gold: Side, effective: float | None = None) -> Trust:
 
 
 def trust_of_algorithm(gold: InferenceAlgorithm) -> Trust:
-    """The same of an algorithm whose runs were not kept."""
+    """What is known about a gold standard whose runs were not kept."""
     none = np.empty((0, 1))
     return trust_of(Side(none, none, role=GOLD, **facts_of(gold)))
 
 
 def common_words(trusts: Sequence[Trust]) -> tuple[str, ...]:
-    """A sentence about many gold standards."""
+    """A sentence about the gold standards of several data sets."""
     if not trusts:
         return ()
     parts = []
@@ -77,7 +77,7 @@ _MEANING = (
 
 
 def stored_words(side: Side, effective: float | None = None) -> str:
-    """Of fixed draws: how many, what they are worth, and what is assumed about them."""
+    """Stored draws in words: their number, effective number, R-hat, and what is assumed."""
     chains = side.chains
     if chains is None:
         raise TypeError(f"{side.name} is no list of stored draws.")

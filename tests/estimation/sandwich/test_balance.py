@@ -79,7 +79,7 @@ def test_a_guess_from_other_traces_may_be_balanced(metas):
     assert inputs.ratio is not None
     assert inputs.guess is not None
     h = lambda side, guess: np.sin(guess) + 0.2 * side.values
-    left = at_gold @ (special.expit(-recipe.ratio.gold) * h(draws.gold, inputs.guess[0]))
+    left = at_gold @ (special.expit(-inputs.ratio.gold) * h(draws.gold, inputs.guess[0]))
     right = at_target @ (special.expit(inputs.ratio.target) * h(draws.target, inputs.guess[1]))
     assert left == pytest.approx(right, abs=EXACT)
     every = log_ratio_of(draws)  # control: all traces, the guess's own among them

@@ -35,7 +35,7 @@ from aide.estimation.interval import FALSE_ALARM, confidence_limit
 from aide.estimation.terms import Metas, Terms, log_z_shift, mean_of, terms_of
 
 MIN_OVERLAP = 50.0
-"""With less overlap than this, what happens between the two distributions has hardly been seen."""
+"""Least overlap, in draws, for which a coefficient is fitted: less says too little about it."""
 
 
 class LogRatio(NamedTuple):
@@ -45,12 +45,12 @@ class LogRatio(NamedTuple):
     target: np.ndarray
 
     def take(self, gold: np.ndarray, target: np.ndarray) -> "LogRatio":
-        """Some of the draws."""
+        """The log ratios of some of the draws."""
         return LogRatio(self.gold[gold], self.target[target])
 
 
 class Integrands(NamedTuple):
-    r"""$u$ and $v$ of $E_G u + E_T v$, each at both kinds of draws."""
+    r"""$u$ and $v$ of $E_G u + E_T v$, each at gold and at target draws."""
 
     u_gold: np.ndarray
     v_gold: np.ndarray
@@ -58,14 +58,14 @@ class Integrands(NamedTuple):
     v_target: np.ndarray
 
     def take(self, gold: np.ndarray, target: np.ndarray) -> "Integrands":
-        """Some of the draws."""
+        """The integrands at some of the draws."""
         return Integrands(
             self.u_gold[gold], self.v_gold[gold], self.u_target[target], self.v_target[target]
         )
 
 
 def log_ratio_of(draws: Draws, metas: Metas | None = None) -> LogRatio | None:
-    r"""$\ell$ from all M traces of each algorithm or the first `metas`.
+    r"""$\ell$ from all M traces of each algorithm, or from the first `metas` traces.
 
     `None` if a $Z$ is unknown.
     """
@@ -79,9 +79,10 @@ def log_ratio_of(draws: Draws, metas: Metas | None = None) -> LogRatio | None:
 def balanced_terms(draws: Draws) -> Terms:
     r"""Terms at gold and at target draws whose means add up to $E[\hat D]$, with little noise.
 
-    $\ell\tanh(\ell/2)$ at both if $Z$ is known on both sides. It lies between 0 and $|\ell|$: tails
-    are no heavier than those of AIDE's own terms $\ell$ and $-\ell$, as they can be with a fitted
-    coefficient. Otherwise AIDE's own.
+    If $Z$ is known on both sides, the terms are $\ell\tanh(\ell/2)$ at all draws. They lie between
+    0 and $|\ell|$, so that their tails are no heavier than those of AIDE's own terms $\ell$ and
+    $-\ell$; terms with a fitted coefficient can have heavier ones. If a $Z$ is unknown, they are
+    AIDE's own terms.
     """
     ratio = log_ratio_of(draws)
     if ratio is None:
@@ -90,17 +91,17 @@ def balanced_terms(draws: Draws) -> Terms:
 
 
 def balanced_limits(draws: Draws, level: float) -> tuple[float, float]:
-    """Lower and upper limit from calm terms, each of which fails with probability (1 - level) / 2.
+    """Limits from balanced terms, each of which fails with probability (1 - level) / 2 at most.
 
-    They hold the same number as `Estimate.interval`, which rests on AIDE's own terms. By chance the
-    two could lie side by side; either limit then gives way until they touch, which only makes it
-    safer. Neither is below 0.
+    They are limits of the same number as `Estimate.interval`, which rests on AIDE's own terms. By
+    chance the two intervals may not meet; these limits are then widened until they touch the other
+    interval, which only makes them safer. Neither limit is below 0.
     """
     low, high = 0.5 - level / 2, 0.5 + level / 2
-    own, calm = terms_of(draws), balanced_terms(draws)
+    own, balanced = terms_of(draws), balanced_terms(draws)
     rows = [draws.sequences(role) for role in (GOLD, TARGET)]
-    lower = min(confidence_limit(calm, low, rows), confidence_limit(own, high, rows))
-    upper = max(confidence_limit(calm, high, rows), confidence_limit(own, low, rows))
+    lower = min(confidence_limit(balanced, low, rows), confidence_limit(own, high, rows))
+    upper = max(confidence_limit(balanced, high, rows), confidence_limit(own, low, rows))
     return max(lower, 0.0), max(upper, 0.0)
 
 
@@ -113,7 +114,10 @@ def balanced_error(draws: Draws) -> float:
 
 
 def overlap(ratio: LogRatio) -> float:
-    r"""Draws' worth of overlap that the samples show: $\sum\sigma(-\ell) + \sum\sigma(\ell)$."""
+    r"""Overlap in draws: $\sum\sigma(-\ell)$ at gold draws plus $\sum\sigma(\ell)$ at target draws.
+
+    It is the number of all draws if the distributions are equal, and 0 if they are disjoint.
+    """
     return float(special.expit(-ratio.gold).sum() + special.expit(ratio.target).sum())
 
 
@@ -135,13 +139,13 @@ def bridge_failure(ratio: LogRatio) -> float | None:
 
 
 def _means_of_groups(terms: np.ndarray, num: int) -> np.ndarray:
-    """As many means of equally many terms each as the smaller sample has terms."""
+    """Means of `num` groups of equally many terms each."""
     size = terms.size // num
     return terms[: num * size].reshape(num, size).mean(axis=1)
 
 
 def fold_of(num: int, num_folds: int) -> np.ndarray:
-    """The fold of every run: runs are independent, so taking turns is as good as chance."""
+    """The fold of every run, in turn: runs are independent, so that chance would do no better."""
     return np.arange(num) % num_folds
 
 
@@ -159,7 +163,7 @@ def combine(
 
 
 def best_coefficient(values: Integrands, ratio: LogRatio | None) -> float | np.ndarray:
-    """The coefficient that minimises the variance; 0 where it would rest on what was not seen.
+    """The coefficient of the control variate with the least variance; 0 with too little overlap.
 
     One for each row of the integrands, as a column.
     """

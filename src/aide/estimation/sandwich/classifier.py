@@ -16,9 +16,24 @@ from aide.estimation.sandwich.features import choose_features, fit_gaussians
 from aide.estimation.sandwich.inputs import ClassifierInputs
 from aide.estimation.sandwich.legendre import Pair
 
+ROWS_PER_FEATURE = (25, 1000, None)
+"""Training runs per feature that cross-validation chooses from; `None`: Gaussian features.
+
+25 runs support a coefficient where the two distributions differ clearly; 1,000 leave few features,
+whose coefficients small differences still determine.
+"""
+PENALTIES = (1e-4, 1e-2, 1.0)
+"""Ridge penalties, per squared coefficient of a whitened feature, that cross-validation tries."""
+
 
 class Logit(NamedTuple):
-    r"""$f(x) = s(x) + \beta_0 + \beta^\top W(\phi(x) - m)$, $s$ a given guess at the log ratio."""
+    r"""$f(x) = s(x) + \beta_0 + \beta^\top W(\phi(x) - m)$, with $s$ a guess at the log ratio.
+
+    Attributes:
+        centre: $m$.
+        whiten: $W$.
+        weights: $\beta_0$, then $\beta$.
+    """
 
     centre: np.ndarray
     whiten: np.ndarray
@@ -42,9 +57,9 @@ def fit_logits(
     $\log(p/q)$. The penalty draws $f$ towards $s + \beta_0$.
 
     Args:
-        features: Of gold and target outputs, one row each.
+        features: $\phi$ at the gold and at the target outputs, one row per output.
         offset: $s$ at the same outputs (0 if there is no guess).
-        penalties: One fit for each $\lambda$.
+        penalties: Values of $\lambda$; one fit is returned for each.
     """
     rows, start = np.concatenate(features), np.concatenate(offset)
     nums = [len(part) for part in features]
@@ -60,7 +75,7 @@ def fit_logits(
         return float(value), slope @ inputs + ridge * weights
 
     weights, found = np.zeros(inputs.shape[1]), {}
-    for penalty in sorted(penalties, reverse=True):  # each fit starts at the one before
+    for penalty in sorted(penalties, reverse=True):  # each fit starts from the one before
         ridge = np.r_[0.0, np.full(len(weights) - 1, penalty)]
         options = {"maxiter": 100, "gtol": 1e-6}
         weights = optimize.minimize(
@@ -71,7 +86,7 @@ def fit_logits(
 
 
 def _whitening(rows: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Centre and matrix that make features uncorrelated with variance 1; constants are dropped."""
+    """Centre and matrix that make features uncorrelated with variance 1, without constant ones."""
     centre = share @ rows
     covariance = (rows - centre).T @ ((rows - centre) * share[:, None])
     scale = np.sqrt(np.diag(covariance))
@@ -81,16 +96,8 @@ def _whitening(rows: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndar
     return centre, vectors[:, kept] / np.sqrt(values[kept]) / scale[:, None]
 
 
-ROWS_PER_FEATURE = (25, 1000, None)
-"""Training runs per feature: many features, or few that small differences can still support.
-
-`None`: fitted Gaussians, whose log ratios are the features (`scores`).
-"""
-PENALTIES = (1e-4, 1e-2, 1.0)
-
-
 class FoldFeatures(NamedTuple):
-    """Features of training runs and of held-out ones, the same for all candidates of these runs."""
+    """Features of training and of held-out runs; they depend on outputs alone, not on guesses."""
 
     training: Pair
     held: Pair
@@ -99,7 +106,7 @@ class FoldFeatures(NamedTuple):
 def find_features(
     training: ClassifierInputs, held: ClassifierInputs, rows_per_feature: int | None
 ) -> FoldFeatures:
-    """Features that the training runs ask for, at both."""
+    """Choose features by the training runs; compute them at training and at held-out outputs."""
     both = jax.tree.map(lambda *leaves: np.concatenate(leaves), *training.values)
     if rows_per_feature is None:
         features = fit_gaussians(training, both)
@@ -111,38 +118,43 @@ def find_features(
 
 
 def classify(
-    seen: FoldFeatures,
+    features: FoldFeatures,
     training: ClassifierInputs,
     held: ClassifierInputs,
     penalties: tuple[float, ...],
 ) -> list[Pair]:
     """Log odds at the held-out outputs, by one classifier for each penalty."""
-    limits = _limits(training.guess)
-    gold, target = (_inputs(seen.training[role], limits, training, role) for role in Role)
+    limits = _finite_range(training.guess)
+    gold, target = (_with_guess(features.training[role], limits, training, role) for role in Role)
     fitted = fit_logits((gold[0], target[0]), (gold[1], target[1]), penalties)
-    gold, target = (_inputs(seen.held[role], limits, held, role) for role in Role)
+    gold, target = (_with_guess(features.held[role], limits, held, role) for role in Role)
     return [(logit(*gold), logit(*target)) for logit in fitted]
 
 
-def _inputs(
+def _with_guess(
     rows: np.ndarray, limits: tuple[float, float], inputs: ClassifierInputs, role: Role
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Features, those of the guess among them, and offset at the outputs of one algorithm."""
+    """Features, with those of the guess appended, and the offset, at one algorithm's outputs."""
     if inputs.guess is None:
         return rows, np.zeros(len(rows))
-    offset, extra = _bends(inputs.guess[role], *limits)
+    offset, extra = _guess_features(inputs.guess[role], *limits)
     return np.concatenate([rows, extra], axis=1), offset
 
 
-def _bends(guess: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-    """The guess within finite limits, and features that correct it: slopes and infinities."""
+def _guess_features(guess: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """The guess clipped to finite limits, and features by which a fit can correct it.
+
+    The features are the guess and its positive part (two slopes), and indicators of +inf, -inf and
+    NaN.
+    """
     finite = np.clip(np.where(np.isnan(guess), 0.0, guess), low, high)
     extra: list[Any] = [finite, np.maximum(finite, 0.0)]
     extra += [guess == np.inf, guess == -np.inf, np.isnan(guess)]
     return finite, np.stack([np.asarray(column, float) for column in extra], axis=1)
 
 
-def _limits(guess: Pair | None) -> tuple[float, float]:
+def _finite_range(guess: Pair | None) -> tuple[float, float]:
+    """The smallest and the largest finite guess."""
     both = np.concatenate(guess) if guess is not None else np.zeros(1)
     finite = both[np.isfinite(both)]
     return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)

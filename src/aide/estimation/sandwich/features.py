@@ -28,12 +28,21 @@ from aide.estimation.sandwich.inputs import ClassifierInputs
 from aide.estimation.sandwich.legendre import Pair
 
 MOST_CATEGORIES = 12
-"""Whole numbers with more different values than this count as real numbers."""
+"""Largest number of different values of an integer variable that counts as discrete."""
 KNOTS = (0.05, 0.25, 0.5, 0.75, 0.95)
-"""Quantiles at which hinges bend."""
+"""Quantiles of a real number at which the slopes of the hinge features change."""
 MOST_FEATURES = 150
+"""Largest number of features: a classifier with more takes too long and generalises worse."""
+MOST_COLUMNS = 150
+"""Largest number of coordinates of a fitted Gaussian; of more, those at even distances."""
+MOST_SCORE = 100.0
+"""Nats at which a fitted log ratio is clipped: far beyond what 200 runs can show."""
+LEAST_VARIANCE = 1e-6
+"""Least variance of a standardised coordinate, which may be constant in one algorithm's outputs."""
+
 
 Group = Callable[[Any], np.ndarray]
+"""Columns of features as a function of stacked outputs: one row per output."""
 
 
 class Features(NamedTuple):
@@ -48,7 +57,7 @@ class Features(NamedTuple):
 
 
 def choose_features(values: Any, budget: int) -> Features:
-    """Features for outputs like these, at most `budget` and `MOST_FEATURES` of them."""
+    """At most `budget` and `MOST_FEATURES` features, chosen by the stacked outputs `values`."""
     candidates: list[tuple[int, Group]] = []
     for index, leaf in enumerate(jax.tree.leaves(values)):
         array = np.asarray(leaf)
@@ -69,7 +78,7 @@ def choose_features(values: Any, budget: int) -> Features:
 
 
 def standardise(values: Any, most: int) -> Group:
-    """All real numbers of outputs like these about 0 with a spread of about 1, at most so many."""
+    """All real numbers of an output with centre 0 and spread 1, at most `most` of them."""
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(values)]
     parts = [
         _continuous(index, _flat(leaf))[0][1]
@@ -86,7 +95,7 @@ def standardise(values: Any, most: int) -> Group:
 
 
 def _categories(array: np.ndarray) -> np.ndarray:
-    """The values of a discrete variable with few of them; none of any other."""
+    """The values of a discrete variable if there are few of them; otherwise an empty array."""
     found = np.unique(array) if array.dtype.kind in "biu" else np.empty(0)
     return found if found.size <= MOST_CATEGORIES else np.empty(0)
 
@@ -152,15 +161,9 @@ def _first(values: Any) -> Any:
     return jax.tree.map(lambda leaf: np.asarray(leaf)[:1], values)
 
 
-MOST_COLUMNS = 150
-"""Coordinates that a covariance is fitted to; of more, as many at even distances."""
-MOST_SCORE = 100.0
-"""Nats up to which a fitted log ratio counts."""
-LEAST_VARIANCE = 1e-6
-"""Of standardised coordinates, of which some may be constant in one kind."""
-
-
 class _Spread(NamedTuple):
+    """The inverse of a covariance, and half the logarithm of its determinant."""
+
     precision: np.ndarray
     log_volume: float
 
@@ -170,6 +173,7 @@ class _Gaussian(NamedTuple):
     spread: _Spread
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
+        """The log density of every row, without the constant that all Gaussians share."""
         deviation = x - self.mean
         squares = np.sum((deviation @ self.spread.precision) * deviation, axis=1)
         return -0.5 * squares - self.spread.log_volume
@@ -181,14 +185,20 @@ class _Fit(NamedTuple):
     pairs: tuple[tuple[_Gaussian, _Gaussian], ...]
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        if not self.pairs:  # nothing is real
+        if not self.pairs:  # outputs without real numbers
             return np.empty((len(x), 0))
         ratios = [np.clip(p(x) - q(x), -MOST_SCORE, MOST_SCORE) for p, q in self.pairs]
         return np.stack(ratios, axis=1)
 
 
 class GaussianFeatures(NamedTuple):
-    """Three columns, each a fitted log ratio."""
+    """Three features: the fitted log ratios.
+
+    Attributes:
+        columns: Standardised real numbers of outputs.
+        fits: The fit to either half of the training runs.
+        training: The features of the training runs, each by the fit to the other half.
+    """
 
     columns: Group
     fits: tuple[_Fit, _Fit]
@@ -201,11 +211,11 @@ class GaussianFeatures(NamedTuple):
 
 
 def fit_gaussians(inputs: ClassifierInputs, both: Any) -> GaussianFeatures:
-    """Fit to the runs of a inputs.
+    """Fit pairs of Gaussians to training runs.
 
     Args:
         inputs: The training runs.
-        both: Their values, joined, by which coordinates are standardised.
+        both: Outputs of both algorithms, joined, by which coordinates are standardised.
     """
     columns = standardise(both, MOST_COLUMNS)
     x = columns(inputs.values[0]), columns(inputs.values[1])
@@ -224,6 +234,7 @@ def fit_gaussians(inputs: ClassifierInputs, both: Any) -> GaussianFeatures:
 
 
 def _fit(gold: np.ndarray, target: np.ndarray) -> _Fit:
+    """Fit to rows of coordinates; covariances are shrunken towards their diagonals."""
     if gold.shape[1] == 0:
         return _Fit(())
     means, spreads = [], []

@@ -1,11 +1,12 @@
-r"""What a classifier may look at, and what its terms may be balanced with.
+r"""What the classifier gets: outputs, a guess at the log ratio, and log ratios for balancing.
 
-The traces of each algorithm are divided in two: the first `num_balance` (the real trace among
-them) give $\ell$ of `balance`, the pure `regenerate` draws after them give the *guess*
-$s = \log\hat\xi_{gold} - \log\hat\xi_{target}$, a feature. Given the output $x$, $s$ has the same
-law whichever algorithm made $x$: the KL divergence between the laws of $(x, s)$ is that of $x$, and
-bounds stay valid. The real trace may not enter $s$, and no trace may enter both ($\ell$ must be
-the log ratio of what $s$ does not see). A tractable algorithm has no trace and no such limits.
+The traces of each algorithm are divided in two groups. The first traces, the trace of the run
+itself among them, give the log ratio $\ell$ of `balance`; the traces after them, which `regenerate`
+drew, give the *guess* $s = \log\hat\xi_{gold} - \log\hat\xi_{target}$, a feature. Given the output
+$x$, $s$ has the same law whichever algorithm made $x$: the KL divergence between the laws of
+$(x, s)$ is that between the laws of $x$, and bounds stay valid. For that reason the trace of the
+run itself may not enter $s$, and no trace may enter both $s$ and $\ell$. A tractable algorithm has
+no trace and no such restriction.
 """
 
 from typing import Any, NamedTuple
@@ -20,16 +21,20 @@ from aide.estimation.sandwich.balance import LogRatio, fold_of, log_ratio_of
 from aide.estimation.terms import Metas, Sequences, is_tractable
 
 FEWEST_TO_CUT = 20
-"""Draws of a chain, at least, that is cut into folds and parts of folds: two for each part."""
+"""Least draws of a chain that is cut into 5 folds of 2 inner folds each: two draws per part."""
 
 Phases = tuple[np.ndarray | None, np.ndarray | None]
+"""For either algorithm the place of every draw in its chain, from 0 (beginning) to 1 (end)."""
 
 
 class ClassifierInputs(NamedTuple):
-    """Outputs, guesses (`None`: no traces to make them from) and log ratios of all draws.
+    r"""What a classifier gets about all gold and target draws.
 
-    `phases` says where in its chain a draw lies, between 0 and 1, of draws that depend on each
-    other; `None` for independent runs.
+    Attributes:
+        values: Outputs, stacked.
+        guess: $s$ at gold and at target outputs; `None` without traces to make a guess from.
+        ratio: $\ell$, for balanced terms; `None` for terms from samples alone.
+        phases: Where in its chain each draw lies; `None` for independent runs.
     """
 
     values: tuple[Any, Any]
@@ -44,7 +49,7 @@ class ClassifierInputs(NamedTuple):
         return gold, target
 
     def take(self, gold: np.ndarray, target: np.ndarray) -> "ClassifierInputs":
-        """Some of the runs."""
+        """The inputs of some of the runs."""
         values = [
             jax.tree.map(lambda leaf, rows=rows: np.asarray(leaf)[rows], part)
             for part, rows in zip(self.values, (gold, target), strict=True)
@@ -74,7 +79,7 @@ class ClassifierInputs(NamedTuple):
 
 
 def find_inputs(draws: Draws) -> list[ClassifierInputs]:
-    """From samples and guesses alone, and, if $Z$ is known on both sides, balanced."""
+    """Inputs for unbalanced terms, and, if $Z$ is known on both sides, for balanced terms."""
     values = (draws.gold.values, draws.target.values)
     exact = {role: is_tractable(draws, role) for role in Role}
     plain = {side.role: (0, min(side.own.shape[1] - 1, side.num_meta)) for side in draws.sides}
@@ -89,9 +94,9 @@ def find_inputs(draws: Draws) -> list[ClassifierInputs]:
 
 
 def phases_of(gold: Sequences | None, target: Sequences | None) -> Phases:
-    """Where in its chain each draw lies: 0 at the beginning, below 1 at the end.
+    """The place of each draw in its chain, from 0 at the beginning to 1 at the end.
 
-    Chains too short to be cut (`FEWEST_TO_CUT`) are laid end to end: whole chains share a fold.
+    Chains too short to be cut (`FEWEST_TO_CUT`) are laid end to end, so that each lies in one fold.
     """
     found = [None if rows is None else _phase(rows) for rows in (gold, target)]
     return found[0], found[1]
@@ -111,9 +116,13 @@ def _phase(rows: Sequences) -> np.ndarray:
 def _guess(
     draws: Draws, traces: dict[Role, tuple[int, int]], exact: dict[Role, bool]
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    r"""$s$ at gold and target draws; `traces` says after how many traces how many are used.
+    r"""$s$ at gold and target draws, from some of the traces.
 
-    Among an algorithm's own scores column 0 is the real trace, so those that begin there skip it.
+    Args:
+        draws: All runs.
+        traces: For either algorithm the index of the first trace used, and how many are used. At an
+            algorithm's own outputs trace 0 is that of the run itself and is never used.
+        exact: Whether the algorithm is tractable, so that its only score may be used.
     """
     if any(traces[role][1] < 1 and not exact[role] for role in Role):
         return None

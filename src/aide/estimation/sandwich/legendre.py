@@ -18,25 +18,45 @@ from aide._core.numerics import special
 from aide.estimation.sandwich.balance import Integrands, LogRatio, best_coefficient, combine
 
 CLIPS = (0.3, 1.0, 2.0, 3.5, 5.0, 6.5, 8.0, 11.0, 15.0, 25.0, 50.0, 100.0, 200.0)
-"""Limits of $|f|$ to choose from, in nats."""
+"""Limits of $|f|$ in nats that `choose_bound` tries, from small differences to hundreds."""
+WIDE_CLIP = 3.0
+"""Nats from which on a limit of $|f|$ is wide: smaller ones are chosen for small divergences."""
+SATURATED = 0.05
+"""Share of the outputs at a wide limit above which the number of runs limits the bound."""
 
 Pair = tuple[np.ndarray, np.ndarray]
-"""Something at the gold draws, and at the target draws."""
+"""Numbers at the gold draws, and at the target draws."""
 Parts = tuple[float, float]
-"""Of KL(gold‖target), and of KL(target‖gold)."""
+"""Numbers about KL(gold‖target), and about KL(target‖gold)."""
 
 
 class LimitGoal(NamedTuple):
-    """Runs on both sides in all, or what they are worth, and the level of the lower limit."""
+    """The lower limit that is wanted.
+
+    Attributes:
+        nums: Numbers of gold and of target runs, or their effective numbers if they depend on each
+            other.
+        level: Probability with which the lower limit is to hold.
+    """
 
     nums: tuple[float, float]
     level: float
 
 
 class Bound(NamedTuple):
-    """All that turns log odds into terms, fixed before the terms' own runs are looked at.
+    r"""All that turns log odds into terms, fixed before the runs of the terms are looked at.
 
-    Numbers; while one is being chosen, columns of numbers, a row for each candidate.
+    While a bound is being chosen, the attributes are columns with a row for each candidate.
+
+    Attributes:
+        low: The least value of $f$.
+        high: The largest value of $f$.
+        log_a: $\log a$.
+        log_b: $\log b$.
+        coefficient: Coefficient of the control variate (`balance`).
+        allowance: Nats that rare low terms, which no run has shown, may take away from the mean.
+        expected: The lower limit to be expected, by which candidates are compared.
+        part_allowances: The allowance of each direction alone.
     """
 
     low: float | np.ndarray
@@ -49,14 +69,14 @@ class Bound(NamedTuple):
     part_allowances: Parts = (0.0, 0.0)
 
     def halves(self, logits: Pair) -> tuple[Pair, Pair]:
-        """Terms of KL(gold‖target) and of KL(target‖gold) at both kinds of draws, not balanced."""
+        """Terms of KL(gold‖target) and of KL(target‖gold) at gold and target draws, unbalanced."""
         at_gold, at_target = (np.clip(part, self.low, self.high) for part in logits)
         forward = at_gold - self.log_a + 1, -np.exp(at_target - self.log_a)
         backward = -np.exp(-at_gold - self.log_b), -at_target - self.log_b + 1
         return forward, backward
 
     def integrands(self, logits: Pair) -> Integrands:
-        """$u$ and $v$ at both kinds of draws."""
+        """$u$ and $v$ at gold and at target draws."""
         parts = []
         for logit in logits:
             f = np.clip(logit, self.low, self.high)
@@ -69,14 +89,14 @@ class Bound(NamedTuple):
         return combine(self.integrands(logits), ratio, self.coefficient)
 
     def is_saturated(self, logits: Pair) -> bool:
-        """Whether a wide limit, chosen for want of runs, cuts off more than 5% of the outputs."""
-        above = np.mean(logits[0] >= self.high) if self.high >= 3.0 else 0.0
-        below = np.mean(logits[1] <= self.low) if self.low <= -3.0 else 0.0
-        return bool(max(above, below) > 0.05)
+        """Whether a wide limit of $f$, chosen for want of runs, cuts off many outputs."""
+        above = np.mean(logits[0] >= self.high) if self.high >= WIDE_CLIP else 0.0
+        below = np.mean(logits[1] <= self.low) if self.low <= -WIDE_CLIP else 0.0
+        return bool(max(above, below) > SATURATED)
 
 
 def choose_bound(logits: Pair, ratio: LogRatio | None, goal: LimitGoal) -> Bound:
-    """The clipping for which the lower limit to be expected is highest."""
+    """The clipping with the highest lower limit to be expected."""
     largest = max(np.abs(part).max() for part in logits)
     clips = np.array([c for c in CLIPS if c < 2 * largest] or CLIPS[:1])
 
@@ -93,7 +113,7 @@ def choose_bound(logits: Pair, ratio: LogRatio | None, goal: LimitGoal) -> Bound
 def make_bound(
     logits: Pair, ratio: LogRatio | None, goal: LimitGoal, low: float, high: float
 ) -> Bound:
-    """Constants, coefficients and allowance for given limits, from log odds of unseen outputs."""
+    """Constants, coefficient and allowance for given limits of $f$, from held-out log odds."""
     bound = _row(_candidates(logits, ratio, goal, np.array([low]), np.array([high])), 0)
     return bound._replace(part_allowances=_part_allowances(bound, logits, goal))
 
@@ -117,7 +137,7 @@ def _candidates(
 
 
 def _row(bounds: Bound, index: int) -> Bound:
-    """One of several bounds, in numbers."""
+    """One candidate of several, as numbers."""
     numbers = [float(np.ravel(part)[index]) if np.ndim(part) else part for part in bounds[:7]]
     return Bound._make([*numbers, (0.0, 0.0)])
 
@@ -129,7 +149,10 @@ def _mean(terms: np.ndarray) -> np.ndarray:
 def _constants(
     logits: Pair, ratio: LogRatio | None, low: np.ndarray, high: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""$\log E_q e^f$ and $\log E_p e^{-f}$, with one run at the limit added to each sample."""
+    r"""$\log E_q e^f$ and $\log E_p e^{-f}$, with one run at the limit added to each sample.
+
+    The added run keeps the estimates from being too small where the largest values are rare.
+    """
     at_gold, at_target = (np.clip(part, low, high) for part in logits)
     if ratio is None:
         a = np.exp(high) / at_target.shape[-1] + _mean(np.exp(at_target))
@@ -143,11 +166,11 @@ def _constants(
 
 
 def _allowance(bound: Bound, terms: Pair, ratio: LogRatio | None, goal: LimitGoal) -> np.ndarray:
-    r"""What low terms that no run has shown may take away from the mean.
+    r"""Nats that low terms which no run has shown may take away from the mean.
 
-    An event of probability $\log(1/(1 - level))/N$ goes unseen with probability $1 - level$. From
-    samples alone the lowest term is known from the clipping; balanced terms, which are small where
-    either algorithm goes, are compared with the lowest of them.
+    An event of probability $\log(1/(1 - level))/N$ goes unseen with probability $1 - level$. The
+    clipping says how low an unbalanced term can be. For balanced terms, which are small wherever
+    either algorithm has outputs, the lowest term seen is used.
     """
     edges = bound.integrands((np.asarray(bound.low), np.asarray(bound.high)))
     lowest = (edges.u_gold, edges.v_target)
@@ -161,7 +184,7 @@ def _allowance(bound: Bound, terms: Pair, ratio: LogRatio | None, goal: LimitGoa
 
 
 def _part_allowances(bound: Bound, logits: Pair, goal: LimitGoal) -> Parts:
-    """The same for each direction alone."""
+    """The allowance of each direction alone."""
     ends = np.array([bound.low]), np.array([bound.high])
     forward, backward = (
         sum(

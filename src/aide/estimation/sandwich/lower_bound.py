@@ -1,12 +1,12 @@
 r"""A lower bound on the symmetrised KL divergence from outputs, by a classifier.
 
 Cross-fitting: runs are divided into folds; the classifier, its clipping, all constants and all
-choices between candidates for one fold come from the other folds. Given those, the terms of the fold
-(`legendre`) are independent and their means add up to at most $D$; so does the average over folds.
-Its error is the average of the folds' errors, which are centred given their training runs, and
-uncorrelated up to the influence of single runs on $f$, which vanishes as their number grows
-(Chernozhukov et al., 2018, Econometrics Journal 21:C1-C68). How well this
-holds is measured by `benchmarks/coverage/sandwich.py`.
+choices for one fold are made on the other folds. Given those, the terms of the fold (`legendre`)
+are independent and their means add up to at most $D$, and the same holds for the average over
+folds. The error of that average is the mean of the folds' errors, which are centred given their
+training runs, and uncorrelated up to the influence of single runs on $f$, which vanishes as the
+number of runs grows (Chernozhukov et al., 2018, Econometrics Journal 21:C1-C68).
+`benchmarks/coverage/sandwich.py` measures how often the limits hold.
 """
 
 from collections.abc import Sequence
@@ -27,11 +27,24 @@ from aide.estimation.sandwich.legendre import Bound, LimitGoal, Pair, choose_bou
 from aide.estimation.terms import Sequences
 
 NUM_FOLDS = 5
+"""Folds of all runs: each classifier is trained on four fifths of the runs."""
 NUM_INNER_FOLDS = 2
+"""Folds of the training runs by which features, penalty and clipping are chosen."""
+SATURATED_SHARE = 0.5
+"""Share of the folds with a saturated clipping above which the result says that N is too small."""
 
 
 class LowerTerms(NamedTuple):
-    """Held-out terms whose means add up to a lower bound, and what unseen tails may take away."""
+    """Held-out terms whose means add up to a lower bound of the divergence.
+
+    Attributes:
+        gold: Terms at the gold standard's outputs.
+        target: Terms at the target's outputs.
+        allowance: Nats that rare low terms, which no run has shown, may take away from the mean.
+        saturated: Whether the number of runs, not the divergence, limits the bound.
+        directions: The terms of KL(gold‖target) and of KL(target‖gold), or `None`.
+        sequences: For either algorithm how its terms depend on each other.
+    """
 
     gold: np.ndarray
     target: np.ndarray
@@ -46,9 +59,9 @@ class LowerTerms(NamedTuple):
         return confidence_limit(samples, 1 - level, self.sequences) - self.allowance
 
     def direction_limits(self, level: float) -> tuple[float, float] | None:
-        """Numbers below KL(gold‖target) and below KL(target‖gold), each with that probability.
+        """Numbers below KL(gold‖target) and KL(target‖gold), each with probability `level`.
 
-        `None` where terms were balanced, which mixes the directions.
+        `None` where terms are balanced (`balance`), which mixes the directions.
         """
         if self.directions is None:
             return None
@@ -60,7 +73,7 @@ class LowerTerms(NamedTuple):
 
 
 class Half(NamedTuple):
-    """Terms of one direction, and what unseen tails may take away."""
+    """Terms of one direction at gold and at target outputs, and their allowance in nats."""
 
     gold: np.ndarray
     target: np.ndarray
@@ -68,6 +81,8 @@ class Half(NamedTuple):
 
 
 class _ClassifierChoice(NamedTuple):
+    """What cross-validation chose for one fold."""
+
     inputs: ClassifierInputs
     rows_per_feature: int | None
     penalty: float
@@ -80,13 +95,14 @@ def lower_terms(
     sequences: Sequence[Sequences | None] = (None, None),
     effective: tuple[float, float] | None = None,
 ) -> LowerTerms:
-    """Terms of all runs; choices are made for a lower limit at `level`.
+    """Held-out terms of all runs; choices are made for a lower limit at `level`.
 
     Args:
-        candidates: What a classifier may look at.
-        level: The probability.
-        sequences: How runs of either side depend on each other, as the phases of the candidates say.
-        effective: Independent runs that would be worth as much; all of them unless stated.
+        candidates: Inputs of a classifier, of which each fold chooses one.
+        level: The probability with which the lower limit is to hold.
+        sequences: For either algorithm how its runs depend on each other, as the phases of the
+            candidates say.
+        effective: Effective numbers of independent runs; all runs unless stated.
     """
     nums = candidates[0].nums
     goal = LimitGoal(nums if effective is None else effective, level)
@@ -101,8 +117,8 @@ def lower_terms(
         inputs, rows_per_feature, penalty, bound = _choose(candidates, rest, goal)
         balanced = balanced or inputs.ratio is not None
         training, held = inputs.take(*rest), inputs.take(*here)
-        seen = find_features(training, held, rows_per_feature)
-        [logits] = classify(seen, training, held, (penalty,))
+        features = find_features(training, held, rows_per_feature)
+        [logits] = classify(features, training, held, (penalty,))
         gold[here[0]], target[here[1]] = bound.terms(logits, held.ratio)
         allowances.append(bound.allowance)
         part_allowances.append(bound.part_allowances)
@@ -113,29 +129,29 @@ def lower_terms(
     if not balanced:
         each = np.mean(part_allowances, axis=0)
         halves = Half(*parts[0], float(each[0])), Half(*parts[1], float(each[1]))
-    is_saturated = bool(np.mean(saturated) > 0.5)
+    is_saturated = bool(np.mean(saturated) > SATURATED_SHARE)
     return LowerTerms(gold, target, float(np.mean(allowances)), is_saturated, halves, sequences)
 
 
 def _choose(
     candidates: list[ClassifierInputs], rows: tuple[np.ndarray, np.ndarray], goal: LimitGoal
 ) -> _ClassifierChoice:
-    """The inputs, penalty and bound that do best on training runs the classifier did not find_features.
+    """The inputs, features, penalty and bound with the highest expected limit on inner folds.
 
-    Recipes differ in guesses and ratios, not in outputs: features are found once for all of them.
+    Candidates differ in guesses and ratios, not in outputs: features are computed once for all.
     """
-    known = [inputs.take(*rows) for inputs in candidates]
-    folds = known[0].folds(NUM_INNER_FOLDS, NUM_FOLDS)
+    training = [inputs.take(*rows) for inputs in candidates]
+    folds = training[0].folds(NUM_INNER_FOLDS, NUM_FOLDS)
     parts = [(folds[0] == fold, folds[1] == fold) for fold in range(NUM_INNER_FOLDS)]
-    first = [_divided(known[0], here) for here in parts]
-    seen = {num: [find_features(*divided, num) for divided in first] for num in ROWS_PER_FEATURE}
+    first = [_divided(training[0], here) for here in parts]
+    features = {num: [find_features(*pair, num) for pair in first] for num in ROWS_PER_FEATURE}
     found = []
-    for inputs, mine in zip(candidates, known, strict=True):
-        divided = [_divided(mine, here) for here in parts]
+    for inputs, part in zip(candidates, training, strict=True):
+        divided = [_divided(part, here) for here in parts]
         for rows_per_feature in ROWS_PER_FEATURE:
-            logits = _held_out(mine, parts, divided, seen[rows_per_feature])
+            logits = _held_out(part, parts, divided, features[rows_per_feature])
             for penalty, pair in zip(PENALTIES, logits, strict=True):
-                bound = choose_bound(pair, mine.ratio, goal)
+                bound = choose_bound(pair, part.ratio, goal)
                 found.append(_ClassifierChoice(inputs, rows_per_feature, penalty, bound))
     return max(found, key=lambda choice: choice.bound.expected)
 
@@ -151,12 +167,12 @@ def _held_out(
     inputs: ClassifierInputs,
     parts: list[tuple[np.ndarray, np.ndarray]],
     divided: list[tuple[ClassifierInputs, ClassifierInputs]],
-    seen: list[FoldFeatures],
+    features: list[FoldFeatures],
 ) -> list[Pair]:
-    """Log odds of all runs by classifiers that did not find_features them, for each penalty."""
+    """Log odds of all runs by classifiers trained on other runs, for each penalty."""
     logits = [tuple(np.empty(num) for num in inputs.nums) for _ in PENALTIES]
-    for here, (training, held), features in zip(parts, divided, seen, strict=True):
-        fitted = classify(features, training, held, PENALTIES)
+    for here, (training, held), known in zip(parts, divided, features, strict=True):
+        fitted = classify(known, training, held, PENALTIES)
         for out, pair in zip(logits, fitted, strict=True):
             out[0][here[0]], out[1][here[1]] = pair
     return [(gold, target) for gold, target in logits]

@@ -1,4 +1,4 @@
-r"""The sandwich: lower ≤ D ≤ upper with one confidence statement."""
+r"""The sandwich: a lower and an upper limit of the divergence that hold together."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from aide.reporting.numbers import short
 from aide.reporting.result import Result
 
 MIN_RUNS = 50
-"""With fewer runs per side a classifier has too little to learn from."""
+"""Least runs of either algorithm for a classifier: each of its 5 x 2 folds then has 5 of them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -25,11 +25,11 @@ class Sandwich(Result):
 
     Attributes:
         lower: Lower confidence limit, never below 0.
-        upper: Upper confidence limit of AIDE's bound, without outputs of mass `unseen_share`.
+        upper: Upper confidence limit of AIDE's bound, not counting outputs of mass `unseen_share`.
         level: The probability.
         exact: Both algorithms are tractable: one unbiased estimate gives both limits.
         saturated: The lower limit is held down by the number of runs, not by the divergence.
-        assumed: What is taken for granted, in words; empty if nothing.
+        assumed: What both limits assume, in words; empty if nothing.
     """
 
     lower: float
@@ -52,7 +52,7 @@ class Sandwich(Result):
 
     @property
     def words(self) -> str:
-        """Both limits, and where they come from if that is worth a word."""
+        """Both limits, and what limits or explains them, if anything does."""
         if self.lower > self.upper:
             return f"{self.headline}; these limits contradict each other, see the note"
         if self.exact:
@@ -62,7 +62,7 @@ class Sandwich(Result):
         return f"{self.headline}{self._given}"
 
     def rows(self) -> list[tuple[str, str]]:
-        """Where the limits come from."""
+        """The origin of both limits."""
         lower = "from AIDE's estimate too: both densities are known."
         lower = lower if self.exact else "from a classifier trained to tell the outputs apart."
         given = [("given", self.assumed)] if self.assumed else []
@@ -78,7 +78,7 @@ class Sandwich(Result):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What holds the limits back."""
+        """Limits that contradict each other, or a number of runs that limits the lower limit."""
         if self.lower > self.upper:
             return ("The limits contradict each other: by chance, or because a density is wrong.",)
         if self.saturated:
@@ -86,21 +86,21 @@ class Sandwich(Result):
         return ()
 
     def numbers(self) -> dict[str, Any]:
-        """All of it."""
+        """All attributes, by name."""
         return asdict(self)
 
     def plot_on(self, panels: np.ndarray) -> None:
-        """The interval."""
+        """The interval between both limits."""
         plot_limits(panels[0], ["sandwich"], [(self.lower, self.upper)], [np.nan])
         panels[0].set_xlabel("divergence (nats)")
 
 
 def find_sandwich(draws: Draws, level: float) -> Sandwich:
-    r"""Limits that hold together with probability `level`, each with half of what is left.
+    r"""Both limits; each fails with probability `(1 - level) / 2` at most.
 
-    Above, the calm limit of AIDE's bound; below, held-out terms of a classifier, or the calm limit
-    if both algorithms are tractable. Nothing is known ($0 \le D \le \infty$) where all terms rest
-    on one density.
+    The upper limit is that of AIDE's bound by balanced terms. The lower limit comes from held-out
+    terms of a classifier, or from balanced terms if both algorithms are tractable. Nothing is known
+    ($0 \le D \le \infty$) where all terms rest on one density.
     """
     if rests_on_one_density(draws):  # the terms say nothing about the samplers
         return Sandwich(0.0, np.inf, level, False, False)
@@ -118,7 +118,7 @@ def find_sandwich(draws: Draws, level: float) -> Sandwich:
 
 
 def _effective(draws: Draws) -> tuple[float, float]:
-    """Independent runs that would be worth as much, by the coordinates of fixed draws."""
+    """Effective numbers of independent runs: stored draws count as their coordinates say."""
     gold, target = (
         side.num_runs
         if side.chains is None or np.isnan(side.chains.effective)
@@ -134,13 +134,13 @@ def _assumed(draws: Draws) -> str:
 
 
 def is_closed_form(draws: Draws) -> bool:
-    """Whether the sandwich is a formula, which trains nothing."""
+    """Whether the sandwich is a formula, so that no classifier has to be trained."""
     few = min(side.num_runs for side in draws.sides) < 2
     return not few and are_tractable(draws) and not rests_on_one_density(draws)
 
 
 def what_is_missing(draws: Draws) -> str:
-    """What a lower bound from samples lacks, in words; empty if nothing."""
+    """Why there is no lower limit from samples, in words; empty if there is one."""
     if any(side.values is None for side in draws.sides):
         return (
             "a lower bound needs the outputs, which were not kept: estimate with keep_values=True."

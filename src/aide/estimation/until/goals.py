@@ -1,4 +1,4 @@
-"""When runs suffice, and what they may cost."""
+"""Goals of `until`, which say when runs suffice, and limits on what they may cost."""
 
 from typing import NamedTuple
 
@@ -19,14 +19,18 @@ from aide.reporting.verdict import FAILED, PASSED, UNDECIDED
 
 MAX_RUNS = 100_000
 """Runs of both algorithms together that a call may make unless stated."""
+GROWTH_FOR_ERROR = 1.5
+"""Factor from look to look for a standard error, which the pilot predicts well."""
+GROWTH_FOR_VERDICT = 2.0
+"""Factor from look to look for a verdict, whose number of runs is hard to predict."""
 
 
 class Limits(NamedTuple):
-    """What runs may cost, pilot and compiling included.
+    """Limits on the cost of a call, its pilot and compilation included.
 
     Attributes:
         runs: Runs of both algorithms together.
-        seconds: Of the clock on the wall. Where it decides, another machine stops elsewhere.
+        seconds: Wall-clock seconds. If they decide, another machine stops at other runs.
     """
 
     runs: int = MAX_RUNS
@@ -38,17 +42,17 @@ class StandardError(NamedTuple):
 
     nats: float
 
-    growth = 1.5
+    growth = GROWTH_FOR_ERROR
     keep_values = None
 
     def reason(self, estimate: Estimate) -> str:
-        """Why it is reached, in words; empty if it is not."""
+        """Why the goal is reached, in words; empty if it is not."""
         if not estimate.std_error <= self.nats:
             return ""
         return f"the standard error, {short(estimate.std_error, 2)}, is {self.nats:g} or less"
 
     def lacking(self, estimate: Estimate) -> str:
-        """What it would take."""
+        """What is missing to reach the goal, in words."""
         if not np.isfinite(estimate.std_error):
             return "the standard error is infinite"
         factor = (estimate.std_error / self.nats) ** 2
@@ -58,7 +62,7 @@ class StandardError(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """Until the target is shown to be within `tolerance`, or to be beyond.
+    """Until the target is shown to be within `tolerance`, or beyond it.
 
     Attributes:
         tolerance: Nats, or errors such as `means 0.1 sd, sds 10%`.
@@ -66,11 +70,11 @@ class Decided(NamedTuple):
 
     tolerance: AnyTolerance
 
-    growth = 2.0
+    growth = GROWTH_FOR_VERDICT
     keep_values = True
 
     def reason(self, estimate: Estimate) -> str:
-        """Why it is reached, in words; empty if it is not."""
+        """Why the goal is reached, in words; empty if it is not."""
         outcome, wanted = judge(estimate, self.tolerance).outcome, as_tolerance(self.tolerance)
         if isinstance(wanted, ErrorTolerance):
             where = {PASSED: "within", FAILED: "beyond"}.get(outcome)
@@ -79,24 +83,25 @@ class Decided(NamedTuple):
         return f"the divergence was shown to be {where} {in_nats(wanted)}" if where else ""
 
     def lacking(self, estimate: Estimate) -> str:
-        """What it would take."""
+        """What is missing to reach the goal, in words."""
         words = remedy(estimate, judge(estimate, self.tolerance))
         return f"{UNDECIDED} at {tolerance_words(as_tolerance(self.tolerance))}: {words}"
 
 
 class Shown(NamedTuple):
-    """Until the divergence is shown to be within `tolerance`, or the bound to be above it.
+    """Until the divergence is shown to be within `tolerance`, or the bound is shown to be above.
 
-    Where the bound itself is above, no number of runs will do; that trains no classifier.
+    With a bound above the tolerance no number of runs would show the former. No classifier is
+    trained.
     """
 
     tolerance: float
 
-    growth = 2.0
+    growth = GROWTH_FOR_VERDICT
     keep_values = None
 
     def reason(self, estimate: Estimate) -> str:
-        """Why it is reached, in words; empty if it is not."""
+        """Why the goal is reached, in words; empty if it is not."""
         low, high = balanced_limits(estimate.draws, estimate.look.level(LEVEL))
         if high <= self.tolerance:
             return f"the divergence was shown to be below {in_nats(self.tolerance)}"
@@ -104,7 +109,7 @@ class Shown(NamedTuple):
         return f"the bound, {short(low)} or more, is above {self.tolerance:g}" if is_above else ""
 
     def lacking(self, estimate: Estimate) -> str:
-        """What it would take."""
+        """What is missing to reach the goal, in words."""
         words = remedy(estimate, judge(estimate, self.tolerance))
         return f"the divergence was not shown to be below {in_nats(self.tolerance)}: {words}"
 
@@ -113,7 +118,7 @@ Goal = StandardError | Decided | Shown
 
 
 def as_goal(until: float | Goal) -> Goal:
-    """A number is a standard error."""
+    """The goal that a caller states; a number is a standard error in nats."""
     if isinstance(until, Decided):
         return Decided(as_tolerance(until.tolerance))
     if isinstance(until, Shown):
@@ -129,7 +134,7 @@ def as_goal(until: float | Goal) -> Goal:
 
 
 def limits_of(max_runs: int | None, max_seconds: float | None) -> Limits:
-    """Both limits as a caller states them, checked."""
+    """The limits that a caller states, checked, with their defaults."""
     runs = MAX_RUNS if max_runs is None else max_runs
     seconds = np.inf if max_seconds is None else float(max_seconds)
     check_count("max_runs", runs)

@@ -30,28 +30,31 @@ from aide.estimation.terms import is_tractable, terms_of
 from aide.estimation.until.goals import Goal, StandardError
 
 CANDIDATES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500)
-"""Numbers of meta-inference runs to choose from."""
+"""Numbers of meta-inference runs, M, to choose from."""
 FEWEST_RUNS = 100
-"""Per side: from here on the coverage of all limits was measured."""
+"""Least runs per side of the first look: from here on the coverage of all limits was measured."""
 LOPSIDED = 20.0
-"""No side gets more than this many times the runs of the other one."""
+"""Largest ratio of the runs of one side to those of the other."""
 MARGIN = 1.1
-"""More runs than the pilot asks for: its variances are themselves uncertain."""
+"""Factor on the runs that the pilot predicts, since its variances are themselves uncertain."""
 ERRORS = 2.5
-"""Standard errors between a bound and the limit that is to decide, at the first look."""
+"""Standard errors between the bound and the limit that is to decide, at the first look."""
+LEAST_VARIANCE_SHARE = 0.25
+"""Least share of the pilot's variance that is predicted for a larger M: two variances of few runs
+differ by chance."""
 
 
 class Allocation(NamedTuple):
-    """What a pilot asks for.
+    """The plan that a pilot leads to.
 
     Attributes:
-        runs: Of gold standard and target, at the first look.
-        metas: M of either.
-        seconds: Measured cost of one run of either, scores included.
-        chunk_size: Runs at a time.
-        bound: The bound that is foreseen with this M.
-        std_error: The pilot's own error of it.
-        remaining: What meta-inference is foreseen to add to it.
+        runs: Runs of gold standard and target at the first look.
+        metas: M of gold standard and target.
+        seconds: Measured seconds of one run of gold standard and target, scores included.
+        chunk_size: Runs computed at a time.
+        bound: Predicted bound with this M, in nats.
+        std_error: Standard error of the predicted bound, from the pilot's runs.
+        remaining: Nats that meta-inference is predicted to add to the bound.
     """
 
     runs: tuple[int, int]
@@ -64,6 +67,8 @@ class Allocation(NamedTuple):
 
 
 class _Candidate(NamedTuple):
+    """A pair of M, with the looseness, bound, variances and costs that the pilot predicts."""
+
     metas: tuple[int, int]
     remaining: float
     bound: float
@@ -80,13 +85,13 @@ class _Candidate(NamedTuple):
         return max(gold, target / LOPSIDED), max(target, gold / LOPSIDED)
 
     def seconds_for(self, error: float) -> float:
-        """What they cost, with as many runs as there are at least."""
+        """Seconds of the cheapest runs for a standard error, at least `FEWEST_RUNS` per side."""
         runs = (max(num, FEWEST_RUNS) for num in self.runs_for(error))
         return sum(num * cost for num, cost in zip(runs, self.costs, strict=True))
 
 
 def allocate(pilot: Pilot, goal: Goal, metas: tuple[int | None, int | None]) -> Allocation:
-    """The cheapest plan that the pilot foresees to reach a goal; given `metas` are kept."""
+    """The cheapest plan that is predicted to reach a goal; `metas` that are given are kept."""
     choices = list(_candidates(pilot, metas, not isinstance(goal, StandardError)))
     if isinstance(goal, StandardError):
         best, error = _for_error(choices, goal.nats, goal.nats)
@@ -102,7 +107,7 @@ def allocate(pilot: Pilot, goal: Goal, metas: tuple[int | None, int | None]) -> 
 
 
 def _for_error(choices: list[_Candidate], slack: float, error: float) -> tuple[_Candidate, float]:
-    """The cheapest of those that leave `slack` nats of looseness, or not much more than is left."""
+    """The cheapest candidate with `slack` nats of looseness at most, or near the least."""
     least = min(choice.remaining for choice in choices)
     enough = [choice for choice in choices if choice.remaining <= max(slack, 1.25 * least)]
     return min(enough, key=lambda choice: choice.seconds_for(error)), error
@@ -111,12 +116,13 @@ def _for_error(choices: list[_Candidate], slack: float, error: float) -> tuple[_
 def _for_verdict(
     choices: list[_Candidate], tolerance: float, pilot: Pilot
 ) -> tuple[_Candidate, float]:
-    """The M for which a verdict is foreseen to be cheapest.
+    """The M for which a verdict is predicted to be cheapest, and the standard error it needs.
 
-    The distance that limits must bridge is that between the tolerance and the bound with the
-    pilot's own error on top. Where that is nothing, it is taken to be a small one, the smaller the
-    farther the bound is above, so that a larger M is weighed against its cost. With every bound far
-    above, only looseness that could hide this counts.
+    The limits must be closer to the bound than the tolerance is; the pilot's own error is
+    subtracted from that distance. Where nothing is left, the distance is taken to be small, and the
+    smaller the farther the bound is above the tolerance, so that a larger M is weighed against its
+    cost. If the bounds of all candidates are far above the tolerance, only the looseness decides,
+    since it could hide a divergence within the tolerance.
     """
     num = min(side.num_runs for side in pilot.draws.sides)
 
@@ -137,7 +143,7 @@ def _for_verdict(
 
 
 def _candidates(
-    pilot: Pilot, metas: tuple[int | None, int | None], calm: bool
+    pilot: Pilot, metas: tuple[int | None, int | None], balanced: bool
 ) -> Iterator[_Candidate]:
     draws = pilot.draws
     options, forecasts = [], []
@@ -149,14 +155,14 @@ def _candidates(
             options.append((given,))
         elif is_tractable(draws, role):
             options.append((1,))
-        else:  # a second trace is what makes lower limits sharp
+        else:  # a second trace makes lower limits sharper
             options.append(CANDIDATES if forecast is not None else (draws.side(role).num_meta,))
     for gold, target in itertools.product(*options):
-        yield _candidate(pilot, forecasts, (gold, target), calm)
+        yield _candidate(pilot, forecasts, (gold, target), balanced)
 
 
 def _candidate(
-    pilot: Pilot, forecasts: list[Forecast | None], metas: tuple[int, int], calm: bool
+    pilot: Pilot, forecasts: list[Forecast | None], metas: tuple[int, int], balanced: bool
 ) -> _Candidate:
     draws, falls, remaining = pilot.draws, 0.0, 0.0
     for role, forecast in zip(Role, forecasts, strict=True):
@@ -164,17 +170,17 @@ def _candidate(
         if forecast is not None:
             falls += float(forecast.falls[metas[role] - 1])
             remaining += float(forecast.remaining[metas[role] - 1])
-    bound = sum(float(part.mean()) for part in _finite(draws, calm)) - falls
-    variances = _variances(draws, metas, calm)
+    bound = sum(float(part.mean()) for part in _finite(draws, balanced)) - falls
+    variances = _variances(draws, metas, balanced)
     costs = pilot.run_cost(GOLD, metas), pilot.run_cost(TARGET, metas)
     return _Candidate(metas, remaining, bound, variances, costs)
 
 
-def _variances(draws: Draws, metas: tuple[int, int], calm: bool) -> tuple[float, float]:
-    r"""Of the terms, for M that the pilot may not have.
+def _variances(draws: Draws, metas: tuple[int, int], balanced: bool) -> tuple[float, float]:
+    r"""Predicted variances of the terms at M, which may be larger than the pilot's M.
 
-    Beyond its M they are taken to fall like $v_\infty + b/M$, which the pilot shows at M and M/2;
-    never below a quarter of what was seen, because two variances of few runs say little.
+    Beyond the pilot's M they are taken to fall like $v_\infty + b/M$, with $b$ from the pilot's
+    variances at M and M/2, and never below `LEAST_VARIANCE_SHARE` of the pilot's variance.
     """
     now = [side.num_meta for side in draws.sides]
     half = draws
@@ -182,16 +188,16 @@ def _variances(draws: Draws, metas: tuple[int, int], calm: bool) -> tuple[float,
         half = half.with_num_meta(role, max(now[role] // 2, 1))
     beyond = min(have / want for have, want in zip(now, metas, strict=True))
     found = []
-    for whole, part in zip(_finite(draws, calm), _finite(half, calm), strict=True):
+    for whole, part in zip(_finite(draws, balanced), _finite(half, balanced), strict=True):
         seen = float(whole.var(ddof=1))
         fall = max(float(part.var(ddof=1)) - seen, 0.0)  # b/M at the M of the pilot
-        found.append(max(seen - (1 - beyond) * fall, 0.25 * seen))
+        found.append(max(seen - (1 - beyond) * fall, LEAST_VARIANCE_SHARE * seen))
     return found[0], found[1]
 
 
-def _finite(draws: Draws, calm: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Terms by which a limit is found; infinite ones are no matter of how many runs there are."""
-    gold, target = balanced_terms(draws) if calm else terms_of(draws)
+def _finite(draws: Draws, balanced: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The finite terms behind a limit; more runs change nothing about infinite ones."""
+    gold, target = balanced_terms(draws) if balanced else terms_of(draws)
     return gold[np.isfinite(gold)], target[np.isfinite(target)]
 
 
@@ -204,13 +210,13 @@ def plan_path(checkpoint: str | Path) -> Path:
 def read_plan(
     path: Path, algorithms: tuple[InferenceAlgorithm, InferenceAlgorithm], goal: Goal, given: Any
 ) -> Allocation | None:
-    """What was planned for this very call; `None` if nothing was.
+    """The stored plan of this call; `None` if there is none.
 
-    A pilot measures time, which is never the same again, so that only the stored plan makes a call
-    that goes on end where it would have ended.
+    A pilot measures time, which differs from run to run. Only the stored plan lets a resumed call
+    end with the runs with which it would have ended.
 
     Raises:
-        ValueError: It is the plan of another call.
+        ValueError: The file is the plan of another call.
     """
     if not path.exists():
         return None
@@ -228,7 +234,7 @@ def read_plan(
 
 
 def as_allocation(data: Mapping[str, Any]) -> Allocation:
-    """What `_asdict` and JSON made of one."""
+    """The allocation that was written to JSON by `_asdict`."""
     fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
     return Allocation(**fields)
 
@@ -240,7 +246,7 @@ def write_plan(
     goal: Goal,
     given: Any,
 ) -> None:
-    """Keep a plan before the first of its runs."""
+    """Store a plan before the first of its runs."""
     data = {"plan": plan._asdict(), "of": _described(algorithms, goal, given)}
     write_atomically(path, (json.dumps(data, indent=1) + "\n").encode())
 
@@ -248,6 +254,7 @@ def write_plan(
 def _described(
     algorithms: tuple[InferenceAlgorithm, InferenceAlgorithm], goal: Goal, given: Any
 ) -> Any:
+    """The algorithms, the goal and the sizes of a call, as data of JSON."""
     identities = [identity_of(algorithm).digest for algorithm in algorithms]
     words = [type(goal).__name__, *goal]
     return json.loads(json.dumps({"identities": identities, "until": words, "given": given}))

@@ -1,10 +1,11 @@
-r"""Adding runs until they suffice, without spoiling what is said about them.
+r"""Adding runs until a goal is reached, with limits that hold whenever the call stops.
 
 A pilot under a key of its own chooses M, the size of the first look, and how runs are divided
 between the two algorithms. Looks then follow at fixed multiples of that size, and every limit of
-look $k$ is given at $1 - (1 - level)/(k(k+1))$ (`look`). Given the pilot, all sizes are fixed in
-advance, so that with probability `level` the limits of *all* looks hold: the rule that stops may
-look at anything. `benchmarks/studies/verdicts.py` measures it.
+look $k$ is stated at the level $1 - (1 - level)/(k(k+1))$ (`InterimLook`). Given the pilot, all
+sizes are fixed in advance, so that with probability `level` the limits of *all* looks hold, and the
+decision to stop may use any of the results. `benchmarks/studies/verdicts.py` measures how often
+verdicts are wrong.
 """
 
 import time
@@ -27,10 +28,11 @@ from aide.estimation.until.goals import Goal, Limits
 from aide.estimation.until.plan import Allocation, allocate, plan_path, read_plan, write_plan
 
 PILOT_RUNS = 64
+"""Runs of either algorithm in a pilot: its variances are known to about a fifth."""
 PILOT_METAS = 4
-"""Meta-runs of the pilot per output: enough to see how fast the bound falls."""
-WORTH_A_LOOK = 1.25
-"""What a budget leaves must multiply the runs by this much, or nothing is added."""
+"""Meta-inference runs of the pilot per output: they show how fast the bound falls from 2 to 4."""
+LEAST_GROWTH = 1.25
+"""Least factor by which the rest of the budget must multiply the runs for another look."""
 
 Call = tuple[Key | int, InferenceAlgorithm, InferenceAlgorithm]
 """The key, the gold standard and the target."""
@@ -57,15 +59,15 @@ def estimate_until(
         key: A JAX key, or an integer seed.
         gold: The gold standard.
         target: The algorithm being measured.
-        goal: What is wanted.
-        limits: What it may cost.
-        runs: Runs of the first look; by default as the pilot asks for.
-        metas: M; by default as the pilot asks for.
+        goal: When to stop.
+        limits: What the call may cost.
+        runs: Runs of gold standard and target at the first look; by default the pilot chooses.
+        metas: M of gold standard and target; by default the pilot chooses.
         share: Share of the permitted error that all looks together may spend.
-        plan: What an earlier pilot asked for; by default one is run.
+        plan: The plan of an earlier pilot; by default a pilot is run.
         shared: Draws of another target whose gold runs are used again.
-        how: How runs are made; see `aide.draw`.
-        checkpoint: Where they are kept; see `aide.draw`.
+        how: Further options of `aide.draw`.
+        checkpoint: The file that keeps finished runs; see `aide.draw`.
     """
     how = {} if how is None else how
     begun = time.monotonic()
@@ -90,7 +92,7 @@ def estimate_until(
         wanted = np.ceil(goal.growth * sizes).astype(int)
         limit = _affordable(plan, limits, begun, done)
         following = np.minimum(wanted, limit.astype(int))
-        if following.sum() < WORTH_A_LOOK * sum(done):
+        if following.sum() < LEAST_GROWTH * sum(done):
             words = _words(f"the budget is spent, {goal.lacking(found)}", number, plan)
             return replace(found, look=found.look._replace(words=words))
         sizes = np.maximum(following, sizes)
@@ -104,7 +106,7 @@ def _plan(
     chunk_size: int | None,
     checkpoint: str | Path | None,
 ) -> Allocation:
-    """Of the stored file, if there is one; otherwise by a pilot."""
+    """The plan of the stored file, if there is one; otherwise that of a pilot."""
     file = None if checkpoint is None else plan_path(checkpoint)
     pair, given = call[1:], [runs, metas]
     plan = None if file is None else read_plan(file, pair, goal, given)
@@ -138,7 +140,7 @@ def _draw(
     how: RunOptions,
     checkpoint: str | Path | None,
 ) -> Draws:
-    """The runs of a look; what earlier ones drew is used again."""
+    """The runs of a look; those of earlier looks are used again."""
     settings: dict[str, Any] = {"keep_values": goal.keep_values, "chunk_size": plan.chunk_size}
     settings |= {name: value for name, value in how.items() if value is not None}
     settings |= known if checkpoint is None else {"checkpoint": checkpoint}
@@ -155,7 +157,7 @@ def _draw(
 def _affordable(
     plan: Allocation, limits: Limits, begun: float, done: tuple[int, ...]
 ) -> np.ndarray:
-    """Runs of either algorithm in the plan's proportions, as many as the budget has in all."""
+    """Runs of either algorithm, in the plan's proportions, that all limits together allow."""
     proportions = np.array(plan.runs) / sum(plan.runs)
     left = limits.seconds - (time.monotonic() - begun)
     if np.isinf(left):
@@ -165,6 +167,7 @@ def _affordable(
 
 
 def _words(reason: str, number: int, plan: Allocation) -> str:
+    """Why the call stopped, after how many looks, and with which M."""
     metas = " and ".join(f"{num} ({role.word})" for role, num in zip(Role, plan.metas, strict=True))
     looks = "1 look" if number == 1 else f"{number} looks"
     return (
