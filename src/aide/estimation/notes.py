@@ -224,9 +224,9 @@ def _loose(estimate: "Estimate") -> list[str]:
         if dominant is not None:
             found.append(
                 f"One run of {dominant.num_runs:,} dominates the looseness of the "
-                f"{NAMES[role]}, {in_nats(gap.value, 2)}: its gap is {in_nats(dominant.gap, 2)}, the mean over "
-                f"all others is {dominant.rest:.2g}. Meta-inference failed there once; more runs tell "
-                "how often."
+                f"{NAMES[role]}, {in_nats(gap.value, 2)}: its gap is "
+                f"{in_nats(dominant.gap, 2)}, the mean over all others is {dominant.rest:.2g}. "
+                "Meta-inference failed there once; more runs tell how often."
             )
             continue
         # The remedy is stated once: by the advice, if there is one.
