@@ -9,20 +9,8 @@ import pytest
 from aide.engine.programs.programs import compile_quickly
 
 ROOT = Path(__file__).parents[1]
-LONG = {"guide.md"}
-"""Long to compile."""
-WARNING: set[str] = set()
-"""Of libraries that warn, about what they import and about their own fits."""
-
-
-def _marks(page: Path) -> list[pytest.MarkDecorator]:
-    marks = [pytest.mark.full] if page.name in LONG else []
-    return marks + [pytest.mark.filterwarnings("default")] * (page.name in WARNING)
-
-
 PAGES = [
-    pytest.param(page, id=page.name, marks=_marks(page))
-    for page in sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+    pytest.param(page, id=page.name) for page in sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 ]
 
 

@@ -1,14 +1,13 @@
 """Keyed results stay what they were, to rounding; see `support.keyed`.
 
-Those of the algorithms in the registry are compared where their laws are tested
-(`laws/test_laws.py`), from the same runs; here with programs for as few runs as were recorded.
+Most are compared where laws are tested (`laws/test_laws.py`, `learned/test_laws.py`), from the same
+runs. Here are the others, and two more by programs for as few runs as were recorded.
 """
 
 import pytest
-from support.keyed import NAMES, RECORDED, check_unchanged, draws_of
-from support.registry import REGISTRY
+from support.keyed import NAMES, RECORDED, WITH_LAWS, check_unchanged, draws_of
 
-QUICK = ("tractable-shifted", "filter-ess-systematic-2")
+AGAIN = ("tractable-shifted", "filter-ess-systematic-2")
 
 
 def test_everything_is_recorded():
@@ -16,14 +15,6 @@ def test_everything_is_recorded():
     assert set(NAMES) == set(RECORDED)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.full)
-        if name in REGISTRY and name not in QUICK
-        else name
-        for name in NAMES
-    ],
-)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in WITH_LAWS or name in AGAIN])
 def test_same_key_same_numbers(name):
     check_unchanged(name, draws_of(name))

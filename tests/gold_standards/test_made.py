@@ -13,7 +13,6 @@ from support import Z_MAX, laws
 
 import aide
 from aide._core.types import GOLD
-from aide.engine.runners.choose import identity_of
 from aide.engine.runners.pairs import run_pairs
 from aide.gold_standards.pilots.tuners import HmcTuner
 from aide.problems import IsingModel, LocalLevelModel
@@ -38,16 +37,6 @@ def log_small(x):
     return PRIOR.log_prob(x) + Normal(x, 0.7).log_prob(0.4)
 
 
-def make():
-    """In one dimension, with a kernel of one's own, which compiles sooner than HMC."""
-    return aide.gold_standard(KEY, log_small, PRIOR, kernel=aide.kernels.RandomWalk(1.0), **SMALL)
-
-
-@pytest.fixture(scope="module")
-def small():
-    return make()
-
-
 def assert_log_z(gold, truth, limit=4.0):
     value, error = gold.record.log_evidence
     assert abs(value - truth) < limit * error, (value, truth, error)
@@ -60,26 +49,6 @@ def test_without_time_for_a_wider_start_it_does_not_pass():
     assert late.rival is None
     assert late.verdict == "undecided"
     assert any("half of max_seconds=0.001 was spent" in one for one in late.record.remarks)
-
-
-def test_a_small_one(small):
-    assert_log_z(small, stats.norm.logpdf(0.4, 0.0, np.sqrt(1.0 + 0.7**2)), Z_MAX)
-    assert "your kernel" in repr(small)
-    assert small.rival is not None
-    assert [one.name for one in small.record.agreements] == [
-        "itself at half the budget",
-        "itself from a start twice as wide, tuned there",
-    ]
-    temperatures = np.asarray(small.making.content.recipes[0].recipe.temperatures)
-    assert np.all(np.diff(temperatures) > 0)
-    assert temperatures[-1] == 1.0
-
-
-def test_the_same_key_makes_the_same_one(small):
-    again = make()
-    assert identity_of(again) == identity_of(small)
-    assert identity_of(again.rival) == identity_of(small.rival)
-    assert again.record.log_evidence == small.record.log_evidence
 
 
 @pytest.fixture(scope="module")

@@ -8,34 +8,34 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import Z_MAX, laws
+from support import Z_MAX, keyed, laws
 from support.learned import CHAIN_KERNELS, learned_chain
 from support.registry import LINE, Entry
 
 import aide
-
-FEW = 8_000
-"""Enough for the quick cases."""
 
 
 def scores(algorithm, num_runs=20_000):
     return laws.scores_of(Entry(algorithm, *LINE, num_runs=num_runs))
 
 
-CORE = {("walk", 2)}
-CASES = [
-    pytest.param(name, num, marks=() if (name, num) in CORE else pytest.mark.full)
-    for name in CHAIN_KERNELS
-    for num in (1, 2, 3)
-]
+QUICK = [(name, keyed.NUM_REVERSE, laws.FEW) for name in CHAIN_KERNELS]
+FULL = [(name, num, 20_000) for name in CHAIN_KERNELS for num in (1, 2, 3)]
 
 
-@pytest.mark.parametrize(("name", "num_reverse"), CASES)
-def test_laws(name, num_reverse):
-    num_runs = FEW if (name, num_reverse) in CORE else 20_000
-    found = scores(learned_chain(name, num_reverse), num_runs)
-    broken = {law: z for law, z in found.items() if not abs(z) < Z_MAX}
+@pytest.mark.parametrize(
+    ("name", "num_reverse", "num_runs"),
+    [*QUICK, *(pytest.param(*case, marks=pytest.mark.full) for case in FULL)],
+)
+def test_laws(name, num_reverse, num_runs):
+    """And keyed results stay what they were: the same runs show it."""
+    entry = Entry(learned_chain(name, num_reverse), *LINE, num_runs=num_runs)
+    draws = laws.law_draws(entry, keyed.SEED, num_meta_target=keyed.NUM_META)
+    assert laws.swap_information(laws.log_ratios(draws)) > 200
+    broken = {law: z for law, z in laws.all_scores(entry, draws).items() if not abs(z) < Z_MAX}
     assert not broken
+    if num_reverse == keyed.NUM_REVERSE:
+        keyed.check_unchanged(f"learned-{name}", draws)
 
 
 class WrongWalk(aide.kernels.RandomWalk):
@@ -55,7 +55,7 @@ def test_a_wrong_reverse_density_is_rejected():
     """The density of the proposed noise lacks its constant; one particle has the most power."""
     right = learned_chain("walk", 1)
     where = lambda algorithm: algorithm.fit.models[0].log_scale_v
-    assert_rejected(eqx.tree_at(where, right, np.zeros_like(where(right))), FEW)
+    assert_rejected(eqx.tree_at(where, right, np.zeros_like(where(right))), 2 * laws.FEW)
 
 
 @pytest.mark.full

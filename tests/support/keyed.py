@@ -22,6 +22,8 @@ SEED = 2017
 KEY = jax.random.key(SEED)
 NUM_RUNS, NUM_META = 3, 2
 """Runs of each algorithm that are recorded, and regenerated traces of the target per output."""
+NUM_REVERSE = 3
+"""Reverse particles of chains with learned meta-inference."""
 RECORDED = json.loads(FILE.read_text()) if FILE.exists() else {}
 LINE = aide.Tractable.of(Normal(0.3, 2.0))
 
@@ -55,13 +57,15 @@ def pairs():
     for name, entry in REGISTRY.items():
         yield name, entry.reference, lambda entry=entry: entry.algorithm
     for name in CHAIN_KERNELS:
-        yield f"learned-{name}", LINE, lambda name=name: learned_chain(name, 3)
+        yield f"learned-{name}", LINE, lambda name=name: learned_chain(name, NUM_REVERSE)
     plane = aide.Tractable.of(Normal(np.zeros(2), 1.5))
     yield "learned by pilots", plane, learned_by_pilots
     yield "refined by pilots", plane, refined_by_pilots
 
 
 NAMES = {name: (gold, make) for name, gold, make in pairs()}
+WITH_LAWS = {*REGISTRY, *(f"learned-{name}" for name in CHAIN_KERNELS)}
+"""Algorithms whose keyed results are compared where their laws are tested, from the same runs."""
 
 
 def draws_of(name):

@@ -21,6 +21,9 @@ from support import Z_MAX, z_score
 MAX_BINS = 8
 MIN_INFORMATION = 25.0
 """Variance of the number of positive signs that a bin needs for a normal approximation."""
+FEW = 4_000
+"""Runs of the quick suite. With as many, every mistake that the controls of `tests/laws` make is
+rejected, though not all beyond twice the limit, which those controls ask of 20,000 runs."""
 ROUNDING = 1e-9
 """Below this, |l| is rounding; atoms of l further apart than this are different atoms."""
 

@@ -30,7 +30,6 @@ class Entry(NamedTuple):
         determined: Whether the output determines the trace (law 3).
         log_q: The output density by an independent formula, where there is one (law 1).
         num_runs: Runs of every kind.
-        full: Part of the long suite only.
     """
 
     algorithm: Any
@@ -40,7 +39,6 @@ class Entry(NamedTuple):
     determined: bool = False
     log_q: Callable[[float], float] | None = None
     num_runs: int = 20_000
-    full: bool = False
 
 
 REGISTRY: dict[str, Entry] = {}
@@ -89,7 +87,7 @@ def add_tractable():
     shifted = lambda x: skewed.log_prob(x) + 0.7
     add("tractable", aide.Tractable.of(skewed), LINE, **facts)
     known = aide.Tractable(skewed.sample, shifted, 0.7)
-    add("tractable-shifted", known, LINE, log_z=0.7, full=True, **facts)
+    add("tractable-shifted", known, LINE, log_z=0.7, **facts)
     unknown = aide.Tractable(skewed.sample, shifted, None)
     add("tractable-unknown", unknown, LINE, log_z=0.7, **facts)
     encoder = lambda y: Normal(0.5 * y - 0.8, 0.7 + 0.25 * y)
@@ -105,7 +103,7 @@ def add_importance():
     for num in PARTICLES:
         algorithm = aide.sir(toys.PRIOR, toys.log_joint, num_particles=num)
         log_q = lambda x, num=num: toys.log_sir_density(x, num)
-        add(f"sir-{num}", algorithm, LINE, determined=num == 1, log_q=log_q, full=num == 3)
+        add(f"sir-{num}", algorithm, LINE, determined=num == 1, log_q=log_q)
     python = aide.PythonAlgorithm(toys.NumpySir())
     add("python-sir", python, uniform((), 3), num_runs=2_000)
     add("forward-reverse", toys.forward_reverse_ais(), LINE)
@@ -122,18 +120,17 @@ def add_annealed():
         "cycle": aide.kernels.Cycle(walk, independence),
         "repeat": aide.kernels.Repeat(independence, 2),
     }
-    core = {("walk", 2)}
     for name, kernel in kernels.items():
         for num in PARTICLES:
             path: Any = {"kernel": kernel, "temperatures": [0.2, 0.6, 1.0]}
             algorithm = aide.tempered_smc(toys.PRIOR, toys.log_joint, num_particles=num, **path)
-            add(f"tempered-{name}-{num}", algorithm, LINE, full=(name, num) not in core)
+            add(f"tempered-{name}-{num}", algorithm, LINE)
     for num in (0, 1, 3):
         algorithm = aide.mcmc(toys.PRIOR, toys.log_joint, kernel=walk, num_steps=num)
-        add(f"mcmc-{num}", algorithm, LINE, determined=num == 0, full=num != 1)
+        add(f"mcmc-{num}", algorithm, LINE, determined=num == 0)
     nuts = aide.kernels.Nuts(0.6, 2)
     algorithm = aide.mcmc(toys.PRIOR, toys.log_joint, kernel=nuts, num_steps=2)
-    add("mcmc-nuts", algorithm, LINE, full=True)
+    add("mcmc-nuts", algorithm, LINE)
 
 
 def add_schedules():
@@ -147,9 +144,9 @@ def add_schedules():
         for num in PARTICLES:
             path: Any = {"kernel": each, "temperatures": [0.05, 0.95, 1.0]}
             algorithm = aide.tempered_smc(toys.PRIOR, toys.log_joint, num_particles=num, **path)
-            add(f"schedule-{name}-{num}", algorithm, LINE, full=(name, num) != ("walk", 1))
+            add(f"schedule-{name}-{num}", algorithm, LINE)
     chain = aide.mcmc(toys.PRIOR, toys.log_joint, kernel=kernels["walk"], num_steps=2)
-    add("schedule-mcmc", chain, LINE, full=True)
+    add("schedule-mcmc", chain, LINE)
 
 
 def add_ising():
@@ -158,10 +155,10 @@ def add_ising():
     spins = uniform((2, 2), 2)
     start, sweep = ising.uniform(), ising.gibbs()
     path = {"kernel": sweep, "num_temperatures": 3}
-    add("ising-ais", aide.ais(start, ising.log_density, **path), spins, full=True)
+    add("ising-ais", aide.ais(start, ising.log_density, **path), spins)
     for num in (2, 3):
         algorithm = aide.tempered_smc(start, ising.log_density, num_particles=num, **path)
-        add(f"ising-{num}", algorithm, spins, full=True)
+        add(f"ising-{num}", algorithm, spins)
 
 
 def add_gibbs():
@@ -188,9 +185,9 @@ def add_smc():
     tuples = product(*(normal((0.3, 2.2), (mean, 0.5)) for mean in (0.3, 0.5, 0.6)))
     for num in PARTICLES:
         tables = aide.smc.Smc(initial, moves, last, num, first)
-        add(f"smc-tables-{num}", tables, switch, full=True)
+        add(f"smc-tables-{num}", tables, switch)
         algorithm = aide.smc.Smc(toys.GROWING, growing, toys.GROWING.log_density, num)
-        add(f"smc-growing-{num}", algorithm, tuples, full=True)
+        add(f"smc-growing-{num}", algorithm, tuples)
     half = aide.algorithms.Tempered(toys.PRIOR.log_prob, toys.log_joint, 0.5)
     at = lambda betas: aide.algorithms.Tempered(
         toys.PRIOR.log_prob, toys.log_joint, np.array(betas)
@@ -200,7 +197,7 @@ def add_smc():
         aide.smc.stacked(aide.smc.Reweight(at([0.5, 0.8]), at([0.8, 1.0]))),
         aide.smc.Rejuvenate(aide.kernels.RandomWalk(0.4), toys.log_joint),
     )
-    add("smc-pieces", aide.smc.Smc(toys.PRIOR, pieces, toys.log_joint, 2), LINE, full=True)
+    add("smc-pieces", aide.smc.Smc(toys.PRIOR, pieces, toys.log_joint, 2), LINE)
 
 
 HMM = HiddenMarkovModel(
@@ -225,8 +222,7 @@ def add_filters():
     for name, proposal in proposals.items():
         for num in PARTICLES:
             filtered = aide.ParticleFilter(model, num, proposal)
-            core = (name, num) == ("optimal", 1)
-            add(f"filter-{name}-{num}", filtered, HMM_PATHS, determined=num == 1, full=not core)
+            add(f"filter-{name}-{num}", filtered, HMM_PATHS, determined=num == 1)
     schemes = (aide.smc.Stratified(), aide.smc.Systematic(), aide.smc.Residual())
     policies: dict[str, Any] = {type(s).__name__.lower(): aide.smc.EveryStep(s) for s in schemes}
     paths = uniform((3,), 2)
@@ -236,24 +232,23 @@ def add_filters():
     for name, resampler in policies.items():
         for num in (2, 3):
             filtered = aide.ParticleFilter(toys.STICKY.state_space(), num, None, resampler)
-            core = (name, num) == ("systematic", 3)
-            add(f"filter-{name}-{num}", filtered, paths, full=not core)
+            add(f"filter-{name}-{num}", filtered, paths)
     level = LocalLevelModel([0.5, -0.3, 1.2], 0.8, 1.0, 0.3, 1.0, 0.9)
     optimal = aide.ParticleFilter(level.state_space(), 2, level.optimal_proposal())
-    add("filter-level-optimal-2", optimal, TRIPLE, full=True)
-    add("filter-level-prior-3", aide.ParticleFilter(level.state_space(), 3), TRIPLE, full=True)
+    add("filter-level-optimal-2", optimal, TRIPLE)
+    add("filter-level-prior-3", aide.ParticleFilter(level.state_space(), 3), TRIPLE)
     pairs, log_h = product(TRIPLE, uniform((3,), 2))
     named = lambda x: {"level": x[0], "mode": x[1]}
     plain = lambda density: lambda x: density((x["level"], x["mode"]))
     reference = aide.Tractable(lambda key: named(pairs.sample(key)), plain(pairs.log_density))
     mixed = reference, plain(log_h)
-    add("filter-dict-2", aide.ParticleFilter(toys.DICT_MODEL, 2), mixed, full=True)
+    add("filter-dict-2", aide.ParticleFilter(toys.DICT_MODEL, 2), mixed)
 
 
 def add_refined():
     """Tempered SMC with a made-up walk back; two reverse particles, two populations."""
     for num in PARTICLES:
-        add(f"refined-{num}", refined(tempered("walk", num), 2, 2), LINE, full=True)
+        add(f"refined-{num}", refined(tempered("walk", num), 2, 2), LINE)
 
 
 add_tractable()
