@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import aide
-from aide.estimation.tails import importance_shape
+from aide.estimation.interval import importance_shape
 from benchmarks.faulty_fits import PRIOR_STD, Case, all_cases, refined_chain
 from benchmarks.peers.diagnostics import (
     COMPLAINTS,
