@@ -30,7 +30,7 @@ from aide.estimation.errors.total_variation import (
     _unknown_constant,
     total_variation_sizes,
 )
-from aide.estimation.errors.variables import Variable
+from aide.estimation.errors.variables import OutputVariable
 from aide.estimation.interval import confidence_limit, total_variation_bound
 from benchmarks.table import Row
 
@@ -213,7 +213,7 @@ def _counts(name: str, known: bool, num_runs: int, num: int, seed: int) -> dict[
     truths, found = case.truths(), dict.fromkeys((*QUANTITIES, "all"), 0.0)
     for _ in range(num):
         overlap, columns = _overlap(case.draw(rng, num_runs), known)
-        variables = [Variable(str(i), x) for i, x in enumerate(columns.T)]
+        variables = [OutputVariable(str(i), x) for i, x in enumerate(columns.T)]
         holds, within = [], {quantity: [] for quantity in QUANTITIES}
         table = find_table(overlap, variables, 0.95)
         for one in table.variables:
@@ -243,9 +243,9 @@ def _squares(name: str, known: bool, num_runs: int, num: int, seed: int) -> dict
             np.repeat([np.inf, -np.inf], overlap.num_runs), overlap.num_gold, 0.5, True, sample.rows
         )
         x = columns[:, 0]
-        event = Variable("event", (x <= at).astype(float), True)
+        event = OutputVariable("event", (x <= at).astype(float), True)
         for weights, prefix in ((overlap, ""), (plain, "plain ")):
-            for one in find_table(weights, [Variable("x", x), event], 0.95).variables:
+            for one in find_table(weights, [OutputVariable("x", x), event], 0.95).variables:
                 for error in one.errors:
                     if error.quantity == MEAN:
                         found[f"{prefix}mean"] += (error.error - truth[MEAN]) ** 2
@@ -375,7 +375,7 @@ def _rare(share: float, num_runs: int, num: int, seed: int) -> dict[str, float]:
         sizes = [total_variation_sizes(at_gold), total_variation_sizes(at_target)]
         held += _limit(nothing, sizes, 0.95) >= share
         overlap = Overlap(np.concatenate([at_gold, at_target]), num_runs, 0.5, True)
-        event = Variable("x > 10", (np.concatenate([x, y]) > 10).astype(float), True)
+        event = OutputVariable("x > 10", (np.concatenate([x, y]) > 10).astype(float), True)
         table = find_table(overlap, [event], 0.95).variables
         low, high = (table[0].errors[0].low, table[0].errors[0].high) if table else (0.0, 0.0)
         widened += low - unseen <= -share <= high + unseen

@@ -8,7 +8,7 @@ import aide
 from aide.estimation.errors.find import find_table
 from aide.estimation.errors.overlap import apart_in
 from aide.estimation.errors.tolerance import ErrorCloseness, judge_errors
-from aide.estimation.errors.variables import Variable
+from aide.estimation.errors.variables import OutputVariable
 
 MEANS = [1.0, 0.4, 0.08, 0.02]
 """Errors of the mean in sds, exactly: the gold standard is N(0, 1)."""
@@ -137,5 +137,5 @@ def test_a_target_that_never_moves_does_not_pass():
     assert "x cannot be judged" in judged.limits
     assert "never moves" in judged.remedy
     x = np.repeat([1.0, 2.0], 5)
-    table = find_table(apart_in((5, 5), (None, None)), [Variable("x", x)], 0.95)
+    table = find_table(apart_in((5, 5), (None, None)), [OutputVariable("x", x)], 0.95)
     assert table.unjudged == ("x",)

@@ -27,7 +27,7 @@ from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
 from aide.smc.segments import watch_segments
 from aide.smc.smc import choose_output, log_xi_of, refuse_zero
-from aide.smc.sweep import Population, Retained, run_segment, slots_of_path, start, take_path
+from aide.smc.sweep import Retained, WeightedParticles, run_segment, slots_of_path, start, take_path
 
 
 class FilterVersions:
@@ -159,5 +159,5 @@ class _ExtendAt(eqx.Module):
         return Extend(self.model, self.proposal, *inputs)
 
 
-def _particles(population: Population) -> Value:
+def _particles(population: WeightedParticles) -> Value:
     return population.particles

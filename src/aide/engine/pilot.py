@@ -34,7 +34,7 @@ class Cost(NamedTuple):
     regenerate: float
 
 
-class Pilot(NamedTuple):
+class PilotDraws(NamedTuple):
     """Some runs, and what one costs.
 
     Attributes:
@@ -72,7 +72,7 @@ class TimedGold:
         sizes: Sizes,
         *,
         progress: bool | None = False,
-    ) -> Pilot:
+    ) -> PilotDraws:
         """Draws of one target, outputs included, and seconds of one run of either algorithm."""
         runners: dict[Role, Any] = {GOLD: self._runner, TARGET: TimedRunner(runner_of(target))}
         plan = make_plan(self._key, self._gold, target, runners=runners, **sizes)
@@ -82,7 +82,7 @@ class TimedGold:
         if found.size > self._runs.size:
             self._runs = found
         gold, target_cost = (runner.cost for runner in runners.values())
-        return Pilot(draws, (gold, target_cost), _chunk_size(plan, sizes.get("chunk_size")))
+        return PilotDraws(draws, (gold, target_cost), _chunk_size(plan, sizes.get("chunk_size")))
 
 
 @one_call()
@@ -91,7 +91,7 @@ def run_pilot(
     gold: InferenceAlgorithm,
     target: InferenceAlgorithm,
     sizes: Sizes,
-) -> Pilot:
+) -> PilotDraws:
     """Run both algorithms a few times under a key of their own, by which later runs are planned.
 
     Args:

@@ -23,7 +23,7 @@ from aide.learned.records.transitions import Transitions
 from aide.smc.policy import AbstractResampler
 from aide.smc.resampling import NOBODY
 from aide.smc.smc import Smc
-from aide.smc.sweep import Population, Retained, advance, place, start, total_log_evidence
+from aide.smc.sweep import Retained, WeightedParticles, advance, place, start, total_log_evidence
 
 
 class FlatMove:
@@ -53,7 +53,7 @@ def log_inverse_evidence(
     path: SurvivingPath,
     num_islands: int,
     resampler: AbstractResampler,
-    true: Population,
+    true: WeightedParticles,
     is_own: Bool[Array, ""],
 ) -> LogProb:
     r"""$\log$ of an unbiased estimate of $E[1/\hat p]$ around a path.

@@ -44,7 +44,7 @@ from aide.learned.refined import WHEN_UNEVEN, AbstractRefined
 from aide.learned.reverse_particles import ReverseParticles
 from aide.smc.policy import AbstractResampler, as_resampler
 from aide.smc.smc import ALL_ZERO, Smc
-from aide.smc.sweep import Population
+from aide.smc.sweep import WeightedParticles
 
 KEYS_AFTER_RUN = np.array([3, 4, 5])
 """Indices of the keys of the walk back, the islands and other paths; a run uses 0 to 2."""
@@ -62,7 +62,7 @@ class SmcTrace(NamedTuple):
     """
 
     path: tuple[StepRecord, ...]
-    others: Population
+    others: WeightedParticles
     log_evidence: Array
 
 
@@ -169,7 +169,7 @@ class RefinedSmc(AbstractRefined):
         recorder: SmcRecorder,
         layout: FlatLayout,
         states: Array,
-        others: Population,
+        others: WeightedParticles,
         is_true: Array,
     ) -> LogProb:
         r"""$\log\hat C \prod_t m_t(w_t)$ of one path."""

@@ -19,7 +19,7 @@ from aide._core.types import Key, LogProb, Value
 from aide._core.versions import KernelUse, ObservedMove, ObservedSteps, ask
 from aide.smc.moves import AbstractMove, Steps, WeightedMove
 from aide.smc.policy import AbstractResampler
-from aide.smc.sweep import Population, run_segment, total_log_evidence
+from aide.smc.sweep import WeightedParticles, run_segment, total_log_evidence
 
 Segments = tuple[WeightedMove | Steps, ...]
 
@@ -98,7 +98,7 @@ def _name(segment: WeightedMove | Steps) -> str:
 
 
 def watch_segments(
-    population: Population,
+    population: WeightedParticles,
     segments: Sequence[tuple[Key, WeightedMove | Steps]],
     resampler: AbstractResampler,
 ) -> tuple[ObservedSteps, ...]:
@@ -116,8 +116,11 @@ def watch_segments(
 
 
 def _watch(
-    key: Key, segment: WeightedMove | Steps, resampler: AbstractResampler, population: Population
-) -> tuple[Population, Any, Any]:
+    key: Key,
+    segment: WeightedMove | Steps,
+    resampler: AbstractResampler,
+    population: WeightedParticles,
+) -> tuple[WeightedParticles, Any, Any]:
     """One segment on particles that carry what their last move showed."""
     if isinstance(segment, Steps):
         first = jax.tree.map(lambda a: jnp.asarray(a)[0], segment.inputs)
@@ -158,7 +161,7 @@ def _observe(move: Any, key: Key, x: Value) -> ObservedMove:
     return ask(AbstractMove, move, "observe_move", key, x)
 
 
-def _summary(population: Population) -> ObservedSteps:
+def _summary(population: WeightedParticles) -> ObservedSteps:
     """What is kept of a population; means over particles."""
     values, (acceptance, squared_jump, temperature) = population.particles
     mean = lambda leaf: None if leaf is None else jnp.mean(leaf, axis=0)
@@ -173,7 +176,7 @@ def _summary(population: Population) -> ObservedSteps:
     return steps._replace(mean=mean(states), mean_square=mean(states**2))
 
 
-def _weights_of(population: Population) -> ObservedSteps:
+def _weights_of(population: WeightedParticles) -> ObservedSteps:
     weights, _ = scaled_exp(population.log_weights)
     num = weights.shape[0]
     ess = None if num == 1 else jnp.sum(weights) ** 2 / (num * jnp.sum(weights**2))

@@ -45,9 +45,9 @@ from aide.smc.segments import (
     watch_segments,
 )
 from aide.smc.sweep import (
-    Population,
     RecordedRun,
     Retained,
+    WeightedParticles,
     record_path,
     run_segment,
     start,
@@ -137,8 +137,8 @@ class Smc(AbstractAlgorithm):
         return record_path(first, segments, chosen)
 
     def _forward(
-        self, key: Key, keep: Callable[[Population], Any] | None
-    ) -> tuple[Population, Population, Any, list[Any]]:
+        self, key: Key, keep: Callable[[WeightedParticles], Any] | None
+    ) -> tuple[WeightedParticles, WeightedParticles, Any, list[Any]]:
         """The first and last population, the slot of the output, what was kept per segment."""
         key_start, key_moves, key_output = derive_keys(key, 3)
         initial = SampleFrom(self.start)
@@ -238,7 +238,7 @@ class Smc(AbstractAlgorithm):
         return Shortened(replace(self, moves=moves), f", {most} steps")
 
 
-def choose_output(key: Key, population: Population) -> ArrayLike:
+def choose_output(key: Key, population: WeightedParticles) -> ArrayLike:
     """Index of one particle, drawn by weight."""
     if population.log_weights.shape[0] == 1:
         return 0
@@ -246,7 +246,7 @@ def choose_output(key: Key, population: Population) -> ArrayLike:
     return draw_index(key, weights)
 
 
-def log_xi_of(log_joint: ArrayLike, population: Population) -> LogProb:
+def log_xi_of(log_joint: ArrayLike, population: WeightedParticles) -> LogProb:
     r"""$\log\gamma_T(x) - \log\hat p$; $-\infty$ where the retained path is impossible."""
     log_evidence = total_log_evidence(population)
     log_evidence = jnp.where(log_evidence == jnp.inf, jnp.nan, log_evidence)
@@ -257,7 +257,7 @@ def log_xi_of(log_joint: ArrayLike, population: Population) -> LogProb:
     return jnp.where(population.possible | broken, log_xi, -jnp.inf)
 
 
-def refuse_zero(log_xi: LogProb, population: Population) -> LogProb:
+def refuse_zero(log_xi: LogProb, population: WeightedParticles) -> LogProb:
     """Raise if a free run ended with all weights zero."""
     dead = population.log_evidence + jnp.max(population.log_weights) == -jnp.inf
     return raise_if(log_xi, dead, ALL_ZERO)

@@ -23,7 +23,7 @@ from aide.smc.moves import ForwardMove, Steps, WeightedMove
 from aide.smc.policy import AbstractResampler
 
 
-class Population(NamedTuple):
+class WeightedParticles(NamedTuple):
     r"""Weighted particles after some steps.
 
     $\hat p$ so far is `exp(log_evidence)` times the mean of `exp(log_weights)`. `retained` is the
@@ -52,7 +52,7 @@ def start(
     log_weight: Callable[[Value], LogProb],
     num_particles: int,
     retained: Value | None,
-) -> Population:
+) -> WeightedParticles:
     r"""Draw $x^i \sim k_1$, weigh them by `log_weight`; put the retained one in a random slot."""
     key_slot, key_particles = derive_keys(key, 2)
     slot, possible = None, True
@@ -66,16 +66,16 @@ def start(
     log_weights = as_log(jax.vmap(log_weight)(particles))
     if slot is not None:
         log_weights, possible = _keep(log_weights, slot, log_weights[slot])
-    return Population(particles, log_weights, zero_of(key), slot, possible)
+    return WeightedParticles(particles, log_weights, zero_of(key), slot, possible)
 
 
 def advance(
     key: Key,
     move: ForwardMove,
     resampler: AbstractResampler,
-    population: Population,
+    population: WeightedParticles,
     retained: Retained | None,
-) -> tuple[Population, Int[Array, " num"] | None]:
+) -> tuple[WeightedParticles, Int[Array, " num"] | None]:
     """Resample, move every particle, and overwrite the retained slot. Also returns ancestors."""
     key_resample, key_move = derive_keys(key, 2)
     done = resampler(key_resample, population.log_weights, population.retained)
@@ -95,7 +95,7 @@ def advance(
         particles = place(particles, done.retained, retained.value)
         log_w, finite = _keep(log_w, done.retained, retained.log_weight)
         possible = possible & finite
-    moved = Population(
+    moved = WeightedParticles(
         particles,
         done.log_weights + log_w,
         population.log_evidence + done.log_evidence,
@@ -109,10 +109,10 @@ def run_segment(
     key: Key,
     segment: ForwardMove | Steps,
     resampler: AbstractResampler,
-    population: Population,
+    population: WeightedParticles,
     retained: Retained | None,
-    keep: Callable[[Population], Any] | None = None,
-) -> tuple[Population, Any]:
+    keep: Callable[[WeightedParticles], Any] | None = None,
+) -> tuple[WeightedParticles, Any]:
     """Run one move or a scan of moves.
 
     With `keep`, also return per step what it keeps of the population, and the ancestors.
@@ -121,7 +121,7 @@ def run_segment(
         population, ancestors = advance(key, segment, resampler, population, retained)
         return population, None if keep is None else (keep(population), ancestors)
 
-    def body(population: Population, step: Any) -> tuple[Population, Any]:
+    def body(population: WeightedParticles, step: Any) -> tuple[WeightedParticles, Any]:
         index, inputs, kept = step
         subkey = derive(key, index)
         after, ancestors = advance(subkey, segment.move_at(inputs), resampler, population, kept)
@@ -147,7 +147,7 @@ def walk_back(key: Key, segment: WeightedMove | Steps, y: Value) -> tuple[Value,
     return jax.lax.scan(body, y, steps, length=segment.num_steps, reverse=True)
 
 
-def total_log_evidence(population: Population) -> Float[Array, ""]:
+def total_log_evidence(population: WeightedParticles) -> Float[Array, ""]:
     r"""$\log\hat p$ so far, the current weights included."""
     return population.log_evidence + log_mean_exp(population.log_weights)
 
@@ -205,12 +205,12 @@ class RecordedRun(NamedTuple):
         path: The particles of that path, stacked in the same way.
     """
 
-    populations: Population
+    populations: WeightedParticles
     path: Value
 
 
 def record_path(
-    first: Population, segments: list[tuple[Population, Array | None]], chosen: Any
+    first: WeightedParticles, segments: list[tuple[WeightedParticles, Array | None]], chosen: Any
 ) -> RecordedRun:
     """Put together what `run_segment` kept of whole populations, and follow the output's path.
 

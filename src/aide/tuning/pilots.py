@@ -9,7 +9,7 @@ from aide._core.algorithm import InferenceAlgorithm
 from aide._core.process import make_folder, write_atomically
 from aide._core.types import Key
 from aide.engine.options import Sizes
-from aide.engine.pilot import Pilot, TimedGold, pilot_key
+from aide.engine.pilot import PilotDraws, TimedGold, pilot_key
 from aide.engine.runners.choose import identity_of
 from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, judge_errors
 from aide.estimation.errors.variables import posterior_of
@@ -165,7 +165,9 @@ class Pilots:
         known = index, setting, plan, seconds, particles_of(algorithm), cost
         return Planned(*known, share, is_beyond)
 
-    def _errors(self, pilot: Pilot, algorithm: InferenceAlgorithm) -> tuple[float, bool] | None:
+    def _errors(
+        self, pilot: PilotDraws, algorithm: InferenceAlgorithm
+    ) -> tuple[float, bool] | None:
         """The largest error over its tolerance, and whether one is shown to be beyond."""
         if not isinstance(self._tolerance, ErrorTolerance):
             return None

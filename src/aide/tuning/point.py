@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aide.comparing.columns import total_looseness
-from aide.engine.pilot import Pilot
+from aide.engine.pilot import PilotDraws
 from aide.estimation.closeness import LEVEL, bound_of
 from aide.estimation.errors.tolerance import (
     ErrorCloseness,
@@ -112,7 +112,7 @@ def error_record(
 def point_of(
     setting: Setting,
     num_particles: int | None,
-    found: Pilot,
+    found: PilotDraws,
     tolerance: Tolerance | None = None,
     posterior: NamesOutputs | None = None,
 ) -> Point:

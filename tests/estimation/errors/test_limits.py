@@ -8,7 +8,7 @@ from support import Z_MAX
 from aide.estimation.errors.find import BELOW, INTERVAL, MEAN, SD, find_table
 from aide.estimation.errors.overlap import Overlap, apart, bennett_constant
 from aide.estimation.errors.total_variation import mean_limits, upper_mean
-from aide.estimation.errors.variables import Variable
+from aide.estimation.errors.variables import OutputVariable
 
 NUM = 400
 
@@ -23,7 +23,7 @@ def truths(mean: float, sd: float) -> dict[str, float]:
 
 def sample(
     rng: np.random.Generator, pairs: list[tuple[float, float]], sizes=(NUM, NUM), known=True
-) -> tuple[Overlap, list[Variable]]:
+) -> tuple[Overlap, list[OutputVariable]]:
     """Independent coordinates N(0, 1) under the gold standard, N(mean, sd²) under the target."""
     num_gold, num_target = sizes
     ratio, variables = np.zeros(sum(sizes)), []
@@ -31,7 +31,7 @@ def sample(
         target = mean + sd * rng.normal(size=num_target)
         x = np.concatenate([rng.normal(size=num_gold), target])
         ratio += stats.norm.logpdf(x) - stats.norm.logpdf(x, mean, sd)
-        variables.append(Variable(f"x[{index}]", x))
+        variables.append(OutputVariable(f"x[{index}]", x))
     share = num_gold / sum(sizes)
     if not known:
         ratio -= bennett_constant(ratio, num_gold, share)
@@ -100,7 +100,7 @@ def test_limits_hold_for_the_whole_table():
 def test_one_estimate_needs_no_correction_and_more_need_it():
     rng = np.random.default_rng(2)
     overlap, variables = sample(rng, [(0.2, 1.1)] * 3)
-    event = [Variable("e", (variables[0].values > 1).astype(float), True)]
+    event = [OutputVariable("e", (variables[0].values > 1).astype(float), True)]
     assert find_table(overlap, event, 0.95).single == 0.95
     single = find_table(overlap, variables, 0.95).single
     assert 1 - 0.05 / 2 < single < 1 - 0.05 / 18 + 1e-12
@@ -141,7 +141,7 @@ def test_autocorrelated_draws_of_the_gold_standard():
             overlap = Overlap(ratio, num, 0.05 if right else 0.5, True, ((rows[0],), None))
             if not right:
                 overlap = Overlap(ratio, num, 0.5, True)
-            table = find_table(overlap, [Variable("x", x)], 0.95)
+            table = find_table(overlap, [OutputVariable("x", x)], 0.95)
             wanted = truths(2.0, 0.7)
             covered[right] += all(
                 e.low <= wanted[e.quantity] <= e.high for e in table.variables[0].errors
@@ -176,6 +176,6 @@ def test_apart_is_the_plain_difference():
     draws = run(gaussian(0.1, 0.7), gaussian(0.3, 1.3), 60, 50).draws
     overlap = apart(draws)
     x = np.concatenate([draws.gold.values, draws.target.values])
-    [one] = find_table(overlap, [Variable("x", x)], 0.9).variables
+    [one] = find_table(overlap, [OutputVariable("x", x)], 0.9).variables
     assert one.errors[0].error == pytest.approx((x[60:].mean() - x[:60].mean()) / x[:60].std())
     assert one.errors[1].error == pytest.approx(x[60:].std() / x[:60].std())

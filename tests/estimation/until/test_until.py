@@ -10,7 +10,7 @@ from support.plain import plain
 import aide
 from aide._core.types import GOLD, TARGET
 from aide.engine.options import Sizes
-from aide.engine.pilot import Cost, Pilot, run_pilot
+from aide.engine.pilot import Cost, PilotDraws, run_pilot
 from aide.estimation import Decided
 from aide.estimation.until.goals import Limits, Shown, StandardError
 from aide.estimation.until.plan import FEWEST_RUNS, MARGIN, allocate
@@ -72,7 +72,7 @@ def test_a_stored_plan_makes_a_call_that_goes_on_end_the_same(tmp_path):
 def test_runs_are_divided_by_variance_and_cost():
     sizes: Sizes = {"num_gold": 64, "num_target": 64}
     drawn = run_pilot(KEY, plain(), plain(0.5, 0.0, 2.0), sizes).draws
-    pilot = Pilot(drawn, (Cost(1.0, 0.0), Cost(4.0, 0.0)), None)
+    pilot = PilotDraws(drawn, (Cost(1.0, 0.0), Cost(4.0, 0.0)), None)
     plan = allocate(pilot, StandardError(0.05), (1, 1))
     terms = aide.summarise(drawn).terms
     variances = [terms.at(role).var(ddof=1) for role in (GOLD, TARGET)]

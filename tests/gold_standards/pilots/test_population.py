@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from aide.gold_standards.pilots.population import (
-    Moments,
     Population,
+    PopulationMoments,
     effective_share,
     moments_of,
     next_temperature,
@@ -77,4 +77,4 @@ def test_few_particles_shrink_correlations_and_constants_count_as_one():
     covariance = factor @ factor.T
     assert np.all(np.linalg.eigvalsh(covariance) > 0.1)
     np.testing.assert_allclose(np.diag(covariance), [2 / 3, 8 / 3, 1.0])
-    assert Moments(np.zeros(1), np.zeros((1, 1)), 5.0).factor(False)[0] == 1.0
+    assert PopulationMoments(np.zeros(1), np.zeros((1, 1)), 5.0).factor(False)[0] == 1.0

@@ -7,7 +7,7 @@ from support import Z_MAX
 
 import aide
 from aide.gold_standards.pilots.pilot import Pilot, Stage
-from aide.gold_standards.pilots.population import Frame, Moments, Population
+from aide.gold_standards.pilots.population import Frame, Population, PopulationMoments
 from aide.gold_standards.pilots.schedule import FEWEST_TEMPERATURES, STEP, make_recipe
 from aide.gold_standards.pilots.tuners import GivenKernel, HmcTuner
 from aide.kernels.metropolis import RandomWalk
@@ -24,7 +24,7 @@ def pilot_of(length, settings, num=NUM):
             temperature=float(beta),
             distance=length / num / 2.0,
             time=4.0,
-            frame=Frame(Moments(np.zeros(2), np.eye(2) / beta, 1e6)),
+            frame=Frame(PopulationMoments(np.zeros(2), np.eye(2) / beta, 1e6)),
             settings=settings(beta),
             correlation=0.1,
         )

@@ -127,7 +127,7 @@ def compile_all(tasks: Iterable[Callable[[], None]]) -> None:
                 future.cancel()
 
 
-class Budget(NamedTuple):
+class ChunkLimits(NamedTuple):
     """Limits of a chunk.
 
     Attributes:
@@ -141,8 +141,8 @@ class Budget(NamedTuple):
     runs: int
 
 
-CPU = Budget(128 * 2**10, 256 * 2**20, 2**12)
-ACCELERATOR = Budget(64 * 2**20, 8 * 2**30, 2**20)
+CPU = ChunkLimits(128 * 2**10, 256 * 2**20, 2**12)
+ACCELERATOR = ChunkLimits(64 * 2**20, 8 * 2**30, 2**20)
 
 
 class Footprint(NamedTuple):

@@ -162,7 +162,7 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 
 
 @dataclass(frozen=True)
-class Structure:
+class AlgorithmStructure:
     """An algorithm without its arrays: the tree, which leaves are traced, and the other leaves."""
 
     tree: Any
@@ -184,13 +184,13 @@ class Structure:
         return _name_of_tree(self.tree), self.traced, tuple(_name(leaf) for leaf in self.static)
 
 
-def split_algorithm(algorithm: Any) -> tuple[Structure, list[Any]]:
-    """Structure, and arrays and floats in double precision."""
+def split_algorithm(algorithm: Any) -> tuple[AlgorithmStructure, list[Any]]:
+    """The structure of an algorithm, and arrays and floats in double precision."""
     leaves, tree = jax.tree.flatten(algorithm)
     traced = tuple(eqx.is_array(leaf) or isinstance(leaf, float) for leaf in leaves)
     arrays = [_promote(leaf) for leaf, is_traced in zip(leaves, traced, strict=True) if is_traced]
     static = [leaf for leaf, is_traced in zip(leaves, traced, strict=True) if not is_traced]
-    return Structure(tree, traced, tuple(static)), arrays
+    return AlgorithmStructure(tree, traced, tuple(static)), arrays
 
 
 def _name_of_tree(tree: Any) -> Hashable:

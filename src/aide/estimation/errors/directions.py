@@ -21,7 +21,7 @@ from aide.estimation.errors.overlap import Overlap
 from aide.estimation.errors.quantities import moments_of, sd_log_ratio
 from aide.estimation.errors.simultaneous import limits_of
 from aide.estimation.errors.statistics import estimate_statistic
-from aide.estimation.errors.variables import Variable
+from aide.estimation.errors.variables import OutputVariable
 
 MOST_VARIABLES = 40
 """Combinations are searched among so many variables, those that differ most alone or in pairs."""
@@ -101,7 +101,7 @@ class _Gaussians(NamedTuple):
         return float(0.5 * (traces + shift @ (back + forth) @ shift) - len(chosen))
 
 
-def find_blame(overlap: Overlap, variables: Sequence[Variable], level: float) -> Blame | None:
+def find_blame(overlap: Overlap, variables: Sequence[OutputVariable], level: float) -> Blame | None:
     """Rank variables, arrays and combinations; `None` with fewer than two real variables."""
     real = [
         one

@@ -25,7 +25,7 @@ from aide.estimation.errors.find import (
 from aide.estimation.errors.overlap import Overlap, apart, effective_runs, overlap_of
 from aide.estimation.errors.repair import Repair, find_repair
 from aide.estimation.errors.total_variation import TotalVariation, total_variation_of
-from aide.estimation.errors.variables import NamesOutputs, Variable, variables_of
+from aide.estimation.errors.variables import NamesOutputs, OutputVariable, variables_of
 from aide.estimation.errors.words import named, percent, sd_limit, sentence
 from aide.estimation.interval import unseen_share
 from aide.reporting.figures import PanelGrid
@@ -76,7 +76,7 @@ class Errors(Result):
     unseen: float
     knows_ratios: bool
     overlap: Overlap
-    variables: tuple[Variable, ...]
+    variables: tuple[OutputVariable, ...]
 
     def __getitem__(self, name: str) -> VariableErrors:
         for one in self.table.variables:
@@ -245,7 +245,7 @@ def find_errors(
 def errors_from(
     names: tuple[str, str],
     overlap: Overlap,
-    variables: tuple[Variable, ...],
+    variables: tuple[OutputVariable, ...],
     level: float,
     effective: float,
     total_variation: TotalVariation | None = None,

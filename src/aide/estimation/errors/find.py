@@ -19,7 +19,7 @@ from aide.estimation.errors.quantities import (
 )
 from aide.estimation.errors.simultaneous import limits_of, single_level
 from aide.estimation.errors.statistics import Estimated, Statistic, estimate_statistic
-from aide.estimation.errors.variables import Variable
+from aide.estimation.errors.variables import OutputVariable
 
 MEAN, SD, INTERVAL, PROBABILITY = "mean", "sd", "90% interval", "probability"
 BELOW = tuple(f"below {100 * level:g}%" for level in QUANTILES)
@@ -188,7 +188,7 @@ class _Line(NamedTuple):
     scale: float
 
 
-def find_table(overlap: Overlap, variables: Sequence[Variable], level: float) -> Table:
+def find_table(overlap: Overlap, variables: Sequence[OutputVariable], level: float) -> Table:
     """Estimate every quantity of every variable; limits hold together at `level`."""
     lines: list[_Line] = []
     constant, infinite, collapsed = [], [], []
@@ -218,7 +218,7 @@ def standardised_powers(x: np.ndarray, moments: Moments) -> np.ndarray:
     return np.stack([z, z**2], axis=1)
 
 
-def _lines_of(overlap: Overlap, variable: Variable) -> list[_Line]:
+def _lines_of(overlap: Overlap, variable: OutputVariable) -> list[_Line]:
     x, name = variable.values, variable.name
     if variable.is_event:
         gold = float(overlap.as_gold @ x / overlap.as_gold.sum())

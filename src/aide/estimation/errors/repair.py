@@ -15,7 +15,7 @@ import numpy as np
 from aide._core.types import TARGET
 from aide.estimation.errors.overlap import Overlap
 from aide.estimation.errors.quantities import QUANTILES
-from aide.estimation.errors.variables import Variable
+from aide.estimation.errors.variables import OutputVariable
 from aide.estimation.interval import importance_shape
 from aide.reporting.figures import PanelGrid, plot_limits
 from aide.reporting.grid import Grid
@@ -190,7 +190,7 @@ def _normalised(log_weights: np.ndarray) -> np.ndarray:
     return weights / weights.sum()
 
 
-def _line(variable: Variable, weights: np.ndarray, overlap: Overlap) -> dict[str, Any] | None:
+def _line(variable: OutputVariable, weights: np.ndarray, overlap: Overlap) -> dict[str, Any] | None:
     """Corrected numbers of one variable; `None` where it is constant or infinite."""
     x = variable.values[overlap.part(TARGET)]
     if not np.isfinite(x).all() or np.ptp(x) == 0:

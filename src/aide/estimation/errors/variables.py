@@ -28,7 +28,7 @@ class NamesOutputs(Protocol):
         ...
 
 
-class Variable(NamedTuple):
+class OutputVariable(NamedTuple):
     """One number of every output.
 
     Attributes:
@@ -63,7 +63,7 @@ def variables_of(
     draws: Draws,
     posterior: NamesOutputs | None = None,
     functions: Mapping[str, Callable[[Any], Any]] | None = None,
-) -> tuple[Variable, ...]:
+) -> tuple[OutputVariable, ...]:
     """All numbers of the outputs, and of functions of them, which come first.
 
     Args:
@@ -85,7 +85,7 @@ def variables_in(
     outputs: Sequence[Any],
     nums: Sequence[int],
     functions: Mapping[str, Callable[[Any], Any]] | None = None,
-) -> tuple[Variable, ...]:
+) -> tuple[OutputVariable, ...]:
     """The same of stacked outputs, the gold standard's and the target's, and their numbers."""
     found = [_columns(jax.tree.map(_joined, *outputs))]
     for name, function in (functions or {}).items():
@@ -125,7 +125,7 @@ def _joined(gold: Any, target: Any) -> np.ndarray:
     return np.concatenate([np.asarray(gold), np.asarray(target)])
 
 
-def _columns(tree: Value) -> list[Variable]:
+def _columns(tree: Value) -> list[OutputVariable]:
     """Every number of the arrays of a tree, with a leading axis for runs."""
     chained = jax.tree.map(lambda a: a[None], tree)
     kinds = [
@@ -138,7 +138,7 @@ def _columns(tree: Value) -> list[Variable]:
     if len(names) > MOST_VARIABLES:
         chosen = np.unique(np.linspace(0, len(names) - 1, MOST_VARIABLES).round().astype(int))
     return [
-        Variable(names[i], columns[i], _is_event(kinds[i], columns[i]), kinds[i] in "iub")
+        OutputVariable(names[i], columns[i], _is_event(kinds[i], columns[i]), kinds[i] in "iub")
         for i in chosen
     ]
 

@@ -21,7 +21,7 @@ from aide._core.algorithm import InferenceAlgorithm
 from aide._core.process import write_atomically
 from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
-from aide.engine.pilot import Pilot
+from aide.engine.pilot import PilotDraws
 from aide.engine.runners.choose import identity_of
 from aide.estimation.advice import Forecast, predict_falls
 from aide.estimation.errors.tolerance import ErrorTolerance, as_tolerance
@@ -90,7 +90,7 @@ class _Candidate(NamedTuple):
         return sum(num * cost for num, cost in zip(runs, self.costs, strict=True))
 
 
-def allocate(pilot: Pilot, goal: Goal, metas: tuple[int | None, int | None]) -> Allocation:
+def allocate(pilot: PilotDraws, goal: Goal, metas: tuple[int | None, int | None]) -> Allocation:
     """The cheapest plan that is predicted to reach a goal; `metas` that are given are kept."""
     choices = list(_candidates(pilot, metas, not isinstance(goal, StandardError)))
     if isinstance(goal, StandardError):
@@ -114,7 +114,7 @@ def _for_error(choices: list[_Candidate], slack: float, error: float) -> tuple[_
 
 
 def _for_verdict(
-    choices: list[_Candidate], tolerance: float, pilot: Pilot
+    choices: list[_Candidate], tolerance: float, pilot: PilotDraws
 ) -> tuple[_Candidate, float]:
     """The M for which a verdict is predicted to be cheapest, and the standard error it needs.
 
@@ -143,7 +143,7 @@ def _for_verdict(
 
 
 def _candidates(
-    pilot: Pilot, metas: tuple[int | None, int | None], balanced: bool
+    pilot: PilotDraws, metas: tuple[int | None, int | None], balanced: bool
 ) -> Iterator[_Candidate]:
     draws = pilot.draws
     options, forecasts = [], []
@@ -162,7 +162,7 @@ def _candidates(
 
 
 def _candidate(
-    pilot: Pilot, forecasts: list[Forecast | None], metas: tuple[int, int], balanced: bool
+    pilot: PilotDraws, forecasts: list[Forecast | None], metas: tuple[int, int], balanced: bool
 ) -> _Candidate:
     draws, falls, remaining = pilot.draws, 0.0, 0.0
     for role, forecast in zip(Role, forecasts, strict=True):

@@ -33,7 +33,7 @@ class Population(NamedTuple):
         return Population(states, self.flat[index], self.log_ratios[index])
 
 
-class Moments(NamedTuple):
+class PopulationMoments(NamedTuple):
     """Mean and covariance of a population, and the effective number of particles behind them."""
 
     mean: Float[np.ndarray, " d"]
@@ -61,7 +61,7 @@ class Moments(NamedTuple):
 class Frame(NamedTuple):
     """Coordinates for a kernel, `None` for those of the state, and the spread in them."""
 
-    moments: Moments
+    moments: PopulationMoments
     coordinates: ScaledCoordinates | None = None
 
     def factor(self, dense: bool) -> np.ndarray:
@@ -107,11 +107,13 @@ def weigh(population: Population, step: float) -> np.ndarray:
     return weights / weights.sum()
 
 
-def moments_of(flat: Float[np.ndarray, "n d"], weights: np.ndarray) -> Moments:
+def moments_of(flat: Float[np.ndarray, "n d"], weights: np.ndarray) -> PopulationMoments:
     """Weighted mean and covariance."""
     mean = weights @ flat
     centred = flat - mean
-    return Moments(mean, centred.T @ (centred * weights[:, None]), 1 / float(np.sum(weights**2)))
+    return PopulationMoments(
+        mean, centred.T @ (centred * weights[:, None]), 1 / float(np.sum(weights**2))
+    )
 
 
 def resample(rng: np.random.Generator, population: Population, weights: np.ndarray) -> Population:

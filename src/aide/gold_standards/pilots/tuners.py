@@ -37,7 +37,7 @@ NUM_TRIALS = 1000
 Settings = Float[np.ndarray, "parts 2"]
 
 
-class Tuned(NamedTuple):
+class TunedKernel(NamedTuple):
     """Numbers for the kernel, how the population moved with them, what that cost.
 
     `losses` are the evaluations without a value that trials met, where they were looked for.
@@ -65,7 +65,7 @@ class Tuner(Protocol):
 
     def tune(
         self, key: Key, path: Path, population: Population, frame: Frame, last: Settings | None
-    ) -> Tuned:
+    ) -> TunedKernel:
         """Numbers for this temperature; `last` are those of the one before."""
         ...
 
@@ -115,7 +115,7 @@ class HmcTuner:
 
     def tune(
         self, key: Key, path: Path, population: Population, frame: Frame, last: Settings | None
-    ) -> Tuned:
+    ) -> TunedKernel:
         """A step for most particles; a ladder of smaller ones where it leaves some behind."""
         metric, coordinates = Metric(frame.factor(self.dense)), frame.coordinates
         key_try, key_walk, key_again = jax.random.split(key, 3)
@@ -142,7 +142,7 @@ class HmcTuner:
             spent += population.num * LAGS * self.num_evaluations(settings)
             needed = num_needed(walked.acceptance)
         losses = losses_of_trial(met)
-        return Tuned(settings[:needed], walked, int(spent), losses)
+        return TunedKernel(settings[:needed], walked, int(spent), losses)
 
     def kernel(
         self, settings: Settings, factor: np.ndarray, coordinates: ScaledCoordinates | None = None
@@ -176,7 +176,7 @@ class WalkTuner:
 
     def tune(
         self, key: Key, path: Path, population: Population, frame: Frame, last: Settings | None
-    ) -> Tuned:
+    ) -> TunedKernel:
         """The scale that jumps farthest."""
         factor, spent = frame.factor(self.dense), 0
         scale = 2.38 / np.sqrt(len(frame.moments.mean)) if last is None else float(last[0, 0])
@@ -187,7 +187,7 @@ class WalkTuner:
             walked = walk(subkey, path, self.kernel(settings, factor), population)
             spent += population.num * LAGS * self.num_evaluations(settings)
             if best is None or walked.time < best.walked.time:
-                best = Tuned(settings, walked, 0)
+                best = TunedKernel(settings, walked, 0)
         assert best is not None
         return best._replace(num_evaluations=int(spent))
 
@@ -219,11 +219,11 @@ class GivenKernel:
 
     def tune(
         self, key: Key, path: Path, population: Population, frame: Frame, last: Settings | None
-    ) -> Tuned:
+    ) -> TunedKernel:
         """Nothing to choose."""
         walked = walk(key, path, self.given, population)
         spent = population.num * LAGS * self.cost
-        return Tuned(np.zeros((0, 2)), walked, int(spent))
+        return TunedKernel(np.zeros((0, 2)), walked, int(spent))
 
     def coordinates(self, flat: np.ndarray) -> None:
         """Its own."""

@@ -15,7 +15,7 @@ from aide._core.types import Key, LogProb, Value
 from aide.learned.records.transitions import StepRecord, Transitions, record_step
 from aide.smc.moves import KernelMove, Steps
 from aide.smc.smc import Smc
-from aide.smc.sweep import Population, total_log_evidence
+from aide.smc.sweep import WeightedParticles, total_log_evidence
 
 
 class Recording(NamedTuple):
@@ -30,7 +30,7 @@ class Recording(NamedTuple):
     trace: tuple[StepRecord, ...]
     log_evidence: Array
     log_weights: Array
-    populations: Population | None = None
+    populations: WeightedParticles | None = None
 
 
 class Recorder(Protocol):
