@@ -77,7 +77,7 @@ def _ending(command: str, go_on: str) -> Iterator[None]:
         command: Whose line it is.
         go_on: What to do after an interruption.
     """
-    from aide._core.process import cause, exit_code, terminable
+    from aide._core.process import exit_code, reason_to_stop, terminable
     from aide.experiments.runner import BadInput
 
     try:
@@ -90,7 +90,8 @@ def _ending(command: str, go_on: str) -> Iterator[None]:
             raise
         code, line = 2, f"cannot write to {error.filename}: {error.strerror}. {ROOM}"
     except KeyboardInterrupt as stop:
-        code, line = exit_code(stop), f"{cause(stop)}: {str(stop) or 'nothing is saved'}. {go_on}"
+        saved = str(stop) or "nothing is saved"
+        code, line = exit_code(stop), f"{reason_to_stop(stop)}: {saved}. {go_on}"
     else:
         return
     typer.echo(f"aide {command}: {line}", err=True)

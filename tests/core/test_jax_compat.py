@@ -12,7 +12,7 @@ from aide._core.jax_compat import (
     inner_jaxprs,
     is_traced,
     jaxpr_function,
-    one_level,
+    node_children,
     setting,
     threefry_is_partitionable,
     user_context,
@@ -47,7 +47,7 @@ def test_the_default_device_is_the_one_that_computes():
 
 
 def test_one_level_of_a_pytree():
-    children, keys = one_level({"b": (1, 2), "a": 3})
+    children, keys = node_children({"b": (1, 2), "a": 3})
     assert children == [3, (1, 2)]
     assert list(keys) == ["a", "b"]
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import aide
-from aide._core.process import InUse, owned
+from aide._core.process import InUse, locked_folder
 from aide.cli import app
 from aide.experiments.runner import BadInput
 from aide.studies.options import parse_time, parse_until
@@ -126,9 +126,10 @@ def test_tune_takes_errors(study, tmp_path):
 
 
 def test_a_folder_has_one_process(tmp_path):
-    with owned(tmp_path), pytest.raises(InUse, match="another process"), owned(tmp_path):
+    refused = pytest.raises(InUse, match="another process")
+    with locked_folder(tmp_path), refused, locked_folder(tmp_path):
         pass
-    with owned(tmp_path):
+    with locked_folder(tmp_path):
         pass
 
 

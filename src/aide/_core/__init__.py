@@ -1,1 +1,1 @@
-"""The formalism and the arithmetic everything stands on."""
+"""The two operations, log-space arithmetic, keys and checks, on which all other folders stand."""

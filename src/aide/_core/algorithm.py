@@ -48,11 +48,11 @@ class Draw(NamedTuple):
 class InferenceAlgorithm(Protocol):
     r"""Anything with `simulate` and `regenerate`; no base class is needed.
 
-    Both methods handle *one* run; callers use `jax.vmap`. Any pair will do for a `Draw`. An
-    optional attribute `log_z` states $\log Z$: 0.0 if $\xi$ is an unbiased estimate of the
-    normalised $q(x)$ (SMC, AIS, MCMC, variational fits), `None` (the same as leaving it out) if
-    unknown. An optional class attribute `determines_log_xi = True` states that $\xi$ is a function
-    of the output alone.
+    Both methods handle *one* run; callers use `jax.vmap`. `simulate` may return any pair (value,
+    $\log\xi$) instead of a `Draw`. An optional attribute `log_z` states $\log Z$: 0.0 if $\xi$ is
+    an unbiased estimate of the normalised $q(x)$ (SMC, AIS, MCMC, variational fits), `None` if $Z$
+    is unknown; an algorithm without the attribute counts as one with `None`. An optional class
+    attribute `determines_log_xi = True` states that $\xi$ is a function of the output alone.
     """
 
     def simulate(self, key: Any, /) -> tuple[Value, Any]:
@@ -66,11 +66,12 @@ class InferenceAlgorithm(Protocol):
 
 @runtime_checkable
 class ScoredApart(Protocol):
-    r"""An algorithm that runs and is scored apart.
+    r"""An algorithm whose runs and whose scores are two separate programs.
 
-    `simulate(key)` is `run_with_trace(key)`, then `score_trace` of that trace, with the same key;
-    `regenerate(key, value)` is `score_trace` without one. Where scoring is most of the program, one
-    program for both halves the time to compile them.
+    `simulate(key)` is `run_with_trace(key)`, then `score_trace` of the trace of that run, with the
+    same key; `regenerate(key, value)` is `score_trace` with a trace that `score_trace` samples
+    itself. Where scoring is most of the work, one scoring program for `simulate` and `regenerate`
+    halves the time of compilation.
     """
 
     def run_with_trace(self, key: Any, /) -> tuple[Value, Any]:
@@ -78,29 +79,30 @@ class ScoredApart(Protocol):
         ...
 
     def score_trace(self, key: Any, value: Any, trace: Any, is_own: Any, /) -> LogProb:
-        r"""$\log\xi(u, x)$ of the trace where `is_own` is true, else of $u \sim r(u; x)$."""
+        r"""Return $\log\xi(u, x)$ of `trace` where `is_own` is true, else of $u \sim r(u; x)$."""
         ...
 
 
 class Label(str):
     """The name of an algorithm: a text that plays no part in what the algorithm computes.
 
-    As part of a pytree it has no leaves, and all labels have the same structure, so that a new name
-    compiles nothing. As a text it is like any other.
+    Inside a pytree a label has no leaves, and all labels have the same structure, so that an
+    algorithm with a new name uses the compiled programs of the old one. Elsewhere a label is an
+    ordinary string.
     """
 
     __slots__ = ()
 
 
 class NumWorkers(int):
-    """How many processes run an algorithm: a number that plays no part in what it computes."""
+    """The number of processes that run an algorithm; it plays no part in what is computed."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class _AnyLabel:
-    """A label inside a pytree's structure, where all of them count as equal."""
+    """A label inside a pytree's structure, where all labels count as equal."""
 
     text: Label = field(compare=False)
 
@@ -111,10 +113,10 @@ jax.tree_util.register_pytree_node(
 
 
 class Aside:
-    """Something an algorithm carries that plays no part in what it computes: how it was made, say.
+    """An attachment of an algorithm that plays no part in what it computes, such as its history.
 
-    As part of a pytree it has no leaves, all of them have the same structure, and identities do not
-    look at it.
+    Inside a pytree an `Aside` has no leaves, all `Aside`s have the same structure, and the identity
+    of the algorithm does not depend on the content.
     """
 
     __slots__ = ("content",)
@@ -125,7 +127,7 @@ class Aside:
 
 @dataclass(frozen=True)
 class _AnyAside:
-    """An aside inside a pytree's structure, where all of them count as equal."""
+    """An `Aside` inside a pytree's structure, where all `Aside`s count as equal."""
 
     aside: Aside = field(compare=False)
 
@@ -140,7 +142,11 @@ WITHOUT_EFFECT = (Label, NumWorkers, Aside, _AnyLabel, _AnyAside)
 
 
 def log_z_of(algorithm: object) -> float | None:
-    r"""The algorithm's claim about $\log Z$, or `None` if it makes none."""
+    r"""Return the algorithm's claim about $\log Z$, or `None` if the algorithm makes no claim.
+
+    Raises:
+        ValueError: `log_z` is not one finite number.
+    """
     log_z = getattr(algorithm, "log_z", None)
     if log_z is None:
         return None
@@ -168,7 +174,7 @@ def describe(algorithm: object) -> str:
 
 
 def plain(text: str) -> str:
-    r"""Text of others, such as a name, on one line without control characters, fit to print.
+    r"""Return a text that a user gave, such as a name, on one line without control characters.
 
     Spaces of all kinds, line ends and tabs become a space; every other character that is not
     printable (controls such as ESC, marks that change the direction of writing) becomes U+FFFD.
@@ -177,9 +183,9 @@ def plain(text: str) -> str:
 
 
 def underlying(algorithm: InferenceAlgorithm) -> InferenceAlgorithm:
-    """The algorithm that does the runs, so that both share their compiled programs.
+    """Return the algorithm whose programs are compiled: `algorithm.underlying`, or the algorithm.
 
-    The algorithm itself, unless it adds nothing but words to another and names that one by an
-    attribute `underlying`.
+    An algorithm that only adds words to another one names the other by an attribute `underlying`,
+    so that both share compiled programs.
     """
     return getattr(algorithm, "underlying", algorithm)

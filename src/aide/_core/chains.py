@@ -16,11 +16,12 @@ class Chains(NamedTuple):
     """The facts about a fixed list of draws that an estimate needs.
 
     Attributes:
-        num_chains: Independent chains.
-        num_draws: Draws per chain.
-        effective: Smallest effective sample size of all coordinates; NaN where none is defined.
-        rhat: Largest split R-hat of all coordinates; NaN where none is defined.
-        words: In which order they were found, if that had to be recognised.
+        num_chains: Number of independent chains.
+        num_draws: Number of draws per chain.
+        effective: Smallest effective sample size of all coordinates; NaN if none has one.
+        rhat: Largest split R-hat of all coordinates; NaN if none has one.
+        words: A sentence on the order in which the draws were given, if the order had to be
+            recognised.
     """
 
     num_chains: int
@@ -31,11 +32,11 @@ class Chains(NamedTuple):
 
     @property
     def size(self) -> int:
-        """All draws."""
+        """Number of draws of all chains together."""
         return self.num_chains * self.num_draws
 
     def places(self, runs: np.ndarray) -> np.ndarray:
-        """Chain times `num_draws` plus position of each run: a permutation of all places.
+        """Return the place of each run's draw: its chain times `num_draws`, plus its position.
 
         Law: the first N runs are spread evenly over all chains, and within each chain, for every
         N: runs take turns between the chains, and positions follow van der Corput's sequence.
@@ -45,7 +46,7 @@ class Chains(NamedTuple):
         return chain * self.num_draws + _spread_order(self.num_draws)[turn]
 
     def sequences(self, runs: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Rows of these runs, chain by chain, in the order in which the chain visited them."""
+        """Return the rows of these runs, chain by chain, in the order of the chain's steps."""
         places = self.places(runs)
         order = np.argsort(places, kind="stable")
         chain = places[order] // self.num_draws
@@ -55,7 +56,11 @@ class Chains(NamedTuple):
 
 @cache
 def _spread_order(num: int) -> np.ndarray:
-    """0 to num - 1 such that every beginning is evenly spread: reversed bits, as far as they go."""
+    """Return 0 to num - 1 in van der Corput's order, in which every prefix is evenly spread.
+
+    The order is that of the reversed bits of each number; reversed numbers of `num` or more are
+    left out.
+    """
     bits = max(num - 1, 0).bit_length()
     numbers = np.arange(2**bits, dtype=np.int64)
     reverse = np.zeros_like(numbers)
@@ -67,12 +72,12 @@ def _spread_order(num: int) -> np.ndarray:
 
 
 class MeanVariance(NamedTuple):
-    r"""Of the mean of all terms: its variance, how well that is known, and what it is worth.
+    r"""The variance of the mean of all terms.
 
     Attributes:
         variance: Estimated variance of the mean.
-        freedom: $\nu$; $2/\nu$ is the relative variance of that estimate.
-        effective: Independent terms whose mean would have this variance.
+        freedom: Degrees of freedom $\nu$: the relative variance of `variance` is $2/\nu$.
+        effective: Number of independent terms whose mean would have this variance.
     """
 
     variance: float
@@ -80,8 +85,16 @@ class MeanVariance(NamedTuple):
     effective: float
 
 
+MAX_BIAS_CORRECTION = 0.9
+"""Largest share of the variance that the correction for an estimated mean may take to be missing.
+
+A choice: the variance grows tenfold at most. The coverage of the intervals that follow is measured
+in `benchmarks/coverage/reference_draws.py`.
+"""
+
+
 def mean_variance(sequences: Sequence[np.ndarray]) -> MeanVariance:
-    r"""Variance of the mean over all chains, by Geyer's initial monotone sequence.
+    r"""Estimate the variance of the mean over all chains, by Geyer's initial monotone sequence.
 
     $\hat\gamma_k$ are autocovariances about the mean of *all* chains, so that chains which do not
     agree add to every lag. Sums of neighbours $\hat\Gamma_m = \hat\gamma_{2m} + \hat\gamma_{2m+1}$
@@ -89,8 +102,11 @@ def mean_variance(sequences: Sequence[np.ndarray]) -> MeanVariance:
     7:473-483). Deviations from an estimated mean make each lag too small by $V/n$, and the sum
     tends to end too early, the less so the more chains $C$ there are: for $L$ lags of $n$ terms it
     is divided by $1 - (1 + 1/C)L/n$. Its relative variance is about $2L/n$, hence $\nu = n/L - 1$.
-    Both were chosen by the coverage of intervals at 5 to 200 effective draws
+    Divisor and $\nu$ were chosen by the coverage of intervals at 5 to 200 effective draws
     (`benchmarks/coverage/reference_draws.py`).
+
+    Args:
+        sequences: The terms of every chain, in the order of the chain.
     """
     num = sum(part.size for part in sequences)
     gamma = autocovariances(sequences)
@@ -104,10 +120,11 @@ def mean_variance(sequences: Sequence[np.ndarray]) -> MeanVariance:
     monotone = np.minimum.accumulate(pairs[: max(last, 1)])
     total = max(2 * monotone.sum() - gamma[0], gamma[0] / num)
     lags = 4 * monotone.size - 1
-    total /= 1 - min((1 + 1 / len(sequences)) * lags / num, 0.9)
-    spread = total / num
-    free = gamma[0] * num / (num - 1) / num
-    return MeanVariance(float(spread), max(num / lags - 1, 1.0), float(num * free / spread))
+    total /= 1 - min((1 + 1 / len(sequences)) * lags / num, MAX_BIAS_CORRECTION)
+    variance = total / num
+    independent = gamma[0] * num / (num - 1) / num
+    effective = num * independent / variance
+    return MeanVariance(float(variance), max(num / lags - 1, 1.0), float(effective))
 
 
 def autocovariances(sequences: Sequence[np.ndarray]) -> np.ndarray:
@@ -127,23 +144,23 @@ def autocovariances(sequences: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def split_rhat(sequences: Sequence[np.ndarray]) -> float:
-    r"""$\hat R$ of ranks between half chains; NaN with fewer than four terms or no spread.
+    r"""Return $\hat R$ of ranks between half chains; NaN with fewer than four terms or no spread.
 
-    The square root of total over within variance of rank-normalised halves, and the larger of that
-    for the terms and for their distances from the median (Vehtari, Gelman, Simpson, Carpenter &
-    Bürkner, 2021, Bayesian Analysis 16:667-718).
+    $\hat R$ is the square root of total over within variance of the rank-normalised half chains;
+    the result is the larger of $\hat R$ of the terms and $\hat R$ of their distances from the
+    median (Vehtari, Gelman, Simpson, Carpenter & Bürkner, 2021, Bayesian Analysis 16:667-718).
     """
     length = min(part.size for part in sequences) // 2
     if length < 2:
         return np.nan
     halves = np.stack([half for part in sequences for half in (part[:length], part[-length:])])
     folded = np.abs(halves - np.median(halves))
-    found = [_rhat(_normal_ranks(one)) for one in (halves, folded)]
-    known = [one for one in found if not np.isnan(one)]
-    return max(known, default=np.nan)
+    rhats = [_rhat(_normal_ranks(values)) for values in (halves, folded)]
+    return max((rhat for rhat in rhats if not np.isnan(rhat)), default=np.nan)
 
 
 def _rhat(halves: np.ndarray) -> float:
+    """Return the square root of total over within variance; one row per half chain."""
     length = halves.shape[1]
     within = halves.var(axis=1, ddof=1).mean()
     if not within > 0:
@@ -153,6 +170,7 @@ def _rhat(halves: np.ndarray) -> float:
 
 
 def _normal_ranks(values: np.ndarray) -> np.ndarray:
+    r"""Return the normal scores $\Phi^{-1}((r - 3/8)/(n + 1/4))$ of the ranks $r$ (Blom, 1958)."""
     from scipy import special, stats
 
     ranks = stats.rankdata(values.ravel()).reshape(values.shape)

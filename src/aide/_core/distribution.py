@@ -1,6 +1,7 @@
-r"""Distributions and log densities of others: what the rest of the code asks of them.
+r"""Distributions of any library, log densities of users, and where a density has no value.
 
-**Distributions** of any library can be sampled and have a normalised log density.
+**Distributions** can be sampled and have a normalised log density. `sample_from` and
+`log_density_of` call those of this library, NumPyro, flowjax, distrax and TFP alike.
 
 **Where a log density is NaN or $+\infty$**, one rule holds. In floating point a log density may
 have no value far outside of everything that matters: $\infty - \infty$ after an overflow, the log
@@ -13,12 +14,14 @@ one function of $x$, the same in every weight, proposal and step back. It is a d
 other, so that all laws of algorithms hold for it as they are. A proposal at such a point is
 rejected, a particle there has weight 0.
 
-- *Who applies the rule*: the assemblies (`aide.mcmc`, `aide.ais`, `aide.tempered_smc`,
-  `aide.annealed_langevin`, `aide.gold_standard`) hand `possible(log_density)` to kernels and
-  weights. Kernels, weights and moves do what the density they are given says.
+- *Who applies the rule*: the functions that build algorithms (`aide.mcmc`, `aide.ais`,
+  `aide.tempered_smc`, `aide.annealed_langevin`, `aide.gold_standard`) hand
+  `possible(log_density)` to kernels and weights. Kernels, weights and moves use the density that
+  they are given.
 - *Where NaN stays an error*: at outputs, which are scored by the log density as it was written; in
   importance sampling, whose outputs are its proposals; and everywhere for `aide.algorithms.strict`.
-- *Who counts*: `aide.gold_standard`, at draws of its start and along trajectories of its pilots.
+- *Who counts such points*: `aide.gold_standard`, at draws of its start and along trajectories of
+  its pilots.
 """
 
 import inspect
@@ -77,7 +80,7 @@ Distribution = DensityDistribution | ProbabilityDistribution | SeededDistributio
 
 
 def sample_from(distribution: Any, key: Key) -> Value:
-    """Draw one value from any object with `sample`; distrax and TFP call the key `seed`."""
+    """Draw one value in full precision from an object with `sample(key)` or `sample(seed=key)`."""
     sample = distribution.sample
     if "seed" in inspect.signature(sample).parameters:
         return in_full_precision(sample(seed=key))
@@ -85,10 +88,10 @@ def sample_from(distribution: Any, key: Key) -> Value:
 
 
 def in_full_precision(value: Value) -> Value:
-    r"""The same with all reals in JAX's default precision: double, where estimates are made.
+    r"""Return the value with all reals in JAX's default precision, which is double in estimates.
 
     A draw in single precision would be scored in single precision, and its $\log\xi$ would differ
-    by rounding (1e-7) between programs: what is exact would look random.
+    by rounding (1e-7) between programs: an exact score would look random.
     """
 
     def promote(leaf: Any) -> Any:
@@ -99,11 +102,11 @@ def in_full_precision(value: Value) -> Value:
 
 
 def log_density_of(distribution: Any, x: Value) -> LogProb:
-    r"""The scalar log density of one value: a batch of distributions counts as their product.
+    r"""Return the scalar log density of one value; a batch of distributions is their product.
 
-    It is normalised: the constant of an `aide.Tractable` (its `log_z`) is taken off. NumPyro's
-    `log_prob` may return anything outside the support; its `support` says where that is, and the
-    result is $-\infty$ there.
+    The log density is normalised: `log_z` of an `aide.Tractable` is subtracted. `log_prob` of a
+    NumPyro distribution may return any number outside of the `support`; the result there is
+    $-\infty$.
     """
     log_density = getattr(distribution, "log_density", None)
     if log_density is not None:
@@ -117,7 +120,7 @@ def log_density_of(distribution: Any, x: Value) -> LogProb:
 
 
 def is_distribution(thing: object) -> bool:
-    """Whether it is an instance with `sample` and a log density."""
+    """Whether an object is an instance (not a class) with `sample` and a log density."""
     density = getattr(thing, "log_density", None) or getattr(thing, "log_prob", None)
     methods = (getattr(thing, "sample", None), density)
     return not isinstance(thing, type) and all(callable(method) for method in methods)
@@ -135,12 +138,12 @@ def check_distribution(name: str, thing: object) -> None:
 
 
 def _check_normalised(name: str, thing: object) -> None:
-    """Raise if it says itself that its constant is unknown; saying nothing means normalised."""
+    """Raise if the object states `log_z = None`; without `log_z` it counts as normalised."""
     if hasattr(thing, "log_density") and getattr(thing, "log_z", 0.0) is None:
         raise ValueError(
             f"{name} must have a normalised density, but log_z of {describe(thing)} is None "
-            "(unknown). State its constant, log_z=...; a density without one can be log_joint, "
-            "never a start, prior or proposal."
+            "(unknown). State the constant, log_z=...; a density whose constant is unknown can be "
+            "a log_joint, never a start, prior or proposal."
         )
 
 
@@ -150,7 +153,7 @@ class LogDensityOf(eqx.Module):
     distribution: Distribution
 
     def __call__(self, x: Value) -> LogProb:
-        """Evaluate it."""
+        """Return the log density of the distribution at `x`."""
         return log_density_of(self.distribution, x)
 
 
@@ -170,10 +173,10 @@ class Possible(eqx.Module):
     log_density: LogDensity
 
     def __call__(self, x: Value) -> Any:
-        """Evaluate it; what is not one real number is returned as it is."""
+        """Return the value by the rule; a result that is not one real number is left as it is."""
         value = self.log_density(x)
         if value is None or np.shape(value) != () or not is_real(value):
-            return value  # an error, which those who asked have better words for
+            return value  # the caller raises an error that names the argument
         return jnp.where(has_no_value(value), -jnp.inf, value)
 
 
@@ -183,36 +186,55 @@ class Strict(eqx.Module):
     log_density: LogDensity
 
     def __call__(self, x: Value) -> LogProb:
-        """Evaluate it."""
+        """Return the log density at `x`, as its author wrote it."""
         return self.log_density(x)
 
 
 def strict(log_density: LogDensity) -> Strict:
-    r"""The same log density, for which NaN and $+\infty$ are errors wherever they occur.
+    r"""Mark a log density as one for which NaN and $+\infty$ are errors wherever they occur.
 
-    Without it a proposal or a particle at a point where the log density has no value counts as
-    impossible, and NaN is an error at outputs alone. Use it where NaN could only mean a mistake in
-    the program: `aide.mcmc(start, strict(log_joint), kernel=kernel, num_steps=100)`.
+    Without the mark, a proposal or a particle at a point where the log density has no value counts
+    as impossible, and NaN is an error at outputs alone. Use `strict` where NaN could only mean a
+    mistake in the program: `aide.mcmc(start, strict(log_joint), kernel=kernel, num_steps=100)`.
+
+    Args:
+        log_density: A function of one output $x$ that returns a scalar.
+
+    Returns:
+        The log density, marked.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from aide.algorithms import strict
+        >>> log_density = strict(lambda x: -0.5 * jnp.sum(x**2))
+        >>> float(log_density(jnp.ones(2)))
+        -1.0
     """
     return Strict(log_density)
 
 
 def possible(log_density: LogDensity) -> LogDensity:
-    r"""$\log\bar\gamma$, or the log density itself if it is strict or has been wrapped before."""
+    r"""Return $\log\bar\gamma$; a log density that is strict or a `Possible` is left as it is."""
     return log_density if isinstance(log_density, Strict | Possible) else Possible(log_density)
 
 
 def as_written(log_density: LogDensity) -> LogDensity:
-    """The log density behind `possible`, as its author wrote it."""
+    """Return the log density inside a `Possible`, as its author wrote it."""
     return log_density.log_density if isinstance(log_density, Possible) else log_density
 
 
 def evaluate(log_density: LogDensity, x: Value) -> tuple[LogProb, Bool[Array, ""]]:
-    """The value by the rule, and whether there was none as the log density is written."""
+    r"""Evaluate a log density, and tell whether it has a value at that point.
+
+    Returns:
+        The value ($-\infty$ where a `Possible` density has none), and whether the log density as
+        its author wrote it is NaN or $+\infty$.
+    """
     written = check_scalar("log_joint", as_written(log_density)(x))
-    lost = has_no_value(written)
-    rule = isinstance(log_density, Possible)
-    return (jnp.where(lost, -jnp.inf, written) if rule else written), lost
+    has_none = has_no_value(written)
+    if isinstance(log_density, Possible):
+        return jnp.where(has_none, -jnp.inf, written), has_none
+    return written, has_none
 
 
 def has_no_value(log_density: Array) -> Bool[Array, "..."]:

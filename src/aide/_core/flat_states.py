@@ -1,8 +1,9 @@
-"""States as vectors of numbers, and back: of one state, of one batch, of kernels that move reals.
+"""States as vectors of numbers, and vectors as states.
 
-Four ways are needed, because a state may hold integers: `flat_reals` looks at all numbers as reals;
-`ravel_reals` is for kernels, which must not move integers; `FlatLayout` takes integers along as
-whole reals and restores them; `flat_rows` is NumPy, for stacked outputs.
+There are four functions, because a state may hold integers: `flat_reals` turns all numbers into
+reals, for summaries; `ravel_reals` is for kernels, which must not move integers; `FlatLayout`
+turns integers into reals and rounds them on the way back; `flat_rows` is NumPy, for stacked
+outputs.
 """
 
 from collections.abc import Callable
@@ -18,16 +19,19 @@ from aide._core.types import Value
 
 
 def flat_reals(tree: Value) -> Float[Array, " d"]:
-    """All numbers of a tree as one vector of reals; integers count as numbers."""
+    """Return all numbers of a tree, integers too, as one vector of reals."""
     leaves = [jnp.ravel(jnp.asarray(leaf)).astype(float) for leaf in jax.tree.leaves(tree)]
     return jnp.concatenate([jnp.zeros(0, float), *leaves])
 
 
 def ravel_reals(x: Value) -> tuple[Array, Callable[[Array], Value]]:
-    """A real-valued state as a vector, and the way back; an error if any part is not real.
+    """Return a real-valued state as a vector, and the function from vectors to states.
 
     `ravel_pytree` promotes integers to reals and truncates them on the way back: a kernel would
-    move them, and they would follow no density.
+    move integers, and they would follow no density.
+
+    Raises:
+        TypeError: Some part of the state is not real.
     """
     kinds = {str(jnp.result_type(leaf)) for leaf in jax.tree.leaves(x)}
     if not all(jnp.issubdtype(kind, jnp.floating) for kind in kinds):
@@ -59,11 +63,11 @@ class FlatLayout:
         self.flat, self._unravel = self._ravel(example)
 
     def ravel(self, value: Value) -> Float[Array, " d"]:
-        """A state as a vector."""
+        """Return a state as a vector."""
         return self._ravel(value)[0]
 
     def unravel(self, flat: Float[Array, " d"]) -> Value:
-        """A vector as a state."""
+        """Return a vector as a state; integers are rounded."""
         restore = lambda leaf, dtype: (
             leaf if jnp.issubdtype(dtype, jnp.floating) else jnp.round(leaf).astype(dtype)
         )
@@ -74,11 +78,11 @@ class FlatLayout:
 
 
 def flat_rows(values: Value, num_axes: int = 1) -> np.ndarray:
-    """All numbers of stacked values as reals: leading axes, then one axis of coordinates (NumPy).
+    """Return all numbers of stacked values as reals: the leading axes, then one of coordinates.
 
     Args:
         values: A tree of arrays with the same leading axes.
-        num_axes: How many leading axes there are: 1 for outputs, 2 for chains of draws.
+        num_axes: Number of leading axes: 1 for outputs, 2 for chains of draws.
     """
     leaves = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(values)]
     rows = [leaf.reshape(*leaf.shape[:num_axes], -1) for leaf in leaves]

@@ -1,4 +1,4 @@
-"""The one place that uses names of JAX which another version may move, rename or drop.
+"""The names of JAX that another version of JAX may move, rename or drop; no other file uses them.
 
 JAX promises nothing about `jax.extend`, `jax.experimental`, `jax.custom_batching`, the type of
 tracers, contexts of users, the names of its settings and the options of its compiler. The rest of
@@ -27,7 +27,7 @@ __all__ = [
     "is_traced",
     "jaxpr_function",
     "keep_compiled_in",
-    "one_level",
+    "node_children",
     "setting",
     "threefry_is_partitionable",
     "user_context",
@@ -35,53 +35,56 @@ __all__ = [
 
 
 def is_traced(thing: object) -> TypeGuard[jax.Array]:
-    """Whether a value stands for one that is not known yet, inside `jit`, `grad` or `vmap`."""
+    """Whether a value is a tracer of JAX: the code runs inside of `jit`, `grad` or `vmap`."""
     return isinstance(thing, Tracer)
 
 
 def setting(name: str, default: Any = None) -> Any:
-    """A setting of JAX by its full name, such as `jax_enable_x64`; `default` if JAX has none."""
+    """Return a setting of JAX by its full name, such as `jax_enable_x64`.
+
+    The result is `default` if the installed JAX has no such setting.
+    """
     return getattr(jax.config, name, default)
 
 
 def threefry_is_partitionable() -> bool:
     """Whether random bits of `jax.random` do not depend on how arrays are split over devices.
 
-    True unless `JAX_THREEFRY_PARTITIONABLE=0`; a JAX without the setting knows no other way.
+    True unless `JAX_THREEFRY_PARTITIONABLE=0`, and in every JAX that dropped the setting.
     """
     return bool(setting("jax_threefry_partitionable", True))
 
 
 def default_device() -> Any:
-    """The device that `jax.default_device` names, else the first one."""
+    """Return the device that `jax.default_device` names, else the first device."""
     device = setting("jax_default_device")
     return jax.devices(device)[0] if device is None or isinstance(device, str) else device
 
 
-def one_level(node: Any) -> tuple[list[Any], Any]:
-    """The children of one node of a pytree, and what its type keeps besides them.
+def node_children(node: Any) -> tuple[list[Any], Any]:
+    """Return the children of one node of a pytree, and the static data that the node keeps.
 
     `node` must not be a leaf.
     """
-    found: Any = jax.tree_util.default_registry.flatten_one_level(node)
-    children, rest = found
-    return list(children), rest
+    flattened: Any = jax.tree_util.default_registry.flatten_one_level(node)
+    children, static = flattened
+    return list(children), static
 
 
 def jaxpr_function(closed: Any) -> Callable[..., Any]:
-    """A closed program as a function of flat arguments, which JAX can trace again."""
+    """Return a closed program as a function of flat arguments, which JAX can trace again."""
     return extend_core.jaxpr_as_fun(closed)
 
 
 def inner_jaxprs(parameters: Mapping[str, Any]) -> Iterable[Any]:
-    """The programs inside one equation of a program: bodies of loops, branches, calls."""
+    """Return the programs inside one equation of a program: bodies of loops, branches, calls."""
     return extend_core.jaxprs_in_params(dict(parameters))
 
 
 def user_context() -> Any:
-    """A value that code is traced under: JAX uses nothing again that it traced under another one.
+    """Return a new context; JAX uses traced code again only under the same value of the context.
 
-    Calling the context with a value sets it inside of a `with` block.
+    Calling the context with a value sets the value inside of a `with` block.
     """
     return jax.make_user_context(None)
 
@@ -89,7 +92,7 @@ def user_context() -> Any:
 def compile_with(lowered: Any, options: Mapping[str, Any]) -> Any:
     """Compile a lowered program with those options that the installed compiler knows.
 
-    An option that another version of XLA has dropped is left out, and the others stay.
+    An option that the installed version of XLA does not know is left out; the others stay.
     """
     try:
         return lowered.compile(compiler_options=dict(options))
@@ -112,7 +115,10 @@ def _is_known(option: str, value: Any) -> bool:
 
 
 def keep_compiled_in(folder: str) -> None:
-    """Turn on JAX's own cache of compiled programs, for small ones too, unless it is on already."""
+    """Turn on JAX's own cache of compiled programs in `folder`, unless JAX has a cache already.
+
+    The cache keeps programs of every size and compilation time.
+    """
     if setting("jax_compilation_cache_dir"):
         return
     settings: dict[str, Any] = {
@@ -125,6 +131,6 @@ def keep_compiled_in(folder: str) -> None:
     try:
         from jax.experimental.compilation_cache import compilation_cache
 
-        compilation_cache.reset_cache()  # it looks at the settings once
+        compilation_cache.reset_cache()  # the cache reads the settings only when it is made
     except (ImportError, AttributeError):
         pass

@@ -1,7 +1,8 @@
-"""Arguments of public functions: unknown ones are errors that name the argument that was meant.
+"""Errors for keywords, attributes and names that do not exist; each names the one that was meant.
 
-Names that earlier versions used are errors too: a keyword by the decorator `keywords`, an attribute
-by the descriptor `Former`. Both say what the name is now.
+Names of earlier versions are errors too: a keyword by the decorators `keywords` and `fields`, an
+attribute by the descriptor `Former`, a name of a module by `former_name`. The error states the
+name of now.
 """
 
 import difflib
@@ -23,11 +24,11 @@ FORMER = {
     "prior": ("start",),
     "proposal": ("start",),
 }
-"""Keywords of earlier versions, and what they are called now, depending on the function."""
+"""Keywords of earlier versions, and their names of now, of which a function has one at most."""
 
 
 def keywords(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a public function so that keywords that it does not have are explained.
+    """Decorate a public function so that the error for an unknown keyword names the one meant.
 
     Args:
         name: The public name of the function, such as `aide.mcmc`.
@@ -48,7 +49,12 @@ def keywords(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def fields(name: str, **former: str) -> Callable[[type[R]], type[R]]:
-    """Decorate a public class likewise; `former` attributes are errors with their names of now."""
+    """Decorate a public class as `keywords` decorates a function.
+
+    Args:
+        name: The public name of the class, such as `aide.Tractable`.
+        **former: Attributes of earlier versions, with their names of now.
+    """
 
     def decorate(cls: type[R]) -> type[R]:
         cls.__init__ = keywords(name)(cls.__init__)
@@ -62,17 +68,18 @@ def fields(name: str, **former: str) -> Callable[[type[R]], type[R]]:
 
 
 def keywords_of(function: Callable[..., Any]) -> list[str]:
-    """The keywords of a function."""
+    """Return the keywords of a function."""
     return [name for name in inspect.signature(function).parameters if name != "self"]
 
 
 def _refuse(name: str, given: Iterable[str], known: list[str]) -> NoReturn:
-    """Raise for the first keyword that is not known, with the word that was meant."""
+    """Raise for the first unknown keyword, with a sentence on the keyword that was meant."""
     word = next(word for word in given if word not in known)
-    raise TypeError(f"{name} has no argument {word}=: {_meant(word, known)}")
+    raise TypeError(f"{name} has no argument {word}=: {_advice(word, known)}")
 
 
-def _meant(word: str, known: list[str]) -> str:
+def _advice(word: str, known: list[str]) -> str:
+    """Return the sentence that says which of the `known` keywords was meant by `word`."""
     now = [present for present in FORMER.get(word, ()) if present in known]
     if now:
         return f"it is called {now[0]}= now."
@@ -93,12 +100,12 @@ _HINTS = (
     (
         "num_gold",
         {"num_samples", "num_draws", "num_runs", "samples", "n", "N"},
-        "num_gold= and num_target= say how many runs there are of either algorithm.",
+        "num_gold= and num_target= are the numbers of runs of the two algorithms.",
     ),
     (
         "num_meta_gold",
         {"num_meta", "M"},
-        "num_meta_gold= and num_meta_target= say how many there are.",
+        "num_meta_gold= and num_meta_target= are the numbers of meta-inference runs per output.",
     ),
     ("key", {"seed", "rng_key", "rng", "random_state"}, "the key or seed comes first."),
     (
@@ -108,14 +115,14 @@ _HINTS = (
     ),
     ("progress", {"verbose"}, "progress=True shows progress bars."),
 )
-"""An argument that a function must have for the hint to fit, words that people write, the hint."""
+"""Each hint: an argument that the function must have, words that people write, the sentence."""
 
 
 class Former:
     """An attribute of a class by its name of an earlier version: using it is an error.
 
     Args:
-        now: The name, or the sentence, to use now.
+        now: The name of now, or a sentence that says what to use instead.
     """
 
     def __init__(self, now: str):
@@ -130,6 +137,12 @@ class Former:
 
 
 def former_name(module: str, name: str, former: Mapping[str, str]) -> AttributeError:
-    """The error for a name that a module does not have, for its `__getattr__`."""
+    """Return the error for a name that a module does not have, for the module's `__getattr__`.
+
+    Args:
+        module: The name of the module.
+        name: The name that somebody looked up.
+        former: Names of earlier versions, with their names of now.
+    """
     hint = f" It is called {former[name]} now." if name in former else ""
     return AttributeError(f"module {module!r} has no attribute {name!r}.{hint}")

@@ -1,9 +1,10 @@
-"""This process may end at any moment: signals that wait, files that are whole or absent, no forks.
+"""What keeps files whole if this process is stopped at any moment; and an error for forks.
 
-- Ctrl-C and SIGTERM become one exception, which ends the work in order, or wait until a file is
-  written. Handlers of signals are changed inside of a `with` block only, and put back at its end.
-- Either the old content of a file or the new one is there, whatever happens meanwhile.
-- A fork of a process that has run JAX would hang, and is refused.
+- Signals: Ctrl-C and SIGTERM become one exception, which ends the work in order, or wait until a
+  file is written. Handlers of signals are changed inside of a `with` block only, and put back at
+  its end.
+- Files: at every moment a file has its old content or its new content, never a part of either.
+- Forks: the child of a process that has run JAX would hang; the child raises an error instead.
 """
 
 import os
@@ -17,24 +18,24 @@ from types import FrameType
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived: code that handles Ctrl-C handles it, too."""
+    """SIGTERM arrived; code that handles Ctrl-C handles this exception, too."""
 
 
 def exit_code(stop: KeyboardInterrupt) -> int:
-    """The exit code that shells expect: 128 plus the number of the signal."""
+    """Return the exit code that shells expect: 128 plus the number of the signal."""
     return 128 + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
 
 
-def cause(stop: KeyboardInterrupt) -> str:
-    """The words in which a command says why it ended."""
+def reason_to_stop(stop: KeyboardInterrupt) -> str:
+    """Return the words in which a command says why it ended."""
     return "stopped by SIGTERM" if isinstance(stop, Terminated) else "stopped by Ctrl-C"
 
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Raise `Terminated` on SIGTERM, which otherwise ends the process on the spot.
+    """Raise `Terminated` on SIGTERM, which otherwise ends the process at once.
 
-    Works in the main thread, where signals arrive.
+    Only the main thread may call this: signals arrive there.
     """
 
     def terminate(number: int, frame: FrameType | None) -> None:
@@ -49,8 +50,11 @@ def terminable() -> Iterator[None]:
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM wait until the end: inside of HDF5 they would leave it undefined."""
+def signals_delayed() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM wait until the `with` block ends.
+
+    A signal while HDF5 writes would leave the state of HDF5 undefined.
+    """
     waiting: list[int] = []
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     before = {number: handler for number, handler in before.items() if handler is not None}
@@ -73,7 +77,7 @@ def in_main_thread() -> bool:
 
 
 class Temporarily:
-    """A change of this process that lasts while a `with` block is open, in whatever thread.
+    """A change of this process that lasts while a `with` block is open in any thread.
 
     The first block that opens makes the change, and the last one that closes undoes it.
 
@@ -103,21 +107,22 @@ class Temporarily:
                     self._undo()
 
 
-_owner: int | None = None
+_first_process: int | None = None
+"""Number of the process that called `check_not_forked` first; forks inherit the number."""
 
 
 def check_not_forked() -> None:
-    """Raise in a child of the process that called this first, before it computes anything.
+    """Raise in a fork of the process that called this function first.
 
-    `fork` copies the memory of JAX but not its threads, for which the child then waits for ever.
+    `fork` copies the memory of JAX but not its threads, for which the child would wait for ever.
     """
-    global _owner
-    if _owner is None:
-        _owner = os.getpid()
-    if _owner != os.getpid():
+    global _first_process
+    if _first_process is None:
+        _first_process = os.getpid()
+    if _first_process != os.getpid():
         raise RuntimeError(
             f"this process ({os.getpid()}) was forked from one that has already run aide "
-            f"({_owner}), where JAX would hang. Start it afresh instead: "
+            f"({_first_process}), where JAX would hang. Start it afresh instead: "
             "multiprocessing.get_context('spawn') or ProcessPoolExecutor(mp_context=...), joblib's "
             "loky; or fork before anything runs."
         )
@@ -125,17 +130,17 @@ def check_not_forked() -> None:
 
 try:
     import fcntl
-except ImportError:  # a system without file locks: two processes are not told apart there
+except ImportError:  # a system without file locks, where `locked_folder` locks nothing
     fcntl = None
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
-    """Replace the file at `path` by `data`, at once.
+    """Replace the content of the file at `path` by `data` in one step.
 
-    The bytes go to a new file beside it, reach the disk, and take the name `path` in one step: a
-    reader, a kill or a power cut finds all of the old content or all of the new. Two writers at
-    the same time do not mix. A kill may leave the new file behind, hidden, as
-    `.NAME.….partial`; nothing ever reads it.
+    The bytes go to a new file beside the old one, reach the disk, and take the name `path` in one
+    step: a reader, a kill or a power cut finds all of the old content or all of the new. Two
+    writers at the same time do not mix. A kill may leave the new file behind, hidden, as
+    `.NAME.….partial`; nothing ever reads that file.
 
     Raises:
         OSError: Nothing was written (disk full, read-only folder, …) and the old file is intact.
@@ -158,7 +163,7 @@ def write_atomically(path: str | Path, data: bytes) -> None:
 
 
 def make_folder(folder: Path) -> Path:
-    """Create the folder, and try it out: better now than after an hour of work.
+    """Create the folder, and write a file there: an error shows now, not after an hour of work.
 
     Raises:
         OSError: Nothing can be written there. The error names the folder.
@@ -174,8 +179,8 @@ def make_folder(folder: Path) -> Path:
 
 
 @contextmanager
-def owned(folder: Path) -> Iterator[None]:
-    """Hold the folder alone: a second process is refused, and a kill sets it free.
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Lock the folder for this process; the lock ends with the block or with the process.
 
     Raises:
         InUse: Another process works there.
@@ -213,7 +218,7 @@ def _write_new(path: Path, data: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Bring the new name to the disk. Not every system can; the content is there either way."""
+    """Write the new name of a file to the disk, on systems that can."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

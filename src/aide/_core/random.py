@@ -1,4 +1,4 @@
-"""Where random numbers come from: keys of runs and particles; uniforms, normals, drawn indices."""
+"""Random numbers: keys of runs and particles; uniforms, normals and drawn indices."""
 
 import math
 from typing import Any
@@ -14,16 +14,20 @@ from aide._core.process import check_not_forked
 from aide._core.types import Key
 from aide._core.validate import check_concrete
 
-SIMULATE, OWN_META, CROSS_META = 0, 1, 2
-"""Purposes of random numbers in one run, each a part of its key.
-
-They are the run itself, meta-inference of the algorithm that made the run, and meta-inference of
-the other algorithm.
-"""
+SIMULATE = 0
+"""Purpose, as a part of a key: the random numbers of the run itself."""
+OWN_META = 1
+"""Purpose, as a part of a key: meta-inference of the algorithm that made the run."""
+CROSS_META = 2
+"""Purpose, as a part of a key: meta-inference of the other algorithm."""
 
 
 def as_key(key: Any) -> Key:
-    """Accept keys, old `PRNGKey` arrays and integer seeds; reject everything else by name."""
+    """Return a Threefry key from a key, an old `PRNGKey` array or an integer seed.
+
+    Raises:
+        TypeError: The argument is none of them.
+    """
     check_not_forked()
     check_concrete("this function", key)
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
@@ -40,7 +44,10 @@ def as_key(key: Any) -> Key:
 
 
 def _as_threefry(key: Key) -> Key:
-    """Other generators are not vectorised run by run: chunks would change their numbers."""
+    """Return a Threefry key made of any key.
+
+    `jax.vmap` does not vectorise other generators run by run: chunks would change their numbers.
+    """
     if str(jax.random.key_impl(key)) == "threefry2x32":
         return key
     threefry = jax.random.key(0, impl="threefry2x32")
@@ -50,12 +57,12 @@ def _as_threefry(key: Key) -> Key:
 
 
 def stream_key(key: Key, role: int, purpose: int) -> Key:
-    """The key from which all runs of one role and purpose are derived."""
+    """Return the key from which all runs of one role and purpose are derived."""
     return jax.random.fold_in(jax.random.fold_in(key, role), purpose)
 
 
 def run_key(stream: Key, run: ArrayLike, meta: ArrayLike) -> Key:
-    """The key of one run or meta-run: a function of (key, role, purpose, run, meta) alone.
+    """Return the key of one run or meta-run, a function of (key, role, purpose, run, meta) alone.
 
     Batch size, order, device and the other algorithm cannot change it, so that runs can be
     shared, extended, resumed and distributed.
@@ -64,7 +71,7 @@ def run_key(stream: Key, run: ArrayLike, meta: ArrayLike) -> Key:
 
 
 def _fold_in(key: Key, number: ArrayLike) -> Key:
-    """The key of `jax.random.fold_in`, written out: JAX's loop takes XLA long to compile."""
+    """Return the key of `jax.random.fold_in` without its loop, which XLA is slow to compile."""
     plain = jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and jnp.shape(number) == ()
     if not plain or key.shape != () or str(jax.random.key_impl(key)) != "threefry2x32":
         return jax.random.fold_in(key, number)
@@ -74,7 +81,7 @@ def _fold_in(key: Key, number: ArrayLike) -> Key:
 
 
 def derive(key: Key, index: ArrayLike) -> Key:
-    """A new key for each index, like `jax.random.fold_in` at a tenth of its cost.
+    """Return a new key for each index, like `jax.random.fold_in` at a tenth of its cost.
 
     Threefry is a keyed permutation, so keys need to be different, not random: hashing a key with
     Threefry before using it, as `split` and `fold_in` do, doubles the work of a small random draw.
@@ -96,25 +103,25 @@ def derive(key: Key, index: ArrayLike) -> Key:
 
 
 def derive_keys(key: Key, num: int) -> Key:
-    """`num` keys, like `jax.random.split` at a tenth of its cost; see `derive`."""
+    """Return `num` keys, like `jax.random.split` at a tenth of its cost; see `derive`."""
     return derive(key, jnp.arange(num, dtype=jnp.uint32))
 
 
 def zero_of(key: Key) -> Array:
-    """0.0, which `jax.vmap` over keys takes for a number of its run.
+    """Return 0.0 computed from the key, so that `jax.vmap` over keys gives every run its own zero.
 
-    A loop that starts from a plain 0 is traced again under `vmap`, once its numbers turn out to
-    belong to runs; XLA sees a 0 in both cases.
+    A loop that starts from a plain 0 is traced twice under `vmap`: JAX finds out only after the
+    first time that the numbers of the loop differ between runs. XLA sees a 0 in both cases.
     """
     data = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
     return (data[0] & np.uint32(0)).astype(float)
 
 
 def standard_uniform(key: Key, shape: tuple[int, ...] = (), dtype: Any = float) -> Array:
-    """The numbers of `jax.random.uniform` in [0, 1), three times faster on CPU.
+    """Return the numbers of `jax.random.uniform` in [0, 1), three times faster on CPU.
 
-    JAX computes Threefry in a loop there, which XLA can neither fuse nor vectorise; written out,
-    it costs 2 ns instead of 7.
+    On CPU JAX computes Threefry in a loop, which XLA can neither fuse nor vectorise: 7 ns a number.
+    Without the loop a number costs 2 ns.
     """
     dtype = jnp.dtype(jax.dtypes.canonicalize_dtype(dtype))
     partitionable = threefry_is_partitionable()
@@ -136,10 +143,11 @@ def standard_uniform(key: Key, shape: tuple[int, ...] = (), dtype: Any = float) 
 
 
 def random_index(key: Key, num: int) -> Array:
-    """The number of `jax.random.randint(key, (), 0, num, jnp.int32)`, in a tenth of its program.
+    """Return the number of `jax.random.randint(key, (), 0, num, jnp.int32)` by a shorter program.
 
     JAX hashes twice to split the key and twice for bits, each time in a loop of its own, which XLA
-    compiles for longer than a whole step of SMC. Here each pair is one written-out hash.
+    compiles for longer than a whole step of SMC. Here each pair of hashes is one hash of two
+    counters, without a loop: a tenth of the program.
     """
     partitionable = threefry_is_partitionable()
     if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
@@ -159,7 +167,7 @@ def random_index(key: Key, num: int) -> Array:
 
 @jax.jit  # traced and lowered once, however often a program calls it; XLA sees no difference
 def _mix(words: Array, index: Array) -> Array:
-    """The two words of a key, and an index, to those of the keys derived from it."""
+    """Return the two words of each key that is derived from a key (its words) and an index."""
     mixed = words[1] ^ (index * np.uint32(0x9E3779B9) + np.uint32(0x7F4A7C15))
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         mixed = (mixed ^ (mixed >> np.uint32(shift))) * np.uint32(factor)
@@ -168,9 +176,9 @@ def _mix(words: Array, index: Array) -> Array:
     return jnp.stack([first, mixed], axis=-1)
 
 
-@jax.jit  # likewise
+@jax.jit  # traced and lowered once, as _mix is
 def _threefry(key_0: Array, key_1: Array, x_0: Array, x_1: Array) -> tuple[Array, Array]:
-    """Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror & Shaw 2011)."""
+    """Return the hash of two counters by Threefry-2x32, 20 rounds (Salmon et al., 2011)."""
     schedule = (key_0, key_1, key_0 ^ key_1 ^ np.uint32(0x1BD11BDA))
     x_0, x_1 = x_0 + key_0, x_1 + key_1
     for group in range(5):
@@ -182,8 +190,8 @@ def _threefry(key_0: Array, key_1: Array, x_0: Array, x_1: Array) -> tuple[Array
     return x_0, x_1
 
 
-# Coefficients of Wichura (1988), Algorithm AS 241 (PPND16), Applied Statistics 37: 477-484;
-# highest power first. Relative error about 1e-16.
+# Numerators and denominators of Wichura (1988), Algorithm AS 241 (PPND16), Applied Statistics 37:
+# 477-484; highest power first. The relative error of the quantile is about 1e-16.
 _CENTRE = (
     (2509.0809287301226727, 33430.575583588128105, 67265.770927008700853, 45921.953931549871457,
      13731.693765509461125, 1971.5909503065514427, 133.14166789178437745, 3.387132872796366608),
@@ -209,7 +217,7 @@ _FAR_TAIL = (
 
 
 def standard_normal(key: Key, shape: tuple[int, ...] = (), dtype: Any = float) -> Array:
-    r"""Independent standard normals, $\Phi^{-1}(U)$ with $U$ uniform on a grid inside $(0, 1)$."""
+    r"""Draw independent standard normals $\Phi^{-1}(U)$, $U$ uniform on a grid inside $(0, 1)$."""
     points = standard_uniform(key, shape, dtype)
     # standard_uniform includes 0 but not 1; half a step to the right makes the grid symmetric.
     return normal_quantile(points + 0.5 * jnp.finfo(points.dtype).eps)
@@ -236,29 +244,34 @@ def normal_quantile(probability: Float[Array, "..."]) -> Float[Array, "..."]:
 
 
 def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
+    """Evaluate a polynomial, whose coefficients begin with that of the highest power."""
     total = jnp.full_like(x, coefficients[0])
     for coefficient in coefficients[1:]:
         total = total * x + coefficient
     return total
 
 
-MOST_COMPARED = 64
-"""Number of weights up to which `invert_cdf` compares each point with all of them."""
+MAX_COMPARED = 64
+"""Number of weights up to which `invert_cdf` compares each point with all of them.
+
+A choice: up to about 64 weights comparing with all is as fast on a CPU as a binary search, and
+compiles in two thirds of the time.
+"""
 
 
 def invert_cdf(
     cumulative: Float[Array, " num"], points: Float[Array, " *shape"]
 ) -> Int[Array, " *shape"]:
-    r"""For each point $v$, the first index $i$ with $C_i > v$.
+    r"""Return, for each point $v$, the first index $i$ with $C_i > v$.
 
-    Points at or above the total are pulled just below it, so that an index with $C_i = C_{i-1}$ is
-    never returned unless all are equal. (The rounding of a long `jnp.cumsum` may leave a
-    weight of zero a step of $10^{-16}$.) A branchless binary search in a `fori_loop`:
-    4 times faster on CPU than `jnp.searchsorted` under `vmap`. Among few, counting those at or
-    below the point is as fast, and compiles in two thirds of the time.
+    Points at or above the total $C_n$ are moved just below it, so that an index with
+    $C_i = C_{i-1}$ is never returned unless all are equal. (The rounding of a long `jnp.cumsum` may
+    leave a weight of zero a step of $10^{-16}$.) The search is a branchless binary search in a
+    `fori_loop`, 4 times faster on CPU than `jnp.searchsorted` under `vmap`; among
+    `MAX_COMPARED` weights or fewer, the index is the number of $C_i$ at or below the point.
     """
     num = cumulative.shape[0]
-    if num <= MOST_COMPARED:
+    if num <= MAX_COMPARED:
         points = jnp.minimum(points, jnp.nextafter(cumulative[-1], -jnp.inf))
         below = jnp.sum(cumulative <= points[..., None], axis=-1, dtype=jnp.int32)
         return jnp.minimum(below, num - 1)
@@ -278,7 +291,7 @@ def invert_cdf(
 
 
 def draw_index(key: Array, weights: Float[Array, " num"]) -> Int[Array, ""]:
-    r"""One index $i$ with probability $w_i / \sum_j w_j$."""
+    r"""Draw one index $i$ with probability $w_i / \sum_j w_j$."""
     cumulative = jnp.cumsum(jnp.asarray(weights))
     uniform = standard_uniform(key, (), cumulative.dtype)
     return invert_cdf(cumulative, uniform * cumulative[-1])

@@ -1,4 +1,4 @@
-"""Names for the types that appear in signatures, and the two roles of an estimate."""
+"""Names of the types that appear in signatures, and the two roles of an estimate."""
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum
@@ -11,7 +11,7 @@ Numbers = ArrayLike | Sequence[ArrayLike] | Sequence[Sequence[ArrayLike]]
 """A number, or an array or a list of numbers, as a caller writes them."""
 
 Parameter = float | np.ndarray | Array
-"""A number or an array of them, as an object keeps them (`aide._core.numerics.as_parameter`)."""
+"""A number or an array of numbers, in the form in which objects keep them (`as_parameter`)."""
 
 Key = PRNGKeyArray
 """A JAX random key: `jax.random.key(seed)`."""
@@ -27,7 +27,7 @@ LogDensity = Callable[[Any], Any]
 
 
 class Role(IntEnum):
-    """Whose output a run produced. The number is part of the key of a run."""
+    """Which of the two algorithms of an estimate made a run; a part of the key of the run."""
 
     GOLD = 0
     TARGET = 1
@@ -43,11 +43,18 @@ class Role(IntEnum):
         return Role(1 - self)
 
 
-GOLD, TARGET = Role.GOLD, Role.TARGET
+GOLD = Role.GOLD
+"""The gold standard, the algorithm that is trusted."""
+TARGET = Role.TARGET
+"""The target, the algorithm that is measured."""
 
 
 def as_role(name: str) -> Role:
-    """The role that a public argument names."""
+    """Return the role that a public argument names.
+
+    Raises:
+        ValueError: The name is neither `gold` nor `target`.
+    """
     for role in Role:
         if name == role.word:
             return role

@@ -1,7 +1,7 @@
-"""Checks of what a caller passed; every message names the argument, its value and the fix.
+"""Checks of arguments; every message names the argument, its value and the fix.
 
-The last two functions are about errors while JAX traces a user's code: can the code not be traced,
-or is it just wrong?
+`is_tracing_error` and `check_concrete` are about errors while JAX traces a user's code: they tell
+code that cannot be traced from code that is wrong.
 """
 
 import os
@@ -19,8 +19,8 @@ from jaxtyping import Array, ArrayLike
 from aide._core.jax_compat import is_traced
 from aide._core.numerics import as_log
 
-MOST = 2**31 - 1
-"""Largest number of particles, steps or the like: JAX numbers them with 32 bits."""
+MAX_SIZE = 2**31 - 1
+"""Largest number of particles or steps: JAX numbers the entries of an axis with 32 bits."""
 _deferred = ContextVar("deferred", default=False)
 """Whether `raise_if` returns NaN instead of raising, because a program is being traced."""
 
@@ -34,9 +34,9 @@ def check_count(name: str, count: int, minimum: int = 1) -> None:
 def check_size(name: str, count: int, minimum: int = 1) -> None:
     """Raise unless `count` is an integer of at least `minimum` that JAX can number."""
     check_count(name, count, minimum)
-    if count > MOST:
+    if count > MAX_SIZE:
         raise ValueError(
-            f"{name} must be at most {MOST}, got {count}: one number for each of them would take "
+            f"{name} must be at most {MAX_SIZE}, got {count}: one number for each would take "
             f"{show_bytes(8 * int(count))}."
         )
 
@@ -52,7 +52,7 @@ def check_memory(what: str, num_bytes: int) -> None:
 
 
 def show_bytes(num_bytes: int) -> str:
-    """`8.8 TB`: a number of bytes for people."""
+    """Return a number of bytes in words, such as `8.8 TB`."""
     size, unit = float(num_bytes), "B"
     for larger in ("kB", "MB", "GB", "TB", "PB", "EB"):
         if size < 1000:
@@ -62,7 +62,7 @@ def show_bytes(num_bytes: int) -> str:
 
 
 def _memory() -> int | None:
-    """Bytes of physical memory, where the system tells."""
+    """Return the bytes of physical memory; `None` if the system does not state them."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -70,7 +70,7 @@ def _memory() -> int | None:
 
 
 def check_scalar(name: str, log_density: Any) -> Array:
-    """The value of a log density; raise unless it is one real number."""
+    """Return the value of a log density; raise unless it is one real number."""
     if log_density is None or np.shape(log_density) != ():
         raise ValueError(
             f"{name} must return one number per state, got "
@@ -98,8 +98,9 @@ def check_finite(name: str, value: ArrayLike) -> None:
 def raise_if(log_xi: Array, predicate: ArrayLike, message: str) -> Array:
     """Return `log_xi`, or raise a `ValueError` where the predicate holds.
 
-    Under `jax.jit` the error comes from the compiled code (`equinox.error_if`). The engine defers
-    it: the value becomes NaN, and the failing run is repeated outside of `jit` to raise.
+    Under `jax.jit` the compiled code raises (`equinox.error_if`). Inside of `deferred_errors`,
+    where the engine traces, the value becomes NaN instead, and the engine repeats the failing run
+    outside of `jit`, which raises.
     """
     if not is_traced(predicate):
         if bool(predicate):
@@ -120,30 +121,34 @@ def deferred_errors() -> Iterator[None]:
         _deferred.reset(token)
 
 
-_REFUSALS = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
-_NAMES = ("Tracer", "Traced<", "key<")
+_TRACING_ERRORS = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
+"""Errors of JAX for code that cannot be traced."""
+_TRACER_NAMES = ("Tracer", "Traced<", "key<")
+"""Names of tracers and JAX keys in messages of `TypeError`s that NumPy and Python raise."""
 
 
-def is_refusal(error: BaseException) -> bool:
-    """Whether code failed because JAX traces it: NumPy or Python handed a tracer or a JAX key.
+def is_tracing_error(error: BaseException) -> bool:
+    """Whether code failed because JAX traces it: NumPy or Python received a tracer or a JAX key.
 
-    Anything else (a misspelt name, wrong arguments, shapes that do not fit) is the code's own
-    error, and would fail outside of tracing too.
+    Every other error (a misspelt name, wrong arguments, shapes that do not fit) is a mistake in the
+    code, which would fail outside of tracing too.
     """
-    if isinstance(error, _REFUSALS):
+    if isinstance(error, _TRACING_ERRORS):
         return True
     if isinstance(error, AttributeError):
         owner = getattr(error, "obj", None)
         return isinstance(owner, jax.Array) or is_traced(owner)
-    first_line = (str(error).splitlines() or [""])[0]
-    fits = "does not accept dtypes" in first_line or "incompatible shapes" in first_line
-    return isinstance(error, TypeError) and not fits and any(n in first_line for n in _NAMES)
+    line = (str(error).splitlines() or [""])[0]
+    is_mismatch = "does not accept dtypes" in line or "incompatible shapes" in line
+    names_tracer = any(name in line for name in _TRACER_NAMES)
+    return isinstance(error, TypeError) and names_tracer and not is_mismatch
 
 
 def check_concrete(what: str, *trees: object) -> None:
-    """Raise if anything in the trees is traced: the call stands inside `jax.jit`, `grad`, `vmap`.
+    """Raise if the call happens inside of `jax.jit`, `jax.grad` or `jax.vmap`.
 
-    Every value computed inside of `jit` is traced, so that a constant shows it too.
+    A traced value in the trees shows it. Inside of `jit` a new constant is traced, too, so that
+    calls without traced arguments are found as well.
     """
     leaves = [*jax.tree.leaves(trees), jax.numpy.zeros(())]
     if any(is_traced(leaf) for leaf in leaves):

@@ -1,10 +1,10 @@
 """Other versions of an algorithm: small, short, with another budget, from another start; its steps.
 
-Only an algorithm knows what it is made of, so each kind of version is a method of it, and so is
-what a run shows of its steps (`ObservedSteps`). `AbstractAlgorithm` has all of them; its own say
-that there is no such version, or rebuild the algorithm with other `num_particles`. Algorithms of
-users need no base class: whoever wants a version calls the function of this file, which asks the
-algorithm's own method and falls back on the one here.
+Only an algorithm knows what it is made of. Therefore each kind of version is a method of the
+algorithm, and so is the description of its steps (`ObservedSteps`). `AbstractAlgorithm` has a
+default for each of these methods: the default says that there is no such version, or rebuilds the
+algorithm with other `num_particles`. Algorithms of users need no base class: callers use the
+functions of this file, which call the algorithm's own method if it has one, else the default.
 """
 
 import copy
@@ -23,15 +23,17 @@ from aide._core.types import Key, LogDensity, LogProb, Value
 
 
 class ObservedMove(NamedTuple):
-    """One particle moved, and how.
+    """One move of one particle.
 
     Attributes:
-        value: Where it is.
+        value: The state after the move.
         log_weight: The move's log weight.
-        acceptance: Share of proposals that were accepted, by each part of the kernel; `None` where
+        acceptance: Share of proposals that were accepted, by each part of the kernel; `None` if
             nothing is proposed.
-        squared_jump: Squared distance of every coordinate; `None` for a move to another space.
-        temperature: That of the density which the kernel leaves invariant; `None` off a path.
+        squared_jump: Squared distance that every coordinate moved; `None` for a move to another
+            space.
+        temperature: Temperature of the density that the kernel leaves invariant; `None` if the
+            density has none.
     """
 
     value: Value
@@ -42,15 +44,15 @@ class ObservedMove(NamedTuple):
 
 
 class ObservedSteps(NamedTuple):
-    r"""Some steps of one run, of one kind; a leading step axis $T$ everywhere.
+    r"""Some steps of one run, all of one kind; every array has a leading step axis $T$.
 
-    What does not exist is `None`: weights of a chain, ancestors of one particle, proposals of a
-    filter.
+    A field is `None` if the algorithm has no such quantity: weights of a chain, ancestors of one
+    particle, proposals of a filter.
 
     Attributes:
         log_evidence: $\log\hat p$ after the step.
         relative_ess: $(\sum_i w_i)^2 / (P \sum_i w_i^2)$ of the particles after the step.
-        num_ancestors: How many first particles have descendants after the step.
+        num_ancestors: Number of the first particles that have descendants after the step.
         acceptance: Share of proposals that were accepted, by each part of the kernel.
         temperature: Temperature at which the kernel moved.
         squared_jump: Mean squared distance of every coordinate.
@@ -69,12 +71,17 @@ class ObservedSteps(NamedTuple):
 
 
 def rebuilt(thing: Any, **changes: Any) -> Any:
-    """The same object with other values of some settings; `None` if that is unsafe.
+    """Return the object with other values of some settings; `None` if no safe way is known.
 
-    A dataclass is replaced. Another class is built anew from its attributes if each argument of its
-    constructor is kept under its own name, and copied if the settings are class attributes and the
-    object holds nothing of its own. A changed attribute alone would leave alone what was derived
-    from it.
+    A dataclass is rebuilt by `dataclasses.replace`. An object of another class is built anew if it
+    keeps each argument of its constructor as an attribute of that name. An object without
+    attributes, whose settings are attributes of its class, is copied, and the copy gets the new
+    values. Setting an attribute of any other object could leave numbers that were computed from the
+    old value.
+
+    Args:
+        thing: The object.
+        **changes: New values of settings, by name.
     """
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         settings = {field.name for field in dataclasses.fields(thing) if field.init}
@@ -97,24 +104,37 @@ def rebuilt(thing: Any, **changes: Any) -> Any:
 
 
 FEW_PARTICLES = (1, 2, 3)
-"""Numbers of particles of small versions: errors of the weights show best among few."""
-MOST_STEPS = 3
-"""Number of steps that a small version keeps."""
-MOST_WORK = 300
-"""Largest product of particles and steps with which the algorithm itself is checked, too."""
+"""Numbers of particles of small versions.
+
+A choice: errors of weights show best among few particles, since one particle too many among 50
+hardly changes a weight.
+"""
+FEW_STEPS = 3
+"""Largest number of steps of a small version.
+
+A choice: the first, a middle and the last step are different cases, and 3 steps have all of them.
+"""
+MAX_WORK_AS_GIVEN = 300
+"""Largest product of particles and steps with which the algorithm itself is checked, too.
+
+A choice: the runs of a larger algorithm would take most of the time of a check.
+"""
 AS_GIVEN_SHARE = 1 / 3
-"""Runs of the algorithm itself relative to those of a small version, which shows errors better."""
+"""Number of runs of the algorithm itself, divided by that of a small version.
+
+A choice: small versions show errors better, so that they get most of the runs.
+"""
 
 
 class Version(NamedTuple):
-    r"""A small version of an algorithm, and what is known about it.
+    r"""A small version of an algorithm, and the facts that decide which laws apply.
 
     Attributes:
         algorithm: The version.
-        has_density: Whether $\xi$ is complete; without it only law 2, in which the density of the
-            output cancels, applies.
-        has_one_particle: Whether it is known to have one particle.
-        share: Its share of the runs, relative to the others'.
+        has_density: Whether $\xi$ contains the density of the output; if not, only law 2 applies,
+            in which the density cancels.
+        has_one_particle: Whether the version is known to have one particle.
+        share: The version's number of runs, relative to the other versions'.
     """
 
     algorithm: InferenceAlgorithm
@@ -124,7 +144,13 @@ class Version(NamedTuple):
 
 
 class Shortened(NamedTuple):
-    """An algorithm with few steps, in words what was done, and whether its density is complete."""
+    r"""An algorithm with few steps.
+
+    Attributes:
+        algorithm: The short algorithm.
+        words: How the algorithm was shortened, as the end of a name; empty if it was not.
+        has_density: Whether $\xi$ contains the density of the output.
+    """
 
     algorithm: InferenceAlgorithm
     words: str = ""
@@ -132,17 +158,17 @@ class Shortened(NamedTuple):
 
 
 Prefix = tuple[str, Callable[[], InferenceAlgorithm]]
-"""A name, and a builder of the algorithm up to there."""
+"""The name of a move, and a function that builds the algorithm which ends after that move."""
 KernelUse = tuple[Any, LogDensity]
 """An MCMC kernel, and the density it is meant for."""
 
 
 class NoSuchVersion(TypeError):
-    """The algorithm cannot be had like that; the message says what to do instead."""
+    """The algorithm has no such version; the message says what to do instead."""
 
 
 class AbstractAlgorithm(eqx.Module):
-    """An algorithm of this library: the two operations, and the versions it can be had in."""
+    """An algorithm of this library: the two operations, and methods that build other versions."""
 
     @abstractmethod
     def simulate(self, key: Key) -> Draw:
@@ -153,18 +179,18 @@ class AbstractAlgorithm(eqx.Module):
         r"""Sample $u \sim r(u; x)$ for the given $x$; return $\log\xi(u, x)$."""
 
     def __repr__(self) -> str:
-        """One line that says what it is; its fields may hold whole data sets and networks."""
+        """Return one line with class and label: fields may hold whole data sets and networks."""
         name, words = type(self).__name__, plain(describe(self))
         return words if words.startswith(name) else f"{name}: {words}"
 
     def shrunk(self) -> Mapping[str, InferenceAlgorithm | Version]:
-        """Named small versions, in which errors show best: here 1, 2 and 3 particles."""
+        """Return small versions, in which errors show best, by name: here 1, 2 and 3 particles."""
         return few_particles(self, Shortened(self), 1)
 
     def with_budget(self, factor: float) -> InferenceAlgorithm | None:
-        """The algorithm with that multiple of its `num_particles`, if it has two or more.
+        """Return the algorithm with `factor` times its `num_particles`, if it has two or more.
 
-        `None` if there is no such version.
+        The result is `None` if there is no such version.
         """
         size = getattr(self, "num_particles", None)
         if not isinstance(size, int) or size < 2:
@@ -174,30 +200,30 @@ class AbstractAlgorithm(eqx.Module):
         return rebuilt(self, num_particles=num) if named is None else named
 
     def with_start(self, start: Distribution, label: str = "") -> InferenceAlgorithm:
-        """The algorithm from another start; an error, unless the algorithm says how."""
+        """Return the algorithm with another start; the default raises `NoSuchVersion`."""
         raise NoSuchVersion(
             f"with_start knows the start of sir, tempered_smc, ais and mcmc, not of "
             f"{describe(self)}: build the algorithm with another start yourself."
         )
 
     def rivals(self) -> Mapping[str, InferenceAlgorithm]:
-        """Algorithms that should agree with it, which an audit compares it with; here none."""
+        """Return algorithms, by name, that an audit expects to agree with this one; here none."""
         return {}
 
     def prefixes(self) -> Sequence[Prefix]:
-        """The algorithm after each of its moves, with one particle; none are known here."""
+        """Return the algorithm after each of its moves, with one particle; the default has none."""
         return ()
 
     def kernels(self) -> Sequence[KernelUse]:
-        """MCMC kernels on states like those of `start`, each with its density; here none."""
+        """Return MCMC kernels on states like those of `start`, each with its density; here none."""
         return ()
 
     def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
-        """What the steps of one run show, for `aide.diagnose`; an error: nothing is known here."""
+        """Describe the steps of one run for `aide.diagnose`; the default raises `NoSuchVersion`."""
         raise NoSuchVersion(
             f"{describe(self)} has no steps to look at: aide.diagnose is for sir, tempered_smc, "
-            "ais, mcmc, particle filters, aide.smc.Smc and what aide.refine makes of them. An "
-            "algorithm of your own may have a method observe_steps(key)."
+            "ais, mcmc, particle filters, aide.smc.Smc and the algorithms that aide.refine makes "
+            "of them. An algorithm of your own may have a method observe_steps(key)."
         )
 
     def determines_trace(self) -> bool:
@@ -208,12 +234,16 @@ class AbstractAlgorithm(eqx.Module):
 def few_particles(
     algorithm: InferenceAlgorithm, short: Shortened, num_steps: int
 ) -> dict[str, Version]:
-    """The shortened algorithm with few particles, and the algorithm itself where it is small.
+    """Return the shortened algorithm with few particles, and the algorithm itself if it is small.
 
     Args:
-        algorithm: The algorithm; one whose `num_particles` cannot be changed keeps them.
-        short: The same with few steps.
-        num_steps: Steps of the algorithm itself.
+        algorithm: The algorithm. If its `num_particles` cannot be changed, the versions have as
+            many.
+        short: The algorithm with few steps.
+        num_steps: Number of steps of the algorithm itself.
+
+    Returns:
+        Versions by name.
     """
     stated = getattr(algorithm, "num_particles", None)
     particles = stated if isinstance(stated, int) else 0
@@ -230,14 +260,14 @@ def few_particles(
         name = f"as given{short.words}"
         found[name] = Version(short.algorithm, short.has_density, is_one)
     work = max(particles, 1) * num_steps
-    if not short.has_density or (not is_whole and work <= MOST_WORK):
+    if not short.has_density or (not is_whole and work <= MAX_WORK_AS_GIVEN):
         share = AS_GIVEN_SHARE if short.has_density else 1.0
         found["as given"] = Version(algorithm, True, is_one, share)
     return found
 
 
 def small_versions(algorithm: InferenceAlgorithm) -> dict[str, Version]:
-    """Named versions with few particles and few steps."""
+    """Return versions with few particles and few steps, by name."""
     found: Mapping[str, Any] = _ask(algorithm, "shrunk")
     return {
         name: version if isinstance(version, Version) else Version(version)
@@ -246,38 +276,38 @@ def small_versions(algorithm: InferenceAlgorithm) -> dict[str, Version]:
 
 
 def budget_version(algorithm: InferenceAlgorithm, factor: float) -> InferenceAlgorithm | None:
-    """The algorithm with a multiple of its budget; `None` if there is no such version."""
+    """Return the algorithm with a multiple of its budget; `None` if there is no such version."""
     return _ask(algorithm, "with_budget", factor)
 
 
 def started_version(
     algorithm: InferenceAlgorithm, start: Distribution, label: str = ""
 ) -> InferenceAlgorithm:
-    """The algorithm from another start; `NoSuchVersion` if it does not know itself from there."""
+    """Return the algorithm with another start, or raise `NoSuchVersion`."""
     return _ask(algorithm, "with_start", start, label)
 
 
 def rivals_of(algorithm: InferenceAlgorithm) -> dict[str, InferenceAlgorithm]:
-    """Other algorithms that should agree with it, by name."""
+    """Return other algorithms, by name, that should agree with this one."""
     return dict(_ask(algorithm, "rivals"))
 
 
 def prefixes_of(algorithm: InferenceAlgorithm) -> Sequence[Prefix]:
-    r"""The algorithm after each of its moves, with one particle.
+    r"""Return the algorithm as it stands after each of its moves, with one particle.
 
-    With one particle $l$ is a difference of log weights in which the densities between the moves
-    cancel, so that each prefix is a complete test of its moves.
+    With one particle, $l$ of law 2 is a difference of log weights in which the densities between
+    the moves cancel, so that each prefix is a complete test of its moves.
     """
     return _ask(algorithm, "prefixes")
 
 
 def kernels_of(algorithm: InferenceAlgorithm) -> Sequence[KernelUse]:
-    """MCMC kernels with the density each is meant for, as long as states are those of the start."""
+    """Return MCMC kernels on states like those of the start, each with the density it is for."""
     return _ask(algorithm, "kernels")
 
 
 def observed_steps(algorithm: InferenceAlgorithm, key: Key) -> tuple[ObservedSteps, ...]:
-    """What the steps of one run show; `NoSuchVersion` if the algorithm does not say."""
+    """Describe the steps of one run, or raise `NoSuchVersion`."""
     return _ask(algorithm, "observe_steps", key)
 
 
@@ -291,6 +321,6 @@ def _ask(algorithm: InferenceAlgorithm, name: str, *arguments: Any) -> Any:
 
 
 def ask(base: type, owner: object, name: str, *arguments: Any) -> Any:
-    """Call the owner's method of that name, or that of `base` where the owner has none."""
-    own = getattr(owner, name, None)
-    return own(*arguments) if callable(own) else getattr(base, name)(owner, *arguments)
+    """Call the owner's method of that name, or the method of `base` if the owner has none."""
+    method = getattr(owner, name, None)
+    return method(*arguments) if callable(method) else getattr(base, name)(owner, *arguments)

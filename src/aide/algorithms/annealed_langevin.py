@@ -29,7 +29,7 @@ from aide._core.keywords import fields, keywords
 from aide._core.numerics import log_ratio
 from aide._core.random import derive, derive_keys, standard_normal
 from aide._core.types import Key, LogDensity, LogProb, Numbers, Value
-from aide._core.versions import MOST_STEPS, AbstractAlgorithm
+from aide._core.versions import FEW_STEPS, AbstractAlgorithm
 from aide.algorithms.annealed import Tempered, check_schedule
 from aide.algorithms.mcmc import Transition
 from aide.kernels.langevin import Phase, PhaseDensity, UnderdampedLangevin
@@ -191,9 +191,9 @@ class AnnealedLangevin(AbstractAlgorithm):
 
     def few_steps(self) -> np.ndarray | None:
         """Which steps a small version keeps; `None` for all."""
-        if self.num_steps <= MOST_STEPS:
+        if self.num_steps <= FEW_STEPS:
             return None
-        return np.linspace(0, self.num_steps - 1, MOST_STEPS).round().astype(int)
+        return np.linspace(0, self.num_steps - 1, FEW_STEPS).round().astype(int)
 
     def at_steps(self, chosen: np.ndarray) -> "AnnealedLangevin":
         """Some of the steps alone."""

@@ -12,7 +12,7 @@ from aide._core.distribution import Distribution, SampleFrom, check_distribution
 from aide._core.keywords import fields, keywords
 from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
-from aide._core.validate import MOST, check_size
+from aide._core.validate import MAX_SIZE, check_size
 from aide._core.versions import (
     AbstractAlgorithm,
     KernelUse,
@@ -142,7 +142,7 @@ class MarkovChain(AbstractAlgorithm):
 
         `None` for less than one, and for more than there are kernels for.
         """
-        num_steps, most = int(self.num_steps * factor), MOST
+        num_steps, most = int(self.num_steps * factor), MAX_SIZE
         if isinstance(self.kernel, KernelSchedule):
             most = self.kernel.num_kernels
         return self.with_steps(num_steps) if 1 <= num_steps <= most else None

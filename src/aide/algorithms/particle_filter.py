@@ -13,7 +13,7 @@ from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_size
 from aide._core.versions import (
-    MOST_STEPS,
+    FEW_STEPS,
     AbstractAlgorithm,
     ObservedSteps,
     Prefix,
@@ -40,9 +40,9 @@ class FilterVersions:
     def shrunk(self: Any) -> dict[str, Version]:
         """Few particles, on the first few observations."""
         short = Shortened(self)
-        if self.num_steps > MOST_STEPS:
-            words = f", first {MOST_STEPS} observations"
-            short = Shortened(self.first_steps(MOST_STEPS), words)
+        if self.num_steps > FEW_STEPS:
+            words = f", first {FEW_STEPS} observations"
+            short = Shortened(self.first_steps(FEW_STEPS), words)
         return few_particles(self, short, self.num_steps)
 
     def prefixes(self: Any) -> list[Prefix]:

@@ -11,7 +11,7 @@ from aide._core.algorithm import Draw, Label
 from aide._core.chains import Chains, mean_variance, split_rhat
 from aide._core.numerics import as_log
 from aide._core.types import Key, LogDensity, LogProb, Value
-from aide._core.validate import check_count, check_scalar, is_refusal
+from aide._core.validate import check_count, check_scalar, is_tracing_error
 from aide._core.versions import AbstractAlgorithm, NoSuchVersion
 from aide.algorithms.draw_arrays import as_chains, check_axes, columns_of, flat_draws, in_order
 from aide.algorithms.score_check import ScoreCheck, check_score
@@ -201,7 +201,7 @@ def _is_traceable(log_joint: LogDensity, x: Value) -> bool:
         try:
             jax.eval_shape(scalar, x)
         except Exception as error:
-            if not is_refusal(error):
+            if not is_tracing_error(error):
                 raise
             scalar(x)
             return False

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._core.types import LogDensity
-from aide._core.validate import is_refusal
+from aide._core.validate import is_tracing_error
 from aide.engine.draws import Draws
 from aide.engine.runs import Side
 from aide.estimation.summary import Estimate
@@ -113,7 +113,7 @@ def _apply(function: Callable[[Any], Any], side: Side) -> np.ndarray:
         try:
             result = np.asarray(jax.vmap(lambda x: jnp.asarray(function(x), float))(side.values))
         except Exception as error:
-            if not is_refusal(error):
+            if not is_tracing_error(error):
                 raise
             rows = range(side.num_runs)
             result = np.array(

@@ -14,7 +14,7 @@ from aide._core.flat_states import FlatLayout
 from aide._core.random import derive
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_size
-from aide._core.versions import MOST_STEPS, ObservedSteps
+from aide._core.versions import FEW_STEPS, ObservedSteps
 from aide.algorithms.annealed_langevin import AnnealedLangevin
 from aide.algorithms.mcmc import MarkovChain, Transition
 from aide.kernels.kernel import Repeat
@@ -139,8 +139,8 @@ class RefinedChain(AbstractRefined):
 
     def shrunk(self) -> dict[str, "RefinedChain"]:
         """Versions for `aide.check`: few steps and reverse particles show errors best."""
-        if self.chain.num_steps > MOST_STEPS:
-            return self.with_steps(MOST_STEPS).few_reverse(f", {MOST_STEPS} steps")
+        if self.chain.num_steps > FEW_STEPS:
+            return self.with_steps(FEW_STEPS).few_reverse(f", {FEW_STEPS} steps")
         return self.few_reverse()
 
     def run_with_trace(self, key: Key) -> tuple[Value, tuple[StepRecord, ...]]:

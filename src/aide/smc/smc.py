@@ -22,7 +22,7 @@ from aide._core.random import derive, derive_keys, draw_index
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_scalar, check_size, raise_if
 from aide._core.versions import (
-    MOST_STEPS,
+    FEW_STEPS,
     AbstractAlgorithm,
     KernelUse,
     NoSuchVersion,
@@ -188,7 +188,7 @@ class Smc(AbstractAlgorithm):
     def shrunk(self) -> dict[str, Version]:
         """Few particles, and few steps between the same densities; else the first few moves."""
         num_steps = max(count_moves(self.moves), 1)
-        return few_particles(self, self._shortened(MOST_STEPS), num_steps)
+        return few_particles(self, self._shortened(FEW_STEPS), num_steps)
 
     def with_start(self, start: Distribution, label: str = "") -> "Smc":
         """The algorithm from another start.

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from aide._core.process import make_folder, owned, write_atomically
+from aide._core.process import locked_folder, make_folder, write_atomically
 from aide._version import __version__
 from aide.experiments.runner import BadInput
 
@@ -36,7 +36,7 @@ class StudyFolder:
     def opened(self, command: str, seed: int, settings: Any, names: list[str]) -> Iterator[None]:
         """Hold the folder, and see to it that it is of this command, seed and settings."""
         make_folder(self.path)
-        with owned(self.path):
+        with locked_folder(self.path):
             make_folder(self.runs)
             wanted = json.loads(
                 json.dumps({"command": command, "seed": seed, "settings": settings, "names": names})

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._core.types import Key
-from aide._core.validate import deferred_errors, is_refusal
+from aide._core.validate import deferred_errors, is_tracing_error
 from aide.engine.programs.places import Chunk, Place, current_place, in_threads
 from aide.engine.programs.program_digest import ProgramDigest
 from aide.engine.programs.programs import Program, options_for
@@ -231,7 +231,7 @@ def _refusals(what: str, advice: str, raised_by: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not is_refusal(error):
+        if not is_tracing_error(error):
             if raised_by:
                 error.add_note(f"(raised by {raised_by})")
             raise

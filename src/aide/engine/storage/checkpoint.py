@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from aide._core.process import Terminated, exit_code, held_back, in_main_thread, terminable
+from aide._core.process import Terminated, exit_code, in_main_thread, signals_delayed, terminable
 from aide.engine.draws import Draws
 from aide.engine.runs import NO_RUNS, Runs
 from aide.engine.storage.dataset import dataset_of
@@ -33,7 +33,7 @@ class Checkpoint:
         """Write, unless the file holds all of it already; a signal waits until it is done."""
         if self._written == _size(sides):
             return
-        with held_back():
+        with signals_delayed():
             write_dataset(dataset_of(header, sides), self.path)
         self._written, self._last = _size(sides), time.monotonic()
 

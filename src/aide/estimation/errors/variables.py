@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._core.types import Value
-from aide._core.validate import is_refusal
+from aide._core.validate import is_tracing_error
 from aide.algorithms.draw_arrays import column_names, columns_of
 from aide.engine.draws import Draws
 
@@ -110,7 +110,7 @@ def apply_function(
         try:
             result = np.asarray(jax.vmap(lambda x: jnp.asarray(function(x)))(values))
         except Exception as error:
-            if not is_refusal(error):
+            if not is_tracing_error(error):
                 raise
             rows = (jax.tree.map(lambda a, i=i: a[i], values) for i in range(num))
             result = np.stack([np.asarray(function(row)) for row in rows])
