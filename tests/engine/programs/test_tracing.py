@@ -81,7 +81,7 @@ def test_simulated_says_why_it_is_slow():
 
 
 def test_a_fork_after_use_is_an_error(monkeypatch):
-    monkeypatch.setattr(_forked, "_owner", None)
+    monkeypatch.setattr(_forked, "_first_process", None)
     estimate = lambda: run(gaussian(0.1, 0.7), gaussian(0.2, 0.7))
     estimate()
     monkeypatch.setattr(os, "getpid", lambda: -1)
