@@ -9,7 +9,9 @@ HERE = Path(__file__).resolve().parent
 BUILD = HERE / "_build"
 sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent)]
 
+from jupyter_cache import get_cache  # noqa: E402
 from sphinx.application import Sphinx  # noqa: E402
+from sphinx.config import Config  # noqa: E402
 from sphinx.environment import BuildEnvironment  # noqa: E402
 
 from aide import __version__  # noqa: E402
@@ -122,6 +124,15 @@ html_theme_options = {
 }
 
 
+def make_cache(app: Sphinx, config: Config) -> None:
+    """Create the database of what pages printed before any page is read.
+
+    Processes that read pages would all create the database at once, and all but one would fail.
+    """
+    Path(nb_execution_cache_path).mkdir(parents=True, exist_ok=True)
+    _ = get_cache(nb_execution_cache_path).db  # asking for the database creates it
+
+
 def write_alone(app: Sphinx, env: BuildEnvironment) -> None:
     """Pages are written by one process: formulas are drawn by a server that a process starts.
 
@@ -133,4 +144,5 @@ def write_alone(app: Sphinx, env: BuildEnvironment) -> None:
 
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
+    app.connect("config-inited", make_cache)
     app.connect("env-updated", write_alone)
