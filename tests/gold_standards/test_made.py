@@ -48,7 +48,7 @@ def test_without_time_for_a_wider_start_it_does_not_pass():
     assert_log_z(late, stats.norm.logpdf(0.4, 0.0, np.sqrt(1.0 + 0.7**2)), Z_MAX)
     assert late.rival is None
     assert late.verdict == "undecided"
-    assert any("half of max_seconds=0.001 was spent" in one for one in late.record.remarks)
+    assert any("40% of max_seconds=0.001 had passed" in one for one in late.record.remarks)
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,22 @@
 """What making a gold standard may cost: evaluations, and seconds."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
+
+from aide.engine.programs.places import checking_often
+
+
+class TooLate(RuntimeError):
+    """The seconds of a budget, or of a phase, are spent."""
+
+
+def now() -> float:
+    """Seconds on the clock of all budgets."""
+    return time.monotonic()
 
 
 @dataclass(frozen=True)
@@ -12,25 +26,54 @@ class Budget:
     Attributes:
         evaluations: Log densities or gradients.
         seconds: Wall time from now on; what is chosen then depends on the machine.
-        begun: When it was made, by `time.monotonic`.
+        begun: When it was made, by `now`.
     """
 
     evaluations: float = float("inf")
     seconds: float = float("inf")
-    begun: float = field(default_factory=time.monotonic)
+    begun: float = field(default_factory=lambda: now())
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether there is a limit of seconds."""
+        return self.seconds < float("inf")
 
     @property
     def seconds_left(self) -> float:
         """0 once they are spent."""
-        return max(self.seconds - (time.monotonic() - self.begun), 0.0)
+        return max(self.seconds - (now() - self.begun), 0.0)
 
     def is_late(self, share: float) -> bool:
         """Whether more than a share of the seconds is spent."""
-        return time.monotonic() - self.begun > share * self.seconds
+        return self.is_timed and now() - self.begun > share * self.seconds
 
     def part(self, evaluations: float) -> "Budget":
         """The same seconds with other evaluations."""
         return Budget(evaluations, self.seconds, self.begun)
+
+    @contextmanager
+    def until(self, share: float) -> Iterator[None]:
+        """Raise `TooLate` once more than a share of the seconds is spent.
+
+        That is looked at before everything that is traced or compiled and after every chunk of
+        runs, so that what is done here lasts longer by one of those at most.
+        """
+        self.check(share)
+        if not self.is_timed:
+            yield
+            return
+        with checking_often(partial(self.check, share)):
+            yield
+
+    def check(self, share: float) -> None:
+        """Raise `TooLate` if more than a share of the seconds is spent."""
+        if self.is_late(share):
+            raise TooLate(f"{self.words(share)} had passed.")
+
+    def words(self, share: float = 1.0) -> str:
+        """`60% of max_seconds=20`."""
+        part = f"{share:.0%} of " if share < 1.0 else ""
+        return f"{part}max_seconds={self.seconds:g}"
 
 
 class Stopwatch:
@@ -42,9 +85,9 @@ class Stopwatch:
 
     def lap(self, phase: str) -> None:
         """A phase has ended."""
-        now = time.monotonic()
-        self._laps[phase] = self._laps.get(phase, 0.0) + now - self._last
-        self._last = now
+        time = now()
+        self._laps[phase] = self._laps.get(phase, 0.0) + time - self._last
+        self._last = time
 
     @property
     def words(self) -> str:

@@ -1,6 +1,7 @@
 """From a start to what covers the posterior: pilots, the modes they show, pilots about those."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,9 +13,9 @@ from aide._core.algorithm import Aside
 from aide._core.distribution import Distribution
 from aide._core.types import Key, LogDensity
 from aide.auditing.audit import Widened, can_be_widened, widen
-from aide.gold_standards.budget import Goal
+from aide.gold_standards.budget import Goal, TooLate
 from aide.gold_standards.choices import dimension_of, shape_of
-from aide.gold_standards.pilots.passes import PILOT_TIME, first_pass, further_passes
+from aide.gold_standards.pilots.passes import CUT_TIME, PILOT_TIME, first_pass, further_passes
 from aide.gold_standards.pilots.path import Path
 from aide.gold_standards.pilots.pilot import COARSE_SHARE, SHARE, Pilot, run_pilot
 from aide.gold_standards.pilots.tuners import GivenKernel, HmcTuner, Tuner
@@ -32,6 +33,9 @@ SHORTER, COVERED, SEARCHED = 0.8, 1000, 1001
 """A path that is not shorter than that is not worth another start; keys of pilots and runs."""
 SEARCH_SHARE = 0.05
 """Of the budget, for climbs that look for modes."""
+COVER_TIME, COVERED_TIME = 0.5, 0.6
+"""Shares of the seconds of a budget: after that no pilots set out from a start that covers what was
+found; pilots that have set out are given up."""
 
 
 class Explored(NamedTuple):
@@ -79,8 +83,9 @@ def explore(
     if budget.is_late(PILOT_TIME) or not isinstance(tuner, HmcTuner):
         return found
     late = lambda: budget.is_late(PILOT_TIME)
-    search = Search(jax.random.fold_in(key, SEARCHED), path, pilot, late)
-    modes = search.find(SEARCH_SHARE * goal.budget.evaluations)
+    search, modes = Search(jax.random.fold_in(key, SEARCHED), path, pilot, late), ()
+    with suppress(TooLate), budget.until(CUT_TIME):
+        modes = search.find(SEARCH_SHARE * goal.budget.evaluations)
     spent = pilot.num_evaluations + search.num_evaluations
     return Explored(start, pilot._replace(num_evaluations=spent), tuner, modes)
 
@@ -114,12 +119,15 @@ def cover_explored(
     # Pilots say more than mean and spread about what is outside of modes, unless they missed one.
     about_modes = len(modes) > 1 and (bool(hidden) or not any(mode.is_rest for mode in modes))
     for near in ([cover_modes(start, modes)] if about_modes else []) + [cover(start, pilot)]:
-        if goal.budget.is_late(PILOT_TIME):
+        if goal.budget.is_late(COVER_TIME):
             break
         longest = np.inf if hidden else SHORTER * pilot.length
         hear = partial(report, 1)
         path = Path(near, log_joint, names=Aside(goal.names))
-        again = run_pilot(subkey, path, plain, num, hear, longest=longest)
+        is_late = lambda: goal.budget.is_late(COVERED_TIME)
+        again = run_pilot(subkey, path, plain, num, hear, longest=longest, is_late=is_late)
+        if again.cut_at is not None:
+            break
         spent, losses = spent + again.num_evaluations, losses.joined(again.losses)
         if again.length >= longest:
             continue
@@ -142,6 +150,12 @@ def cover_explored(
     return found._replace(pilot=pilot, modes=modes, doubts=doubts)
 
 
+def check_arrived(found: Explored, goal: Goal) -> None:
+    """Raise `TooLate` if time was up before pilots were at the posterior."""
+    if found.pilot.cut_at is not None:
+        raise TooLate(f"time was up at temperature {found.pilot.cut_at:.2g}.")
+
+
 def compare_pilots(explored: Sequence[Explored]) -> tuple[str, ...]:
     """The first doubt about the pilots: those there are, or that some miss a region.
 
@@ -154,6 +168,8 @@ def compare_pilots(explored: Sequence[Explored]) -> tuple[str, ...]:
     pairs += [(one, other) for one in after for other in after if one is not other]
     lost = [missing_region(*pair) for pair in pairs]
     doubts = [doubt for one in explored for doubt in one.doubts]
+    cuts = [one.pilot.cut_at for one in explored if one.pilot.cut_at is not None]
+    doubts += [_cut_words(cut) for cut in cuts]
     return (*doubts, *(_loss_words(one) for one in lost if one is not None))[:1]
 
 
@@ -162,6 +178,13 @@ def _loss_words(lost: Region) -> str:
         f"pilots along two paths to the posterior ended differently ({lost.share:.1%} along one "
         f"and {lost.other:.1%} along the other have {lost.words}): it may miss that region; pass a "
         "start that is nearer to the posterior, or other coordinates"
+    )
+
+
+def _cut_words(temperature: float) -> str:
+    return (
+        f"time was up when pilots had come to temperature {temperature:.2g}, so that the rest of "
+        "the path is one step: raise max_seconds, or pass a start that is nearer to the posterior"
     )
 
 

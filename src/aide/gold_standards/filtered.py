@@ -1,7 +1,5 @@
 """Gold standards for state-space models: a particle filter over whole paths, tuned."""
 
-import time
-
 import jax
 import numpy as np
 
@@ -12,7 +10,7 @@ from aide.algorithms.particle_filter import ParticleFilter
 from aide.algorithms.state_space import Proposal, StateSpaceModel
 from aide.engine.runners.pairs import run_pairs
 from aide.gold_standards.annealed import SIZING_SHARE
-from aide.gold_standards.budget import Goal
+from aide.gold_standards.budget import Goal, now
 from aide.gold_standards.result import GoldStandard, Making
 from aide.gold_standards.sizing import NUM_RUNS, choose_size
 from aide.gold_standards.testing import run_tests
@@ -35,7 +33,7 @@ def make_filtered(
     progress: bool | None,
 ) -> GoldStandard:
     """Try all proposals and resamplers with few particles, then find how many it takes."""
-    begun = time.monotonic()
+    begun = now()
     key_try, key_size, key_test = jax.random.split(key, 3)
     names = ["the model's own transition", *(f"proposal {i + 1}" for i in range(len(proposals)))]
     tried = dict[tuple[str, str], tuple[float, ParticleFilter]]()
@@ -70,7 +68,7 @@ def make_filtered(
     cost = float(num_steps * sizing.num_particles)
     spent = 2.0 * NUM_RUNS * NUM_TRIAL * num_steps * len(tried) + sizing.num_evaluations
     half = budget_version(algorithm, 0.5)
-    tested = run_tests(key_test, algorithm, half, versions, (spent, cost), progress)
+    tested = run_tests(key_test, algorithm, half, versions, (spent, cost), progress, goal.budget)
     value, error = tested.pairs.looseness, tested.pairs.std_error
     short = (
         [

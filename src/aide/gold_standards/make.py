@@ -1,7 +1,7 @@
 """Making a gold standard: tuned by pilots, frozen, tested with fresh runs."""
 
-import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import jax
@@ -19,9 +19,11 @@ from aide.engine.programs.programs import compile_quickly
 from aide.engine.programs.progress import Progress
 from aide.engine.programs.tracing import one_call
 from aide.gold_standards.annealed import Annealed, half_of, make_annealed, make_rival
-from aide.gold_standards.budget import Budget, Goal, Stopwatch
+from aide.gold_standards.budget import Budget, Goal, Stopwatch, TooLate, now
 from aide.gold_standards.choices import check_kind, choose_tuner, has_gradient
 from aide.gold_standards.exploring import (
+    COVERED_TIME,
+    check_arrived,
     compare_pilots,
     cover_explored,
     explore,
@@ -43,9 +45,10 @@ MAX_LOOSENESS = 0.05
 """Nats of looseness that will do unless stated."""
 MAX_EVALUATIONS = 1e9
 """Log densities or gradients that may be evaluated unless stated: no limit in practice."""
-WIDER_TIME = 0.5
-"""Of the seconds of a budget; after that no pilots set out from a wider start."""
-LATE_WORDS = "Pilots from a wider start were left out: half of"
+WIDER_TIME, RIVAL_TIME = 0.4, 0.55
+"""Of the seconds of a budget: after that no pilots set out from a wider start; pilots that have set
+out are given up."""
+LATE_WORDS = "Pilots from a wider start were left out:"
 TICKS = 100
 """Of the progress bar, over a path."""
 
@@ -100,9 +103,9 @@ def gold_standard(
             the runner-up is what the result must agree with.
         max_evaluations: Log densities (or gradients) that may be evaluated in all, about; a Gibbs
             update counts as one per value of its site.
-        max_seconds: Seconds it may take, about: later steps are cut first (the version from
-            another start, too, without which it does not pass), and what has begun is finished.
-            The result then depends on the machine.
+        max_seconds: Seconds it may take; it returns later than that by one compilation, or one
+            chunk of runs, at most. Later steps are cut first (the version from another start, too,
+            without which it does not pass), then tests. The result then depends on the machine.
         num_pilots: Particles of the pilots; chosen by the dimension unless stated.
         num_values: For integers: how many values 0, 1, 2, … each site takes, one number or an
             array of the state's shape. Known without it where the start states a bounded support
@@ -110,7 +113,7 @@ def gold_standard(
         progress: Show progress bars; by default if it takes long and a person watches.
         names: Names of the coordinates of the flat state, for messages.
     """
-    key, begun = as_key(key), time.monotonic()
+    key, begun = as_key(key), now()
     check_positive("max_looseness", max_looseness)
     check_positive("max_evaluations", max_evaluations)
     if num_pilots is not None:
@@ -136,16 +139,19 @@ def gold_standard(
         clock.lap("pilots")
         tuner, modes = first.tuner, first.modes  # with the structure that was found
         if far is not None and goal.budget.is_late(WIDER_TIME):
-            failure = f"{LATE_WORDS} max_seconds={goal.budget.seconds:g} was spent before them."
+            failure = f"{LATE_WORDS} {goal.budget.words(WIDER_TIME)} had passed."
         elif far is not None:
             try:
-                rival = explore(key_other, log_joint, far, tuner, goal, wide)
-                modes = join_modes(modes, rival.modes)  # what either has seen both should cover
-                rival = cover_explored(key_other, log_joint, rival, modes, goal, wide)
+                with goal.budget.until(RIVAL_TIME):
+                    rival = explore(key_other, log_joint, far, tuner, goal, wide)
+                    check_arrived(rival, goal)
+                    modes = join_modes(modes, rival.modes)  # what either has seen both should cover
+                    rival = cover_explored(key_other, log_joint, rival, modes, goal, wide)
             except (ValueError, RuntimeError) as error:
                 rival, failure = None, f"Pilots from a wider start failed: {error}"
         clock.lap("pilots from a wider start")
-        first = cover_explored(key_one, log_joint, first, modes, goal, near)
+        with suppress(TooLate), goal.budget.until(COVERED_TIME):
+            first = cover_explored(key_one, log_joint, first, modes, goal, near)
         clock.lap("pilots")
     objections = compare_pilots([first] if rival is None else [first, rival])
     fewest = 0 if rival is None else len(make_recipe(rival.pilot, tuner).temperatures)
@@ -176,7 +182,7 @@ def _test(
     cost = one.recipe.cost(tuner) * one.recipe.num_particles
     spent = one.num_evaluations + (0.0 if other is None else other.num_evaluations)
     with compile_quickly(one.quick):
-        tested = run_tests(key, one.algorithm, half, rivals, (spent, cost), progress)
+        tested = run_tests(key, one.algorithm, half, rivals, (spent, cost), progress, goal.budget)
     if failure:
         tested = tested.failing(name, failure)
     remarks = (*remarks_of(one, tested, goal), *([losses.words] if losses.words else []))

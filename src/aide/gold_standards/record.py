@@ -127,7 +127,7 @@ class Record:
         if not self.reached:
             loose = with_error(*self.looseness)
             short = f"its looseness is {loose} nats, {self.goal:g} were asked for"
-            found.insert(0, short if self.tested else "its tests ended in errors")
+            found.insert(0, short if self.tested else "none of its tests came to an end")
         if not self.agreements:
             found.append("there was no other version of it to compare it with")
         return (*found, *self.contradictions, *self.objections)

@@ -97,7 +97,7 @@ class GoldStandard(AbstractAlgorithm, Result):
         agreed = "; ".join(one.words for one in record.agreements)
         text = f"made by aide.gold_standard: looseness {with_error(value, error)} nats"
         if not record.tested:
-            text = "made by aide.gold_standard, and not tested: its tests ended in errors"
+            text = "made by aide.gold_standard, and not tested: none of its tests came to an end"
         return f"{text}; {agreed}" if agreed else text
 
     @property
@@ -176,7 +176,7 @@ class GoldStandard(AbstractAlgorithm, Result):
             f"{in_nats(record.scatter, 2)} from run to run (standard deviation).",
         ]
         shown = [
-            *(measured if record.tested else ["Nothing: its tests ended in errors."]),
+            *(measured if record.tested else ["Nothing: none of its tests came to an end."]),
             *(f"It {one.words}." for one in record.agreements),
         ]
         doubts = (*record.contradictions, *record.objections)

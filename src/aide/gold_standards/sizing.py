@@ -3,7 +3,6 @@ r"""How many particles: until the looseness asked for is met, or the budget is s
 It falls like $1/P$ once it is below a nat.
 """
 
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from aide._core.algorithm import InferenceAlgorithm
 from aide._core.types import GOLD, Key
 from aide.engine.programs.programs import compile_quickly
 from aide.engine.runners.pairs import run_pairs
-from aide.gold_standards.budget import Budget
+from aide.gold_standards.budget import Budget, TooLate, now
 
 FEWEST_PARTICLES = 32
 NUM_RUNS = 40
@@ -25,6 +24,8 @@ MOST_ATTEMPTS, MOST_GROWTH = 6, 8.0
 PATIENCE = 20.0
 """Processor seconds of runs in the final test up to which programs are compiled quickly rather than
 well: they take a third of the time to compile and run for three times as long."""
+SIZING_END = 0.8
+"""Share of the seconds of a budget at which a trial is given up."""
 HELPED = 0.7
 """Where more particles left less than that of the looseness, they are what helps."""
 
@@ -63,14 +64,17 @@ def choose_size(
     """
     num, spent, last, quick = max(FEWEST_PARTICLES, rounded(guess)) // 2, 0.0, 0.0, True
     for attempt in range(MOST_ATTEMPTS):
-        begun = time.monotonic()
-        with compile_quickly(quick):
-            pairs = run_pairs(jax.random.fold_in(key, attempt), build(num), GOLD, NUM_RUNS)
+        begun = now()
+        try:
+            with compile_quickly(quick), budget.until(SIZING_END):
+                pairs = run_pairs(jax.random.fold_in(key, attempt), build(num), GOLD, NUM_RUNS)
+        except TooLate:
+            return Sizing(num, spent, quick=quick)
         found, running = pairs.looseness, pairs.seconds / (NUM_RUNS * num)
         quick = quick and NUM_TESTED * 2 * num * running < PATIENCE
         spent += 2 * NUM_RUNS * num * cost
         affordable = (budget.evaluations - spent) / (2 * NUM_RUNS * cost)
-        seconds = (time.monotonic() - begun) / (2 * NUM_RUNS * num)
+        seconds = (now() - begun) / (2 * NUM_RUNS * num)
         if (
             budget.seconds_left < NUM_TESTED * 2 * num * seconds
         ):  # compilation counts: it comes again

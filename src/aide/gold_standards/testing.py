@@ -1,7 +1,7 @@
 """What fresh runs of a frozen algorithm show: looseness, evidence, agreement with itself."""
 
-import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +17,7 @@ from aide.engine.programs.map_runs import map_runs
 from aide.engine.runners.pairs import Pairs
 from aide.estimation.closeness import Closeness
 from aide.estimation.errors.tolerance import ErrorCloseness
+from aide.gold_standards.budget import Budget, TooLate, now
 from aide.gold_standards.record import Agreement, Record
 from aide.gold_standards.sizing import NUM_RUNS
 from aide.reporting.verdict import UNDECIDED
@@ -27,6 +28,10 @@ TOLERANCE = 0.5
 """Nats of disagreement between two versions that would still do."""
 MOST_META = 30
 """Meta-runs per output at most, where looseness hides whether two versions agree."""
+
+
+UNLIMITED = Budget()
+"""Without limits."""
 
 
 class Tested(NamedTuple):
@@ -71,7 +76,7 @@ class Tested(NamedTuple):
             remarks: Where it fell short, and what to try.
             goal: Looseness that was asked for.
             evaluations: Log densities evaluated before these runs, and by one run.
-            begun: When making it began, by `time.monotonic`.
+            begun: When making it began, by the clock of budgets.
             objections: Why it does not pass, whatever these runs show.
         """
         before, cost = evaluations
@@ -86,7 +91,7 @@ class Tested(NamedTuple):
             remarks=remarks,
             steps=self.diagnosis.steps if self.diagnosis else (),
             num_evaluations=(before + self.num_runs * cost, cost),
-            seconds=time.monotonic() - begun,
+            seconds=now() - begun,
             objections=objections,
         )
 
@@ -98,11 +103,12 @@ def run_tests(
     rivals: Mapping[str, InferenceAlgorithm],
     evaluations: tuple[float, float],
     progress: bool | None,
+    budget: Budget = UNLIMITED,
 ) -> Tested:
     """Run the algorithm, itself at half the budget (where there is such a version), and rivals.
 
     `evaluations` are those spent so far, and those of one run: more meta-runs than one per output
-    may cost as much as making it did.
+    may cost as much as making it did. A test that the seconds of `budget` end is a failure.
     """
     versions = {} if half is None else {"itself at half the budget": half}
     key_compare, key_look = jax.random.split(key)
@@ -117,7 +123,7 @@ def run_tests(
         "progress": progress,
         "keep_values": True,
     }
-    found, failed = _compare_all(key_compare, algorithm, {**versions, **rivals}, settings)
+    found, failed = _compare_all(key_compare, algorithm, {**versions, **rivals}, settings, budget)
     if not found:
         return _untested(failed)
     side = next(iter(found[0].values())).draws.gold
@@ -125,7 +131,8 @@ def run_tests(
     log_joint = map_runs(_log_joint, algorithm, key_look, rows, what="log_joint")
     looked, failures = None, tuple(_sentence(name, error) for name, error in failed.items())
     try:
-        looked = diagnose(key_look, algorithm, num_runs=NUM_LOOKED_AT)
+        with budget.until(1.0):
+            looked = diagnose(key_look, algorithm, num_runs=NUM_LOOKED_AT)
     except (ValueError, RuntimeError) as error:
         failures = (*failures, f"Its steps could not be looked at one by one: {error}")
     pairs = Pairs(side.own[:, 0], side.own[:, 1])
@@ -139,15 +146,20 @@ def _compare_all(
     algorithm: InferenceAlgorithm,
     versions: Mapping[str, InferenceAlgorithm],
     settings: dict[str, Any],
+    budget: Budget,
 ) -> tuple[list[Comparison], dict[str, Exception]]:
-    """All versions in one comparison; where that is an error, each alone, and the errors."""
-    try:
-        return [compare(key, algorithm, versions, **settings)], {}
-    except (ValueError, RuntimeError):
-        found, failed = list[Comparison](), dict[str, Exception]()
+    """All versions in one comparison; where that is an error, each alone, and the errors.
+
+    Each alone too where seconds are limited: what is measured before they are over is kept.
+    """
+    found, failed = list[Comparison](), dict[str, Exception]()
+    if not budget.is_timed:
+        with suppress(ValueError, RuntimeError):
+            return [compare(key, algorithm, versions, **settings)], {}
     for name, version in versions.items():
         try:
-            found.append(compare(key, algorithm, {name: version}, **settings))
+            with budget.until(1.0):
+                found.append(compare(key, algorithm, {name: version}, **settings))
         except (ValueError, RuntimeError) as error:
             failed[name] = error
     return found, failed
@@ -168,6 +180,8 @@ def _not_compared(name: str) -> Agreement:
 
 def _sentence(name: str, error: Exception) -> str:
     """The reason of a failure, in which the two algorithms have the names they have here."""
+    if isinstance(error, TooLate):
+        return f"The test against {name} was given up: {error}"
     words = str(error).replace("the gold algorithm", "the gold standard")
     words = words.replace("the target algorithm", f"the gold standard's version ({name})")
     return f"The test against {name} ended in an error; the gold standard is what was made. {words}"

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from aide.gold_standards.pilots.tuners import NUM_RUNGS, ladder, num_needed
+from aide.gold_standards.pilots.rungs import NUM_RUNGS
+from aide.gold_standards.pilots.tuners import ladder, num_needed
 
 
 def acceptance(stuck):

@@ -56,7 +56,7 @@ def find(points, start, density=log_joint):
 )
 def test_modes_of_pilots_and_of_the_start(start, num, monkeypatch):
     """Two hold pilots; climbs from draws of a wide start end at the third."""
-    monkeypatch.setattr(searching, "BATCH", 500)
+    monkeypatch.setattr(searching, "LARGEST_BATCH", 500)
     modes = find(drawn(PLACES[:2]), start)
     order = np.argsort([mode.mean[0] for mode in modes])
     np.testing.assert_allclose([modes[n].mean for n in order], PLACES[:num], atol=1e-3)

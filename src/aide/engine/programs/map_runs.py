@@ -17,7 +17,7 @@ import numpy as np
 
 from aide._core.types import Key
 from aide._core.validate import deferred_errors, is_tracing_error
-from aide.engine.programs.places import Chunk, Place, current_place, in_threads
+from aide.engine.programs.places import CHECK, Chunk, Place, current_place, in_threads
 from aide.engine.programs.program_digest import ProgramDigest
 from aide.engine.programs.programs import Program, options_for
 from aide.engine.programs.tracing import one_call, split_algorithm, tracing, without_collection
@@ -148,6 +148,7 @@ class PreparedRuns:
 
             program = call.known(name)
             if program is None:
+                CHECK.get()()
                 shapes = jax.tree.unflatten(tree, [jax.ShapeDtypeStruct(*one) for one in types])
                 with deferred_errors(), without_collection(), tracing(call):
                     jaxpr, output = jax.make_jaxpr(one_run, return_shape=True)(*shapes)
@@ -218,8 +219,10 @@ def map_chunks(
         index = np.minimum(np.arange(begin, begin + size), num - 1)
         return jax.tree.map(np.asarray, run(index))
 
-    pieces = []
+    pieces, check = [], CHECK.get()
+    check()
     for piece in in_threads(run_from, range(0, num, size), num_threads):
+        check()
         pieces.append(piece)
         report(min(size, num - size * (len(pieces) - 1)))
     return jax.tree.map(lambda *parts: np.concatenate(parts)[:num], *pieces)

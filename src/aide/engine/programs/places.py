@@ -15,6 +15,8 @@ from aide._core.jax_compat import default_device, inner_jaxprs
 
 QUICK = ContextVar("quick", default=False)
 """Whether programs that are traced now should compile quickly; see `compile_quickly`."""
+CHECK: ContextVar[Callable[[], None]] = ContextVar("check", default=lambda: None)
+"""See `checking_often`; threads that are begun here do not inherit it."""
 OWN_DEVICE: ContextVar[Any] = ContextVar("own_device", default=None)
 """The device of a thread that has one to itself (`Devices`); `None` elsewhere."""
 
@@ -112,13 +114,36 @@ def in_threads(
                 future.cancel()
 
 
+@contextmanager
+def checking_often(check: Callable[[], None]) -> Iterator[None]:
+    """Call `check` before a program is traced or compiled here and after every chunk of runs.
+
+    An error that it raises ends what runs here: a time limit that holds is made that way.
+    """
+    before = CHECK.get()
+
+    def both() -> None:
+        before()
+        check()
+
+    token = CHECK.set(both)
+    try:
+        yield
+    finally:
+        CHECK.reset(token)
+
+
 def compile_all(tasks: Iterable[Callable[[], None]]) -> None:
     """Do all tasks, as many at a time as there are cores; the first error is raised.
 
     A task begins as soon as it comes: one program is compiled while the next is traced.
     """
+    check = CHECK.get()
     with ThreadPoolExecutor(num_cores()) as pool:
-        futures = [pool.submit(task) for task in tasks]
+        futures = []
+        for task in tasks:
+            check()
+            futures.append(pool.submit(task))
         try:
             for future in futures:
                 future.result()

@@ -26,7 +26,7 @@ import numpy as np
 from aide._core.jax_compat import ClosedJaxpr, compile_with, jaxpr_function, setting
 from aide._core.validate import check_concrete, check_memory
 from aide.engine.programs.identity import GENERATOR_SETTINGS
-from aide.engine.programs.places import QUICK, Chunk, Footprint, Place
+from aide.engine.programs.places import CHECK, QUICK, Chunk, Footprint, Place
 from aide.engine.programs.program_digest import ProgramDigest, digest_of_program
 from aide.engine.programs.tracing import (
     Call,
@@ -111,6 +111,7 @@ class Program:
                 _slots.popitem(last=False)
         with slot.lock:
             if slot.executable is None:
+                CHECK.get()()
                 slot.pinned = self.digest.opaque  # their addresses are part of the name
                 slot.executable = self._compile(size)
             return slot.executable

@@ -15,8 +15,9 @@ from aide.gold_standards.pilots.tuners import HmcTuner, Tuner
 
 MOST_PASSES = 5
 """Passes of pilots along a path, in all."""
-PILOT_TIME = 0.3
-"""Share of the seconds of a budget after which no further pass begins."""
+PILOT_TIME, CUT_TIME = 0.3, 0.45
+"""Shares of the seconds of a budget after which no further pass begins, and after which pilots of
+the first one take the rest of the path in one step."""
 GROWTH = 1.2
 """Pilots walk again if their pass found the path this many times as long as the one before did."""
 SLOW = 3.0
@@ -38,7 +39,8 @@ def first_pass(
     Where no step size suited all pilots for that reason, kernels move in other coordinates from
     then on: the tuner that comes back knows them. `share`: see `run_pilot`.
     """
-    walk = partial(run_pilot, path=path, num_pilots=num_pilots, share=share)
+    is_late = lambda: budget.is_late(CUT_TIME)
+    walk = partial(run_pilot, path=path, num_pilots=num_pilots, share=share, is_late=is_late)
     pilot = walk(jax.random.fold_in(key, 0), tuner=tuner, report=partial(report, 0))
     may_bend = isinstance(tuner, HmcTuner) and tuner.structure is None and _needs_sizes(pilot)
     if not isinstance(tuner, HmcTuner) or not may_bend or budget.is_late(PILOT_TIME):
@@ -46,10 +48,12 @@ def first_pass(
     structure = find_structure(pilot.population.flat)
     if structure is None:
         return pilot, tuner
-    tuner = HmcTuner(tuner.dense, structure)
+    bent = HmcTuner(tuner.dense, structure)
     subkey = jax.random.fold_in(key, MOST_PASSES)
-    again = walk(subkey, tuner=tuner, report=partial(report, 1))
-    return again.after(pilot), tuner
+    again = walk(subkey, tuner=bent, report=partial(report, 1))
+    if again.cut_at is not None:
+        return pilot.after(again), tuner
+    return again.after(pilot), bent
 
 
 def further_passes(
@@ -73,7 +77,12 @@ def further_passes(
         temperatures = make_recipe(pilot, tuner, fewest=len(pilot.stages)).temperatures
         subkey, hear = jax.random.fold_in(key, number), partial(report, number)
         num_pilots = pilot.population.num
-        again = run_pilot(subkey, path, tuner, num_pilots, hear, temperatures.tolist())
+        is_late = lambda: budget.is_late(CUT_TIME)
+        again = run_pilot(
+            subkey, path, tuner, num_pilots, hear, temperatures.tolist(), is_late=is_late
+        )
+        if again.cut_at is not None:
+            return pilot.after(again)
         known = again.length < GROWTH * pilot.length
         pilot = again.after(pilot)
         if known:

@@ -83,6 +83,7 @@ class Pilot(NamedTuple):
 
     `peaks` are places, flat, where $h$ was largest among the pilots at every temperature, the
     highest first: a pilot that passes a narrow mode early on may be nowhere near it in the end.
+    `cut_at` is the temperature at which time was up, so that the rest of the path is one step.
     """
 
     stages: tuple[Stage, ...]
@@ -90,6 +91,7 @@ class Pilot(NamedTuple):
     num_evaluations: int
     losses: Losses = Losses()
     peaks: np.ndarray | None = None
+    cut_at: float | None = None
 
     @property
     def length(self) -> float:
@@ -111,6 +113,7 @@ def run_pilot(
     temperatures: Sequence[float] | None = None,
     longest: float = np.inf,
     share: float = SHARE,
+    is_late: Callable[[], bool] = lambda: False,
 ) -> Pilot:
     """Walk from the start to the posterior, by one's own steps or along given temperatures.
 
@@ -123,6 +126,7 @@ def run_pilot(
         temperatures: Where to stop, if that is known from an earlier pass.
         longest: A longer path is of no use: pilots stop where it has become that long.
         share: Effective share of the particles that a step leaves.
+        is_late: Whether time is up: pilots then take the rest of the path in one step.
     """
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     rows = (np.arange(num_pilots, dtype=np.uint32),)
@@ -135,13 +139,18 @@ def run_pilot(
     _check(population, path)
     losses = check_start(lost, population.flat, path, population.states)
     stages, settings, length, peaks = list[Stage](), None, 0.0, list[Population]()
+    cut_at: float | None = None
     while temperature < 1.0 and length <= longest:
         if len(stages) == MOST_STAGES:
             raise RuntimeError(
                 f"{MOST_STAGES} temperatures led to {temperature:.2g} of the way only: the start "
                 "is too far from the posterior. Pass a start that is nearer, or wider."
             )
-        if temperatures is None:
+        if cut_at is None and is_late():
+            cut_at = temperature
+        if cut_at is not None:
+            after = 1.0
+        elif temperatures is None:
             after = next_temperature(population, temperature, share)
         else:
             after = float(temperatures[len(stages)])
@@ -161,7 +170,7 @@ def run_pilot(
         losses = _look_near(key, path.at(1.0), population, losses)
     ratios = np.concatenate([one.log_ratios for one in peaks])
     places = np.vstack([one.flat for one in peaks])[np.argsort(-ratios, kind="stable")]
-    return Pilot(tuple(stages), population, int(spent), losses, places)
+    return Pilot(tuple(stages), population, int(spent), losses, places, cut_at)
 
 
 def _look_near(key: Key, path: Path, population: Population, losses: Losses) -> Losses:

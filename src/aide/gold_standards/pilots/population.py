@@ -108,7 +108,8 @@ def weigh(population: Population, step: float) -> np.ndarray:
 
 
 def moments_of(flat: Float[np.ndarray, "n d"], weights: np.ndarray) -> PopulationMoments:
-    """Weighted mean and covariance."""
+    """Weighted mean and covariance; states without a weight count nothing, infinite ones too."""
+    flat = np.where(weights[:, None] > 0, flat, 0.0)
     mean = weights @ flat
     centred = flat - mean
     return PopulationMoments(

@@ -16,12 +16,13 @@ from aide.engine.programs.map_runs import map_runs
 from aide.gold_standards.pilots.losses import Losses, losses_of_trial
 from aide.gold_standards.pilots.path import Path
 from aide.gold_standards.pilots.population import Frame, Population
+from aide.gold_standards.pilots.rungs import NUM_RUNGS, Rungs
 from aide.gold_standards.pilots.straightening import Structure, fit_coordinates
 from aide.gold_standards.pilots.trajectory import Trial, choose, follow, length_of_trials
 from aide.gold_standards.pilots.walking import LAGS, Walked, walk
 from aide.kernels.coordinates import InCoordinates, Metric, ScaledCoordinates
 from aide.kernels.hamiltonian import Hmc
-from aide.kernels.kernel import AnyKernel, Cycle, Repeat
+from aide.kernels.kernel import AnyKernel, Repeat
 from aide.kernels.metropolis import RandomWalk
 
 NUM_SIZES = 8
@@ -30,8 +31,8 @@ MOST_STUCK = 0.04
 """Smaller steps follow for particles left behind, if so many more than expected are."""
 MORE_STUCK = 0.003
 """Share of particles that a step may help before it is one of those that are needed."""
-NUM_RUNGS, RUNG, LENGTH = 4, 4.0, 16
-"""How many steps, by which factor each is smaller, and the leapfrog steps of the smaller ones."""
+RUNG, LENGTH = 4.0, 16
+"""By which factor each of several steps is smaller, and the leapfrog steps of the smaller ones."""
 NUM_TRIALS = 1000
 """Pilots that try trajectories."""
 Settings = Float[np.ndarray, "parts 2"]
@@ -149,8 +150,11 @@ class HmcTuner:
     ) -> AnyKernel:
         """One HMC step, or several of falling size in a row."""
         metric = Metric(factor)
-        parts = [Hmc(size, jnp.asarray(int(length)), metric) for size, length in settings]
-        kernel = parts[0] if len(parts) == 1 else Cycle(*parts)
+        sizes, lengths = settings[:, 0], settings[:, 1].astype(int)
+        if len(settings) == 1:
+            kernel = Hmc(float(sizes[0]), jnp.asarray(int(lengths[0])), metric)
+        else:
+            kernel = Rungs(sizes, lengths, metric)
         return kernel if coordinates is None else InCoordinates(coordinates, kernel)
 
     def num_evaluations(self, settings: Settings) -> float:

@@ -13,6 +13,7 @@ from aide._core.versions import ask
 from aide.engine.programs.map_runs import map_runs
 from aide.gold_standards.pilots.path import Path
 from aide.gold_standards.pilots.population import Population
+from aide.gold_standards.pilots.rungs import with_room
 from aide.kernels.kernel import AbstractKernel, AnyKernel
 
 LAGS = 4
@@ -64,8 +65,10 @@ class Walked(NamedTuple):
 def walk(key: Key, path: Path, kernel: AnyKernel, population: Population) -> Walked:
     """A few steps of every particle."""
     rows = (np.arange(population.num, dtype=np.uint32), population.states)
-    moved = map_runs(_steps, Walk(path, kernel), key, rows, what="a step of a pilot")
+    roomy, num_rungs = with_room(kernel)
+    moved = map_runs(_steps, Walk(path, roomy), key, rows, what="a step of a pilot")
     states, flat, ratios, acceptance, jumps = moved
+    acceptance = acceptance[..., :num_rungs]
     after = Population(states, flat, ratios[:, -1])
     ratios = np.column_stack([population.log_ratios, ratios])
     return Walked(after, ratios, acceptance, jumps.mean(axis=0))

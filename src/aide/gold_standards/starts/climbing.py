@@ -196,7 +196,8 @@ class Optimiser:
                 return value, slope @ factor
 
             def curvature(z: Flat, at: Any = at, factor: np.ndarray = factor) -> np.ndarray:
-                found = factor.T @ self._hessian(at(z)) @ factor
+                with np.errstate(invalid="ignore", over="ignore"):
+                    found = factor.T @ self._hessian(at(z)) @ factor
                 return np.where(np.isfinite(found), found, 0.0)
 
             options = {"gtol": ARRIVED / 2, "maxiter": MOST_NEWTON, "max_trust_radius": 1e9}
@@ -250,10 +251,15 @@ class _TooLate(Exception):
     """Time is up."""
 
 
+_SCIPY_FAILED = (np.linalg.LinAlgError, ValueError, UnboundLocalError)
+"""What SciPy raises where a matrix is no longer finite; the last where its trust region has found
+no step when its rounds are over."""
+
+
 class _Watch:
     """A function that is minimised: it remembers the best point, and stops when time is up.
 
-    SciPy's own failures (a matrix that is no longer finite) end a climb too.
+    SciPy's own failures end a climb too.
     """
 
     def __init__(
@@ -279,7 +285,7 @@ class _Watch:
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> bool:
-        return kind is not None and issubclass(kind, (_TooLate, np.linalg.LinAlgError, ValueError))
+        return kind is not None and issubclass(kind, (_TooLate, *_SCIPY_FAILED))
 
 
 def join_modes(known: Iterable[Mode], others: Iterable[Mode]) -> tuple[Mode, ...]:

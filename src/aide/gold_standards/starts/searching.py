@@ -43,9 +43,10 @@ HIDDEN, LEAST_HIDDEN = 0.2, 0.05
 not small itself."""
 NUM_DRAWS, SMALLEST = 1000, 1e-3
 """Draws about a mode that tell its mass; modes with a smaller share of it are none."""
-FEWEST_CLIMBS, BATCH, MOST_BATCHES, FEWEST_HITS = 200, 50_000, 8, 3
-"""Climbs from the start that look for a second mode at least; those that look for more, so many at
-a time, until a batch shows nothing new and no mode was hit less often, though it was."""
+FEWEST_CLIMBS, LARGEST_BATCH, MOST_BATCHES, FEWEST_HITS = 200, 50_000, 12, 3
+"""Climbs from the start that look for a second mode at least; those that look for more, in batches
+of up to so many, each as large as all climbs before, until a batch shows nothing new and no mode
+was hit less often, though it was."""
 SHARE = 0.1
 """Of the evaluations of the pilots, for a second mode."""
 MOST_SCREENED, MOST_UNEXPLAINED, MOST_SCREENS = 65_536, 64, 4
@@ -92,7 +93,8 @@ class Search:
         modes = self._follow_up((), self._climb(climb_from, self._begins()))
         if not modes:
             return ()
-        num = int(np.clip(SHARE * self._pilot_evaluations / NUM_STEPS, FEWEST_CLIMBS, BATCH))
+        most = SHARE * self._pilot_evaluations / NUM_STEPS
+        num = int(np.clip(most, FEWEST_CLIMBS, LARGEST_BATCH))
         are_held = self._share_held(modes) >= HELD
         num = num if are_held else FEWEST_CLIMBS
         ends = self._climb(climb_from_start, np.arange(num, dtype=np.uint32))
@@ -134,11 +136,12 @@ class Search:
         self, modes: tuple[Mode, ...], ends: np.ndarray, num: int, most_evaluations: float
     ) -> tuple[Mode, ...]:
         """Batches of climbs from the start after the first `num`, until one shows nothing new."""
-        affordable = int((most_evaluations - self.num_evaluations) / (NUM_STEPS * BATCH))
-        for number in range(min(MOST_BATCHES, affordable)):
-            if self._is_late():
+        for _ in range(MOST_BATCHES):
+            size = min(num, LARGEST_BATCH)
+            if self._is_late() or self.num_evaluations + NUM_STEPS * size > most_evaluations:
                 break
-            runs = np.arange(BATCH, dtype=np.uint32) + num + number * BATCH
+            runs = np.arange(num, num + size, dtype=np.uint32)
+            num += size
             more, known = self._climb(climb_from_start, runs), len(modes)
             modes, ends = self._follow_up(modes, more), np.concatenate([ends, more])
             hits = np.bincount(1 + which_holds(modes, ends))[1:]
