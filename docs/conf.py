@@ -35,6 +35,7 @@ extensions = [
     "command_line",
     "measured_tables",
     "public_names",
+    "whole_links",
 ]
 exclude_patterns = ["_build", "_ext", "_ipython", "_static", "_templates", "measured/results"]
 templates_path = ["_templates"]

@@ -4,7 +4,10 @@ A page names the file and the table:
 
     ```{measured} power/one_mode
     :table: one_mode
+    :columns: approximation | truth | AIDE
     ```
+
+The columns are all of them unless they are named.
 
 The table stands in `docs/measured/results/power/one_mode.json`, with the machine, the date, the
 versions and the options that made it, which are shown below it. No number of such a table is typed.
@@ -38,7 +41,7 @@ class Measured(SphinxDirective):
         name = self.options.get("table", next(iter(tables)))
         found = tables[name]
         columns = self.options.get("columns")
-        titles = columns.split(", ") if columns else list(found["rows"][0])
+        titles = columns.split(" | ") if columns else list(found["rows"][0])
         return [_table(titles, found["rows"]), _origin(benchmark, name, found["head"])]
 
 

@@ -50,22 +50,22 @@ def as_rst(lines: list[str]) -> list[str]:
         rows = [f"{match[1]}   {row.strip()}" for row in match[2].strip().splitlines()]
         return "\n" + keep(f"{match[1]}.. math::\n\n" + "\n".join(rows) + match[3]) + "\n"
 
+    def inline(match: re.Match[str], role: str, quotes: str) -> str:
+        """Marked words need a space or punctuation on either side: a backslash-space does."""
+        before, after = match.string[: match.start()], match.string[match.end() :]
+        left, right = ("\\ " if end.isalnum() else "" for end in (before[-1:], after[:1]))
+        return keep(f"{left}{role}{quotes}{' '.join(match[1].split())}{quotes}{right}")
+
     text = SESSION.sub(session, FENCE.sub(block, text))
     text = DISPLAYED.sub(display, text)
-    text = CODE.sub(lambda match: keep(f"``{' '.join(match[1].split())}``"), text)
-    text = FORMULA.sub(lambda match: keep(f":math:`{' '.join(match[1].split())}`"), text)
+    text = CODE.sub(lambda match: inline(match, "", "``"), text)
+    text = FORMULA.sub(lambda match: inline(match, ":math:", "`"), text)
     text = LINK.sub(lambda match: keep(f"`{match[1]} <{match[2]}>`__"), text)
     text = text.replace("|", r"\|")
     text = "\n".join(_with_room_for_lists(text.splitlines()))
     while "\x00" in text:
         text = re.sub("\x00(\\d+)\x00", lambda match: kept[int(match[1])], text)
-    return _apart(text).splitlines()
-
-
-def _apart(text: str) -> str:
-    """Roles and literals need a space or punctuation on either side: a backslash-space does."""
-    text = re.sub(r"(``[^`\n]+``|:math:`[^`\n]+`)(?=[A-Za-z0-9])", r"\1\\ ", text)
-    return re.sub(r"(?<=[A-Za-z0-9])(``[^`\n]+``|:math:`[^`\n]+`)", r"\\ \1", text)
+    return text.splitlines()
 
 
 def _with_room_for_lists(lines: list[str]) -> list[str]:

@@ -19,7 +19,10 @@ FEW: dict[str, Any] = {"num_gold": 4, "num_target": 4, "progress": False}
             {"tolerance": 1.0},
             r"aide\.estimate has no argument tolerance=: aide\.compare\(key, gold",
         ),
-        ({"num_samples": 10}, r"no argument num_samples=: num_gold= and num_target= are the numbers of runs"),
+        (
+            {"num_samples": 10},
+            r"no argument num_samples=: num_gold= and num_target= are the numbers of runs",
+        ),
         ({"seed": 1}, r"no argument seed=: the key or seed comes first"),
         ({"num_golds": 9}, r"no argument num_golds=: did you mean num_gold="),
         ({"banana": 9}, r"no argument banana=: It takes key, gold"),

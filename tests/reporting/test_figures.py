@@ -1,6 +1,8 @@
 """Titles of figures are whole, ticks do not overlap, and what has nothing to show is absent."""
 
 import itertools
+import subprocess
+import sys
 
 import matplotlib.figure
 import numpy as np
@@ -138,3 +140,18 @@ def test_logarithmic_ticks_are_plain_numbers(limits, labels):
     drawn(panel.figure)
     found = [tick.label1.get_text() for tick in panel.xaxis.get_major_ticks()]
     assert [text for text in labels if text in found] == labels
+
+
+def test_a_notebook_shows_the_figure_of_a_result_without_pyplot():
+    code = "\n".join(
+        [
+            "import sys, aide",
+            "from aide.problems import Normal",
+            "exact, fit = (aide.Tractable.of(Normal(0.0, 1.0 + s)) for s in (0.0, 0.2))",
+            "figure = aide.estimate(0, exact, fit, num_gold=20, num_target=20).plot()",
+            "assert 'matplotlib.pyplot' not in sys.modules",
+            "picture, size = figure._repr_png_()",
+            "assert picture.startswith(b'\\x89PNG') and size['width'] > size['height'] > 100",
+        ]
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -77,9 +77,9 @@ class PanelGrid(NamedTuple):
 def panels_of(axes: Any, layout: PanelGrid) -> np.ndarray:
     """The given matplotlib axes in a row, or those of a new figure."""
     if axes is None:
-        from matplotlib.figure import Figure
+        from aide.reporting.picture import Picture  # needs matplotlib
 
-        figure = Figure(figsize=layout.size, layout="constrained")
+        figure = Picture(figsize=layout.size, layout="constrained")
         axes = figure.subplots(layout.rows, layout.columns, **(layout.options or {}))
     return np.atleast_1d(np.asarray(axes, object)).ravel()
 

@@ -153,10 +153,12 @@ def plot_points(
     points: Sequence[Point],
     tolerance: Tolerance | None = None,
     label: str = "",
+    others: Sequence[float] = (),
 ) -> Any:
     """The bound against something, with its 95% band; scales are logarithmic if they can be.
 
-    With a tolerance of errors, the largest error over its tolerance instead of the bound.
+    With a tolerance of errors, the largest error over its tolerance instead of the bound. `others`
+    are places of what is drawn beside the points, for the choice of the scale.
     """
     is_errors = isinstance(tolerance, ErrorTolerance)
     order = np.argsort(places, kind="stable")
@@ -170,7 +172,8 @@ def plot_points(
         level = 1.0 if isinstance(tolerance, ErrorTolerance) else tolerance
         axis.axhline(level, color="grey", ls="--", lw=1, label=tolerance_words(tolerance))
         axis.legend(frameon=False)
-    if finite.any() and (x > 0).all() and x.max() > 5 * x.min():
+    spread = np.concatenate([x, np.asarray(others, float)])
+    if finite.any() and (spread > 0).all() and spread.max() > 5 * spread.min():
         axis.set_xscale("log")
         plain_ticks(axis.xaxis)
     else:

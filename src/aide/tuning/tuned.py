@@ -294,7 +294,7 @@ class Tuned(Result):
         return PanelGrid(1, 2, (9.0, 3.6))
 
     def plot_on(self, panels: np.ndarray) -> None:
-        """TestedSetting settings with their bands; pilots of the others as crosses."""
+        """Tested settings with their bands; pilots of the others as crosses."""
         settings = [planned.setting for planned in self.ladder]
         axis = axis_of(settings) if len(settings) > 1 else None
         places = {
@@ -314,5 +314,6 @@ class Tuned(Result):
                 label="pilot",
             )
             points = [one.point() for one in self.tried.values()]
-            plot_points(panel, [where[i] for i in self.tried], points, self.tolerance)
+            tried = [where[i] for i in self.tried]
+            plot_points(panel, tried, points, self.tolerance, others=list(where.values()))
             panel.set_xlabel(name)
