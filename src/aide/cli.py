@@ -180,7 +180,7 @@ def check(
     from rich.console import Console
 
     from aide.experiments.runner import BadInput
-    from aide.reporting.verdict import EXIT_CODES
+    from aide.reporting.numbers import EXIT_CODES
     from aide.studies.study import load_target
 
     try:
@@ -295,7 +295,7 @@ def report(
     """Write report.html of a finished study again, from its result.json alone."""
     with _ending("report", "The same command starts again."):
         from aide.studies.folder import StudyFolder
-        from aide.studies.report.page import write_report
+        from aide.studies.report import write_report
 
         found = StudyFolder(folder)
         write_report(found.load(), found.report)

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from aide.cli import app
-from aide.experiments import bimodal, dpmm, hmm, linreg, linreg_algorithms
+from aide.experiments import bimodal, dpmm, hmm, linreg
 from aide.learned.refine import refine
 
 NUM_ROWS = {"linreg": 6, "bimodal": 2, "hmm": 4, "dpmm": 2}
@@ -28,7 +28,7 @@ def smallest(monkeypatch):
     sizes = {"steps": (1,), "iterations": (1,), "learned_runs": 20, "metas": (1,)}
     monkeypatch.setitem(linreg.SCALES, "smoke", {**linreg.SCALES["smoke"], **sizes})
     quickly = partial(refine, num_pilots=60, num_components=1)
-    monkeypatch.setattr(linreg_algorithms, "refine", quickly)
+    monkeypatch.setattr(linreg, "refine", quickly)
     monkeypatch.setattr(linreg, "NUM_REVERSE", 2)
     few = {"sweeps": (1,), "gold": 2}
     monkeypatch.setitem(dpmm.SCALES, "smoke", {**dpmm.SCALES["smoke"], **few})

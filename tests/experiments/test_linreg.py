@@ -4,8 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from aide.experiments.linreg import true_mh_divergence
-from aide.experiments.linreg_algorithms import all_data, fit_variational, line_posterior
+from aide.experiments.linreg import all_data, fit_variational, line_posterior, true_mh_divergence
 from aide.problems import LinearRegression
 
 

@@ -15,9 +15,8 @@ from reference import dpmm as reference
 from support import Z_MAX
 
 from aide.engine.programs.programs import QUICK_OPTIONS
-from aide.problems.dpmm.assignment import Change, gibbs_step, make_state, weigh_slots
 from aide.problems.dpmm.clusters import find_rows, gather_clusters, remove_datum
-from aide.problems.dpmm.hyperparameters import from_value
+from aide.problems.dpmm.updates import Change, from_value, gibbs_step, make_state, weigh_slots
 
 Y = np.array([0.2, 1.4, 0.5, -0.7])
 HYPER = {"alpha": 0.9, "m": 0.2, "r": 0.4, "nu": 2.3, "s": 0.6}

@@ -11,10 +11,13 @@ from aide.problems.dpmm.clusters import (
     add_datum,
     find_rows,
     gather_clusters,
+    half_step,
+    log,
+    log_gamma,
+    log_predictive,
     remove_datum,
 )
-from aide.problems.dpmm.hyperparameters import NAMES, from_value, log_prior, to_value
-from aide.problems.dpmm.likelihood import half_step, log, log_gamma, log_predictive
+from aide.problems.dpmm.updates import NAMES, from_value, log_prior, to_value
 
 
 def test_statistics_of_clusters(x64):

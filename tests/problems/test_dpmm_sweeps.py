@@ -18,10 +18,10 @@ from support import Z_MAX, z_score
 
 from aide.engine.programs.programs import CPU_OPTIONS
 from aide.problems import DirichletMixture
-from aide.problems.dpmm import hyperparameters
-from aide.problems.dpmm.assignment import Setting, make_state
+from aide.problems.dpmm import updates
 from aide.problems.dpmm.clusters import canonical_labels, gather_clusters
 from aide.problems.dpmm.move import rejuvenate
+from aide.problems.dpmm.updates import Setting, make_state
 
 Y = np.array([0.2, 1.4, 0.5, -0.7])
 HYPER = {"alpha": 0.9, "m": 0.2, "r": 0.4, "nu": 2.3, "s": 0.6}
@@ -34,11 +34,11 @@ def run_sweeps(seed, value, frozen, num_sweeps, reverse):
     labels = value["labels"].T
     keys = jax.random.split(jax.random.key(seed), labels.shape[1])
     setting = Setting(jnp.asarray(Y), jnp.int32(4), num_sweeps, jnp.asarray(False), frozen)
-    hyper = hyperparameters.from_value(value)
+    hyper = updates.from_value(value)
     state = make_state(labels, hyper, gather_clusters(labels, setting.data, 4))
     state = rejuvenate(keys, state, setting, reverse)
     labels = canonical_labels(state.labels, 4).T
-    return {"labels": labels, **hyperparameters.to_value(state.hyper)}
+    return {"labels": labels, **updates.to_value(state.hyper)}
 
 
 compiled = jax.jit(run_sweeps, static_argnames="reverse", compiler_options=CPU_OPTIONS)
@@ -74,7 +74,7 @@ def test_frozen_sweeps_follow_the_matrices(x64, reverse):
 def prior_draws():
     """Values from the prior, and the likelihood of the data at each."""
     keys = jax.random.split(jax.random.key(11), NUM)
-    value = hyperparameters.to_value(jax.vmap(hyperparameters.sample_prior, out_axes=-1)(keys))
+    value = updates.to_value(jax.vmap(updates.sample_prior, out_axes=-1)(keys))
     alpha, everyone = np.asarray(value["alpha"]), np.arange(NUM)
     rng = np.random.default_rng(2)
     labels, number = np.zeros((4, NUM), np.int32), np.ones(NUM, np.int32)
@@ -121,11 +121,11 @@ def test_free_sweeps_leave_the_posterior_invariant(x64):
 @pytest.mark.full
 def test_wrong_likelihood_is_noticed(x64, monkeypatch):
     """Without the factor of the centres in the acceptance of hyperparameters."""
-    right = hyperparameters.log_likelihood
+    right = updates.log_likelihood
     without = lambda hyper, parts, number: right(
         hyper, parts._replace(centre=number * jnp.log(hyper.r)), number
     )
-    monkeypatch.setattr(hyperparameters, "log_likelihood", without)
+    monkeypatch.setattr(updates, "log_likelihood", without)
     # A function of its own, so that the compiled sweeps of the other tests are not used.
     wrong = jax.jit(
         lambda seed, value, frozen, num_sweeps, reverse: run_sweeps(

@@ -151,7 +151,7 @@ def independence_truth(
     r"""Independence MH in the plane, started from its standard normal proposal, the prior.
 
     Its density stays $p(x) f_t(L(x))$; on nodes sorted by likelihood every integral is a
-    cumulative sum (`aide.experiments.linreg_algorithms`).
+    cumulative sum (`aide.experiments.linreg`).
     """
     axis = np.linspace(-half_width, half_width, num_nodes)
     nodes = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)

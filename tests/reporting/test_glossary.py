@@ -8,7 +8,7 @@ from support.results import NAME, RESULTS
 
 from aide.comparing.columns import COLUMNS
 from aide.estimation import total_variation_bound
-from aide.reporting.verdict import EXIT_CODES
+from aide.reporting.numbers import EXIT_CODES
 
 TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "glossary.md").read_text()
 DEFINED = {*re.findall(r"`([^`]+)`", TEXT), *(f"law {number}" for number in range(1, 7))}

@@ -14,9 +14,7 @@ from support.results import NAME, RESULTS, SHOWN
 import aide
 from aide.estimation.terms import Mean
 from aide.reporting import Result
-from aide.reporting.numbers import cell, factor, in_nats, p_value, rounded_up, short, with_error
-from aide.reporting.result import as_csv, as_data
-from aide.reporting.verdict import (
+from aide.reporting.numbers import (
     COLOURS,
     EXIT_CODES,
     FAILED,
@@ -24,8 +22,16 @@ from aide.reporting.verdict import (
     UNDECIDED,
     Verdict,
     all_of,
+    cell,
     colour_of,
+    factor,
+    in_nats,
+    p_value,
+    rounded_up,
+    short,
+    with_error,
 )
+from aide.reporting.result import as_csv, as_data
 
 
 @pytest.fixture(params=RESULTS)

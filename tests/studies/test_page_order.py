@@ -1,6 +1,6 @@
 """Report pages: the table ranks targets, the sections below keep the order that was given."""
 
-from aide.studies.report.page import _errors, _order
+from aide.studies.report import _errors, _order
 
 
 def test_sections_keep_the_order_given():

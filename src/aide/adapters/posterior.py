@@ -1,4 +1,4 @@
-r"""A posterior whose variables have names.
+r"""A posterior whose variables have names, and approximations of it on its vector.
 
 Algorithms work on one vector $x \in R^d$: the unconstrained values of all variables. The posterior
 knows which entry is whose, and what the density is on either scale.
@@ -10,17 +10,16 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from aide._core.distribution import Distribution
+from aide._core.distribution import Distribution, log_density_of, sample_from
 from aide._core.types import Key, LogProb
 from aide.adapters.arviz import draws_in
-from aide.adapters.flat_draws import flatten_draws
-from aide.adapters.layout import Layout
-from aide.adapters.targets import ConstrainedTarget, ReorderedTarget
+from aide.adapters.layout import Layout, flatten_draws
 from aide.algorithms.draw_arrays import column_names
 from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.tractable import Tractable
@@ -267,3 +266,43 @@ class AbstractPosterior(ABC):
         """
         target = ConstrainedTarget(self, sample, log_density)
         return Tractable(target.sample, target.log_density, label=label)
+
+
+class ReorderedTarget(eqx.Module):
+    """A distribution over vectors, with its coordinates in another order; the Jacobian is 1.
+
+    Args:
+        distribution: Over vectors $z$.
+        index: $x_i = z_{index_i}$.
+    """
+
+    distribution: Distribution
+    index: np.ndarray
+
+    def sample(self, key: Key) -> Float[Array, " d"]:
+        """Draw $z$ and reorder it."""
+        return sample_from(self.distribution, key)[self.index]
+
+    def log_density(self, x: Float[Array, " d"]) -> LogProb:
+        """The density of $z$."""
+        return log_density_of(self.distribution, jnp.zeros_like(x).at[self.index].set(x))
+
+
+class ConstrainedTarget(eqx.Module):
+    r"""A density of values by name, as one of the unconstrained vector.
+
+    $\log q(x) = \log q(T(x)) + \log|\det T'(x)|$.
+    """
+
+    posterior: AbstractPosterior
+    sample_values: Callable[[Key], Any]
+    log_density_of_values: Callable[[Any], Any]
+
+    def sample(self, key: Key) -> Float[Array, " d"]:
+        """Draw values and unconstrain them."""
+        return self.posterior.unconstrain(self.sample_values(key))
+
+    def log_density(self, x: Float[Array, " d"]) -> LogProb:
+        """The density of the values, and the Jacobian."""
+        log_density = self.log_density_of_values(self.posterior.constrain(x))
+        return log_density + self.posterior.log_jacobian(x)

@@ -14,9 +14,8 @@ from aide._core.types import LogDensity, Value
 from aide.algorithms.draw_arrays import column_names, columns_of
 from aide.reporting.figures import plot_p_values
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import p_value, short
+from aide.reporting.numbers import FAILED, PASSED, UNDECIDED, p_value, short
 from aide.reporting.result import Result
-from aide.reporting.verdict import FAILED, PASSED, UNDECIDED
 
 MOST_EVALUATIONS, FEWEST_DRAWS = 400_000, 200
 """Log densities that are computed, at most, unless fewer than so many draws would be left."""

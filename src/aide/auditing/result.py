@@ -12,9 +12,17 @@ from aide.estimation.closeness import LEVEL, Closeness
 from aide.estimation.sandwich.sandwich import MIN_RUNS
 from aide.estimation.summary import Estimate
 from aide.reporting.figures import PanelGrid, plot_limits
-from aide.reporting.numbers import in_nats, rounded_up, with_error
+from aide.reporting.numbers import (
+    FAILED,
+    PASSED,
+    UNDECIDED,
+    Verdict,
+    all_of,
+    in_nats,
+    rounded_up,
+    with_error,
+)
 from aide.reporting.result import Result
-from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict, all_of
 
 
 @dataclass(frozen=True)

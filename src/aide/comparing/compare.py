@@ -21,7 +21,7 @@ from aide.estimation.errors.tolerance import AnyTolerance, ErrorTolerance, Toler
 from aide.estimation.errors.variables import posterior_of
 from aide.estimation.interval import InterimLook
 from aide.estimation.summary import Estimate
-from aide.reporting.verdict import UNDECIDED
+from aide.reporting.numbers import UNDECIDED
 
 TIMES_META = 30
 """M is raised to at most this many times what was asked for, unless `max_meta` says otherwise."""

@@ -19,9 +19,8 @@ from aide.estimation.sandwich.inputs import ClassifierInputs, phases_of
 from aide.estimation.sandwich.lower_bound import lower_terms
 from aide.reporting.figures import PanelGrid, as_label, plot_p_values
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import in_nats, p_value, short
+from aide.reporting.numbers import FAILED, UNDECIDED, Verdict, in_nats, p_value, short
 from aide.reporting.result import Result
-from aide.reporting.verdict import FAILED, UNDECIDED, Verdict
 
 MOST_LINES = 8
 COLOURS = ("#c8a200", "#1f6fb4")

@@ -31,9 +31,8 @@ from aide.estimation.terms import Mean, Metas
 from aide.estimation.trust import Trust
 from aide.reporting.figures import PanelGrid, plot_limits
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import in_nats
+from aide.reporting.numbers import FAILED, PASSED, UNDECIDED, Verdict, all_of, in_nats
 from aide.reporting.result import Result
-from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict, all_of
 
 NUMBERS = re.compile(r"[-+]?[0-9][0-9.,]*(?:e[-+]?[0-9]+)?%?")
 MOST_NOTES = 8

@@ -25,9 +25,8 @@ from aide.engine.programs.map_runs import map_runs
 from aide.engine.programs.tracing import one_call
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import with_error
+from aide.reporting.numbers import UNDECIDED, Verdict, with_error
 from aide.reporting.result import Result
-from aide.reporting.verdict import UNDECIDED, Verdict
 
 NUM_RUNS = 20
 """Runs that are observed, unless stated or unless they have too few particles."""

@@ -9,8 +9,7 @@ from jaxtyping import Float
 from aide._core.versions import ObservedSteps
 from aide.reporting.figures import PanelGrid, few_ticks
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import cell
-from aide.reporting.verdict import UNDECIDED
+from aide.reporting.numbers import UNDECIDED, cell
 
 LEAST_ACCEPTANCE = 0.15
 """Share of accepted proposals below which a kernel hardly moves."""

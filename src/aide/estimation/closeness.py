@@ -19,8 +19,7 @@ from aide.estimation.looseness import fall_at_other
 from aide.estimation.sandwich.balance import balanced_limits, balanced_terms
 from aide.estimation.sandwich.sandwich import what_is_missing
 from aide.estimation.terms import are_tractable, rests_on_one_density
-from aide.reporting.numbers import short
-from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
+from aide.reporting.numbers import FAILED, PASSED, UNDECIDED, Verdict, short
 
 if TYPE_CHECKING:
     from aide.estimation.summary import Estimate

@@ -10,7 +10,7 @@ from aide._core.types import GOLD
 from aide.engine.plan import facts_of
 from aide.engine.runs import Side
 from aide.estimation.notes import LEAST_EFFECTIVE, MOST_RHAT
-from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
+from aide.reporting.numbers import FAILED, PASSED, UNDECIDED, Verdict
 
 
 class Trust(NamedTuple):

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from aide.diagnosing.steps import StepDiagnosis
-from aide.reporting.numbers import in_nats, with_error
+from aide.reporting.numbers import FAILED, PASSED, UNDECIDED, in_nats, with_error
 from aide.reporting.result import as_data
-from aide.reporting.verdict import FAILED, PASSED, UNDECIDED
 
 MOST_SCATTER = 0.5
 """Nats by which the log evidence of a gold standard may scatter from run to run."""

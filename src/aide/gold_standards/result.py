@@ -26,9 +26,8 @@ from aide.diagnosing.steps import draw_steps, steps_grid, steps_layout
 from aide.gold_standards.record import Record
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import in_nats, with_error
+from aide.reporting.numbers import FAILED, PASSED, UNDECIDED, Verdict, in_nats, with_error
 from aide.reporting.result import Result
-from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
 
 
 class Making(NamedTuple):

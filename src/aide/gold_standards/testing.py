@@ -20,7 +20,7 @@ from aide.estimation.errors.tolerance import ErrorCloseness
 from aide.gold_standards.budget import Budget, TooLate, now
 from aide.gold_standards.record import Agreement, Record
 from aide.gold_standards.sizing import NUM_RUNS
-from aide.reporting.verdict import UNDECIDED
+from aide.reporting.numbers import UNDECIDED
 
 NUM_LOOKED_AT = 10
 """Runs that are looked at step by step."""

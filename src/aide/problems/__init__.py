@@ -4,8 +4,7 @@ from aide.problems.distributions import Categorical, Normal
 from aide.problems.dpmm import DirichletMixture
 from aide.problems.hidden_markov import HiddenMarkovModel
 from aide.problems.ising import IsingModel
-from aide.problems.linear_gaussian import LocalLevelModel, nile
-from aide.problems.linear_regression import LinearRegression
+from aide.problems.linear_gaussian import LinearRegression, LocalLevelModel, nile
 
 __all__ = [
     "Categorical",

@@ -31,7 +31,7 @@ class Grid:
     Attributes:
         titles: One per column.
         lines: The cells of every line, as text.
-        verdicts: One per line (`aide.reporting.verdict`), by which it is coloured; or empty texts.
+        verdicts: One per line (`aide.reporting.numbers`), by which it is coloured; or empty texts.
         texts: Titles of columns that hold words: they stand left and may wrap, numbers do neither.
         optional: Titles of columns that a narrow terminal leaves out, the first one first.
     """

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from aide._core.algorithm import plain
 from aide.reporting.grid import GAP, Fitted, Grid, fit, wrap
-from aide.reporting.verdict import colour_of
+from aide.reporting.numbers import colour_of
 
 WIDTH = 15
 """Of the names of rows."""

@@ -14,12 +14,12 @@ from aide.estimation.errors.tolerance import Tolerance
 from aide.estimation.estimate import estimate
 from aide.estimation.summary import Estimate
 from aide.experiments.runner import BadInput
+from aide.reporting.numbers import EXIT_CODES, PASSED
 from aide.reporting.result import Result
-from aide.reporting.verdict import EXIT_CODES, PASSED
 from aide.studies.folder import StudyFolder
 from aide.studies.options import StudyOptions
-from aide.studies.report.page import write_report
-from aide.studies.report.story import judged_of, story_of
+from aide.studies.report import write_report
+from aide.studies.story import judged_of, story_of
 from aide.studies.study import Study
 from aide.tuning.tune import tune
 

@@ -17,7 +17,7 @@ from aide.estimation.summary import Estimate
 from aide.estimation.until.goals import Decided, Shown
 from aide.estimation.until.plan import Allocation, allocate, as_allocation
 from aide.estimation.until.until import PILOT_METAS, PILOT_RUNS
-from aide.reporting.verdict import FAILED
+from aide.reporting.numbers import FAILED
 from aide.tuning.settings import Family, Setting, build, particles_of, words_of
 
 SIZES: Sizes = {

@@ -19,8 +19,7 @@ from aide.estimation.errors.variables import NamesOutputs
 from aide.estimation.sandwich.balance import balanced_error, balanced_limits
 from aide.estimation.summary import Estimate
 from aide.reporting.figures import few_ticks, plain_ticks
-from aide.reporting.numbers import short
-from aide.reporting.verdict import PASSED
+from aide.reporting.numbers import PASSED, short
 from aide.tuning.settings import Setting, words_of
 
 KINDS = {"means": "a mean off by", "sds": "an sd off by", "probabilities": "a probability off by"}

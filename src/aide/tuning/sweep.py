@@ -19,9 +19,8 @@ from aide.estimation.errors.variables import posterior_of
 from aide.estimation.trust import Trust, trust_of_algorithm
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import in_nats, interval, short, with_error
+from aide.reporting.numbers import PASSED, in_nats, interval, short, with_error
 from aide.reporting.result import Result
-from aide.reporting.verdict import PASSED
 from aide.tuning.point import Point, error_cells, plot_points, point_of, seconds_words, titles_of
 from aide.tuning.settings import (
     Family,

@@ -21,9 +21,8 @@ from aide.estimation.summary import Estimate
 from aide.estimation.trust import Trust
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import in_nats, interval, short
+from aide.reporting.numbers import PASSED, UNDECIDED, Verdict, in_nats, interval, short
 from aide.reporting.result import Result
-from aide.reporting.verdict import PASSED, UNDECIDED, Verdict
 from aide.tuning.pilots import Planned
 from aide.tuning.point import (
     Point,

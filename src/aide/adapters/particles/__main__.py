@@ -1,4 +1,4 @@
-"""Runs filters of `particles` in the interpreter that has it; started by `process.ForeignProcess`.
+"""Runs filters of `particles` in the interpreter that has it; started by `ForeignProcess`.
 
     python __main__.py FILE FUNCTION
 

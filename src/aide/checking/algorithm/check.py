@@ -50,7 +50,7 @@ from aide.engine.draws import Draws
 from aide.engine.outputs import check_algorithm
 from aide.engine.programs.programs import compile_quickly
 from aide.engine.programs.tracing import one_call
-from aide.reporting.verdict import FAILED
+from aide.reporting.numbers import FAILED
 
 CHUNK = 1000
 """Runs that one program computes at a time."""

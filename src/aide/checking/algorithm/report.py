@@ -8,10 +8,9 @@ import numpy as np
 from aide.checking.algorithm.laws import Evidence
 from aide.reporting.figures import PanelGrid, plot_p_values
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import factor
+from aide.reporting.numbers import FAILED, PASSED, UNDECIDED, Verdict, factor
 from aide.reporting.numbers import p_value as p_text
 from aide.reporting.result import Result
-from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
 
 LAWS = {
     1: "The mean of xi over regenerate is the output density times Z.",

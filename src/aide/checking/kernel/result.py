@@ -8,9 +8,9 @@ import numpy as np
 from aide.checking.kernel.laws import LawTest
 from aide.checking.kernel.runs import StartQuality
 from aide.reporting.figures import plot_p_values
+from aide.reporting.numbers import FAILED, PASSED, UNDECIDED, Verdict
 from aide.reporting.numbers import p_value as p_text
 from aide.reporting.result import Result
-from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict
 
 CLAIMS = {
     "reversible": ("is reversible for this density", "is not reversible for this density"),

@@ -8,8 +8,16 @@ import numpy as np
 
 from aide.estimation.errors.find import BELOW, INTERVAL, MEAN, PROBABILITY, SD, ErrorOf
 from aide.estimation.errors.words import named, percent
-from aide.reporting.numbers import in_nats, rounded_up, short
-from aide.reporting.verdict import FAILED, PASSED, UNDECIDED, Verdict, all_of
+from aide.reporting.numbers import (
+    FAILED,
+    PASSED,
+    UNDECIDED,
+    Verdict,
+    all_of,
+    in_nats,
+    rounded_up,
+    short,
+)
 
 if TYPE_CHECKING:
     from aide.estimation.errors.errors import Errors

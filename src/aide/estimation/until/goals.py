@@ -14,8 +14,7 @@ from aide.estimation.errors.tolerance import (
 )
 from aide.estimation.sandwich.balance import balanced_limits
 from aide.estimation.summary import Estimate
-from aide.reporting.numbers import in_nats, short
-from aide.reporting.verdict import FAILED, PASSED, UNDECIDED
+from aide.reporting.numbers import FAILED, PASSED, UNDECIDED, in_nats, short
 
 MAX_RUNS = 100_000
 """Runs of both algorithms together that a call may make unless stated."""

@@ -12,10 +12,9 @@ from jaxtyping import Array, Bool, Float, Int
 from aide._core.jax_compat import is_traced
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_size
-from aide.problems.dpmm.clusters import Clusters
-from aide.problems.dpmm.hyperparameters import NAMES, from_value, log_prior, sample_prior, to_value
-from aide.problems.dpmm.likelihood import log_predictive
+from aide.problems.dpmm.clusters import Clusters, log_predictive
 from aide.problems.dpmm.move import NextDatum
+from aide.problems.dpmm.updates import NAMES, from_value, log_prior, sample_prior, to_value
 from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler, EveryStep
 from aide.smc.smc import Smc

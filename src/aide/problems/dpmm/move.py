@@ -22,15 +22,8 @@ from jaxtyping import Array, ArrayLike
 
 from aide._core.random import derive, standard_uniform
 from aide._core.types import Key, LogProb, Value
-from aide.problems.dpmm.assignment import (
-    Setting,
-    State,
-    draw_slots,
-    gibbs_step,
-    make_state,
-    weigh_slots,
-)
 from aide.problems.dpmm.clusters import (
+    Hyper,
     Labels,
     Row,
     Slots,
@@ -40,15 +33,20 @@ from aide.problems.dpmm.clusters import (
     side_by_side,
     with_row,
 )
-from aide.problems.dpmm.hyperparameters import (
+from aide.problems.dpmm.updates import (
     Noise,
+    Setting,
+    State,
     draw_noise,
+    draw_slots,
     from_value,
+    gibbs_step,
+    make_state,
     to_value,
     update_alpha,
     update_cluster_prior,
+    weigh_slots,
 )
-from aide.problems.dpmm.likelihood import Hyper
 
 
 def rejuvenate(keys: Key, state: State, setting: Setting, reverse: bool) -> State:

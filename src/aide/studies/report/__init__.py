@@ -1,1 +1,0 @@
-"""The page of a study: what was found, as data, as figures, as one file of HTML."""
