@@ -26,7 +26,7 @@ def test_there_and_back():
 def test_a_child_that_is_a_parent_is_refused():
     slopes = SLOPES.copy()
     slopes[2] = [0.0, 0.5, 0.0]
-    with pytest.raises(ValueError, match="coordinate 1 is scaled or shifted and"):
+    with pytest.raises(ValueError, match="coordinate 1 is a child"):
         ScaledCoordinates(LOCATIONS, slopes, np.zeros(3))
 
 

@@ -59,8 +59,8 @@ class Metric(eqx.Module):
 def as_metric(metric: "Numbers | Metric | None") -> Metric | None:
     r"""A metric from $M^{-1}$: variances, or a covariance matrix, factorised once.
 
-    An error unless variances are positive, a matrix symmetric and positive definite. `None`, the
-    identity, and a `Metric` stay what they are.
+    A matrix must be symmetric and positive definite, variances positive. `None`, the identity, and
+    a `Metric` are returned as they are.
     """
     if metric is None or isinstance(metric, Metric):
         return metric
@@ -101,12 +101,12 @@ def pulled(metric: Metric | None, gradient: Array) -> Array:
 class ScaledCoordinates(eqx.Module):
     r"""$x_j = b_j^\top z + e^{s_j^\top(z - c)} z_j$ for children $j$, $x_j = z_j$ for the others.
 
-    Rows of children look at others alone, which are the same in both, so that the map is inverted
-    in one line and $\log|\partial x/\partial z| = \sum_j s_j^\top(z - c)$.
+    Rows of children have entries for parents alone, which the map does not change. So the inverse
+    is explicit, and $\log|\partial x/\partial z| = \sum_j s_j^\top(z - c)$.
 
     Args:
-        locations: Rows $b_j$; those of coordinates that are no children are zero.
-        slopes: Rows $s_j$, likewise.
+        locations: Rows $b_j$, zero for coordinates that are no children.
+        slopes: Rows $s_j$, zero for coordinates that are no children.
         centre: $c$.
 
     Example:
@@ -132,16 +132,16 @@ class ScaledCoordinates(eqx.Module):
         both = np.flatnonzero((children[0] | children[1]) & (parents[0] | parents[1]))
         if len(both):
             raise ValueError(
-                f"coordinate {both[0]} is scaled or shifted and is what others are scaled or "
-                "shifted by: each may be one of the two."
+                f"coordinate {both[0]} is a child (scaled or shifted by others) and a parent "
+                "(others are scaled or shifted by it): make it one of the two."
             )
 
     def away(self, x: Array) -> Array:
-        """$z$, flat, from $x$, flat."""
+        """Return flat $z$ from flat $x$."""
         return (x - jnp.asarray(self.locations) @ x) * jnp.exp(-self._log_scales(x))
 
     def back(self, z: Array) -> Array:
-        """$x$ from $z$."""
+        """Return flat $x$ from flat $z$."""
         return jnp.asarray(self.locations) @ z + jnp.exp(self._log_scales(z)) * z
 
     def log_volume(self, z: Array) -> LogProb:
@@ -155,7 +155,7 @@ class ScaledCoordinates(eqx.Module):
 class InCoordinates(AbstractWrapper):
     r"""A kernel on $z$, for the density $\gamma(x(z))\,|\partial x/\partial z|$.
 
-    If the kernel leaves every density it is given invariant, this leaves $\gamma$ invariant.
+    If the kernel leaves every density invariant, the kernel on $x$ leaves $\gamma$ invariant.
 
     Args:
         coordinates: The map between a flat real-valued state and $z$.
@@ -181,7 +181,7 @@ class InCoordinates(AbstractWrapper):
         return unravel(self.coordinates.back(self.kernel.step(key, log_density_of_z, z)))
 
     def observe_step(self, key: Key, log_density: LogDensity, x: Value) -> tuple[Value, Array]:
-        """The same step, and what the kernel on $z$ accepted."""
+        """The same step, and the acceptance rates of the kernel on $z$."""
         flat, unravel = ravel_reals(x)
         z, log_density_of_z = self.coordinates.away(flat), self.density(log_density, x)
         moved, share = ask(AbstractKernel, self.kernel, "observe_step", key, log_density_of_z, z)

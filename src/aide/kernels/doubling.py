@@ -39,9 +39,9 @@ class TreeRules(NamedTuple):
     """How trees grow.
 
     Attributes:
-        max_depth: Doublings at most.
+        max_depth: Largest number of doublings.
         criterion: One of `CRITERIA`.
-        limit: Nats by which log weights within a tree may differ.
+        limit: Largest difference of log weights within an admissible tree, in nats.
     """
 
     max_depth: int
@@ -53,8 +53,8 @@ class Criterion(NamedTuple):
     r"""When a tree turns back: $v\cdot\rho \le 0$ at one of its ends, $\rho$ the sum of momenta.
 
     Attributes:
-        ends: How much of the first and the last point counts in $\rho$.
-        extra: Whether each half, together with the nearest point of the other, is looked at too.
+        ends: Weight in $\rho$ of the momenta at the first and at the last point.
+        extra: Whether each half with the nearest point of the other half is tested as well.
     """
 
     ends: float
@@ -75,9 +75,9 @@ class Trees(NamedTuple):
     r"""Trees of depths 0 to $J$, by the point of an orbit where they begin.
 
     Attributes:
-        admissible: See above.
+        admissible: Whether the tree is admissible, as defined at the top of this file.
         turning: Whether the tree itself turns back.
-        log_left: Log weight of the left half; of a point, its own.
+        log_left: Log weight of the left half; for a single point the weight of the point.
         log_right: Log weight of the right half.
     """
 
@@ -127,7 +127,7 @@ def may_grow(
 ) -> Bool[Array, ""]:
     """Whether a tree of this depth around point 0 may have to be doubled.
 
-    Only whole trees and their ends are looked at: `True` may be wrong, `False` never is.
+    The test uses only whole trees and their ends: `True` may be wrong, `False` never is.
     """
     num = log_weight.shape[0] // 2 + 1  # places where a tree that holds point 0 may begin
     size = jnp.left_shift(1, depth)
@@ -142,20 +142,20 @@ def may_grow(
 def log_chances(trees: Trees, log_weight: Float[Array, " n"]) -> Float[Array, " n"]:
     r"""$\log P(0 \to b)$ for $b = -(2^J - 1), \dots, 2^J - 1$, from the trees of depths 0 to $J$.
 
-    From a point without a finite weight it goes nowhere. The recursion for $G$ runs from the
-    largest trees down; arrays are indexed by the place where a tree begins.
+    A point without a finite weight stays where it is. The recursion for $G$ runs from the largest
+    trees down; arrays are indexed by the place where a tree begins.
     """
     num, depth = log_weight.shape[0], trees.admissible.shape[0] - 1
     place, reached = jnp.arange(num) - num // 2, jnp.isfinite(log_weight)
     middle = _middle(log_weight, reached)
-    most = 0.9 * math.log(float(jnp.finfo(log_weight.dtype).max))
+    max_exponent = 0.9 * math.log(float(jnp.finfo(log_weight.dtype).max))
 
     def halve(carry: tuple[Array, Array], inputs: Any) -> tuple[tuple[Array, Array], None]:
         goal, sums = carry
         level, larger, smaller = inputs
         half = jnp.left_shift(1, level - 1)
         heavier = jnp.maximum(larger.log_left, larger.log_right)
-        share = goal * jnp.exp(jnp.clip(middle - heavier, -most, most))
+        share = goal * jnp.exp(jnp.clip(middle - heavier, -max_exponent, max_exponent))
         # Trees that begin in the first block have 0 in their left half, and b is on the right.
         first, second = (place > -half) & (place <= 0), (place > -2 * half) & (place <= -half)
         on_right = _at_intervals(jnp.where(first, share, 0.0), place <= half, half, 2 * half - 1)
@@ -194,8 +194,9 @@ def _at_intervals(
 ) -> Float[Array, " n"]:
     """At each b, the sum of the shares from b - far to b - near.
 
-    Shares differ from 0 in one block only, which is as long as the interval. Up to the end of the
-    block (`early`) the interval covers a prefix of it, then a suffix: nothing cancels.
+    Nonzero shares fill one block, which is as long as the interval. Up to the end of the block
+    (`early`) the interval covers a prefix of the block, later a suffix: no difference of two large
+    sums is taken.
     """
     prefix, suffix = jnp.cumsum(share), jnp.cumsum(share[::-1])[::-1]
     return jnp.where(early, _shifted(prefix, -near, 0.0), _shifted(suffix, -far, 0.0))

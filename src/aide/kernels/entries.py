@@ -1,4 +1,4 @@
-r"""Kernels for one entry of a state that has several: a dictionary, tuple, list or `NamedTuple`."""
+r"""Kernels for one entry of a state with several: a dictionary, tuple, list or `NamedTuple`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,14 +40,14 @@ def _is_field(state: Value, name: Any) -> bool:
 
 
 def conditional(log_density: LogDensity, state: Value, name: Any) -> LogDensity:
-    """The log density as a function of one entry, the others as they are."""
+    """The log density as a function of one entry; the other entries are those of `state`."""
     return lambda entry: log_density(with_entry(state, name, entry))
 
 
 class OnEntry(AbstractWrapper):
     r"""A kernel on one entry of the state, at the entry's conditional density given the rest.
 
-    If the kernel leaves every density it is given invariant, this leaves the joint one invariant.
+    If the kernel leaves every density invariant, `OnEntry` leaves the joint density invariant.
     A state of integers and reals needs a kernel for each:
     `Cycle(OnEntry("z", GibbsSites(...)), OnEntry("x", RandomWalk(0.5)))`.
 
@@ -72,13 +72,13 @@ class OnEntry(AbstractWrapper):
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         """Make a step of the entry, for the density as a function of the entry alone."""
-        seen = conditional(log_density, x, self.name), entry_of(x, self.name)
-        return with_entry(x, self.name, self.kernel.step(key, *seen))
+        arguments = conditional(log_density, x, self.name), entry_of(x, self.name)
+        return with_entry(x, self.name, self.kernel.step(key, *arguments))
 
     def observe_step(self, key: Key, log_density: LogDensity, x: Value) -> tuple[Value, Array]:
-        """The same step, and what the entry's kernel accepted."""
-        seen = conditional(log_density, x, self.name), entry_of(x, self.name)
-        moved, share = ask(AbstractKernel, self.kernel, "observe_step", key, *seen)
+        """The same step, and the acceptance rates of the entry's kernel."""
+        arguments = conditional(log_density, x, self.name), entry_of(x, self.name)
+        moved, share = ask(AbstractKernel, self.kernel, "observe_step", key, *arguments)
         return with_entry(x, self.name, moved), share
 
     def retraceable_parts(self) -> "tuple[EntryRecords, ...]":
@@ -91,7 +91,7 @@ class OnEntry(AbstractWrapper):
 
 
 class EntryRecords(eqx.Module):
-    r"""A retraceable kernel on one entry: its records are those of the entry's kernel.
+    r"""A retraceable kernel on one entry; its records are the records of the entry's kernel.
 
     The other entries are the same before and after, so that $(y, v, b)$ determines $x$ and the
     Jacobian is that of the entry's kernel.
@@ -102,41 +102,41 @@ class EntryRecords(eqx.Module):
 
     @property
     def num_branches(self) -> Any:
-        """Those of the entry's kernel."""
+        """Number of branches of the entry's kernel."""
         return self.kernel.num_branches
 
     @property
     def weighs_origins(self) -> bool:
-        """Whether the entry's kernel does."""
+        """Whether the entry's kernel weighs origins."""
         return weighs_origins(self.kernel)
 
     @property
     def reverse_noise_from(self) -> Callable[[Value, LogDensity, Value], Value] | None:
-        """The guess from white noise, if the entry's kernel can."""
+        """The guess from standard normals; `None` if the entry's kernel has no such method."""
         from_white = getattr(self.kernel, "reverse_noise_from", None)
         if from_white is None:
             return None
-        return lambda z, log_density, y: from_white(z, *self._seen(log_density, y))
+        return lambda z, log_density, y: from_white(z, *self._arguments(log_density, y))
 
     def record(self, key: Key, log_density: LogDensity, x: Value) -> Recorded:
         """Make a step of the entry and keep its record."""
-        found = self.kernel.record(key, *self._seen(log_density, x))
+        found = self.kernel.record(key, *self._arguments(log_density, x))
         return found._replace(value=with_entry(x, self.name, found.value))
 
     def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
         r"""Guess $v$ given $y$, as the entry's kernel does."""
-        return self.kernel.reverse_noise(key, *self._seen(log_density, y))
+        return self.kernel.reverse_noise(key, *self._arguments(log_density, y))
 
     def retrace(
         self, log_density: LogDensity, y: Value, log_density_y: LogProb, noise: Value
     ) -> Retraced:
-        """Undo a step of the entry for every branch; the others stay."""
-        found = self.kernel.retrace(*self._seen(log_density, y), log_density_y, noise)
+        """Undo a step of the entry for every branch; the other entries stay."""
+        found = self.kernel.retrace(*self._arguments(log_density, y), log_density_y, noise)
         num = jax.tree.leaves(found.value)[0].shape[0]
         repeat = lambda leaf: jnp.broadcast_to(leaf, (num, *jnp.shape(leaf)))
         value = with_entry(jax.tree.map(repeat, y), self.name, found.value)
         return found._replace(value=value)
 
-    def _seen(self, log_density: LogDensity, state: Value) -> tuple[LogDensity, Value]:
-        """What the entry's kernel sees: the conditional density, and the entry."""
+    def _arguments(self, log_density: LogDensity, state: Value) -> tuple[LogDensity, Value]:
+        """The conditional density and the entry, which the entry's kernel takes."""
         return conditional(log_density, state, self.name), entry_of(state, self.name)

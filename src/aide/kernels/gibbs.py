@@ -25,13 +25,13 @@ class GibbsBlock(AbstractMetropolis):
     r"""Draw one block of the state from its conditional given the rest.
 
     As an involution: $v \sim p(\cdot \mid x_{-b})$, and $\varphi$ swaps $x_b$ and $v$. With the
-    exact conditional every move is accepted; with another one this is Metropolis within Gibbs.
+    exact conditional every move is accepted; otherwise this is Metropolis within Gibbs.
 
     Args:
         name: Which entry of the state is the block: a key of a dictionary, a position in a tuple or
             list, either a position or a field's name in a `NamedTuple`.
-        conditional: Maps the state to the block's distribution (with `sample` and `log_prob`); it
-            must not look at the block itself.
+        conditional: Maps the state to the block's distribution (with `sample` and `log_prob`), and
+            must not depend on the block.
 
     Example:
         >>> kernel = aide.kernels.GibbsBlock("x", lambda state: Normal(0.5 * state["y"], 1.0))
@@ -63,10 +63,10 @@ class GibbsSites(AbstractInvariantKernel):
     r"""Resample each site of an integer array from its conditional, in the given order.
 
     The state is one integer array; sites index its flattened form, and site $s$ has the values
-    $0 \dots K_s-1$. One update evaluates the log density at $\max_s K_s - 1$ other values of the
-    site: that of the state is handed on. A site that holds a value outside of its range keeps that
-    value, so that every density is left invariant; no step leads to such a value. A sweep is not
-    reversible: its reversal visits the sites in reverse order.
+    $0 \dots K_s-1$. One update evaluates the log density at the $\max_s K_s - 1$ other values of
+    the site. A site that holds a value outside of its range keeps that value, so that every density
+    is left invariant; no step leads to such a value. A sweep is not reversible: its reversal visits
+    the sites in reverse order.
 
     Args:
         sites: Flat indices, in the order of the sweep.
@@ -97,14 +97,14 @@ class GibbsSites(AbstractInvariantKernel):
             check_size("every entry of num_values", num, 1)
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
-        """Update site after site. As in MH, a NaN density is entered and never left."""
+        """Update the sites in order. A state whose density is NaN is entered and never left."""
 
         def update(now: tuple[Array, LogProb], inputs: tuple[Key, Array]) -> Any:
             subkey, (site, own) = inputs
-            return GibbsSite(site, self._most, own).advance(subkey, log_density, *now), None
+            return GibbsSite(site, self._max_values, own).advance(subkey, log_density, *now), None
 
         x = jnp.asarray(x)
-        places: Any = (jnp.asarray(self.sites), self._own)
+        places: Any = (jnp.asarray(self.sites), self._values_per_site)
         steps = (derive_keys(key, places[0].shape[0]), places)
         return jax.lax.scan(update, (x, as_log(log_density(x))), steps)[0][0]
 
@@ -114,20 +114,22 @@ class GibbsSites(AbstractInvariantKernel):
         return GibbsSites(self.sites[::-1], counts if isinstance(counts, int) else counts[::-1])
 
     def retraceable_parts(self) -> tuple["GibbsSite", ...]:
-        """What one transition runs, in order: one update after another."""
-        own = [None] * len(self.sites) if self._own is None else list(np.asarray(self._own))
+        """The updates of one transition, in order."""
+        per_site = self._values_per_site
+        own = [None] * len(self.sites) if per_site is None else list(per_site)
         return tuple(
-            GibbsSite(self.sites[i], self._most, own[i]) for i in range(np.shape(self.sites)[0])
+            GibbsSite(site, self._max_values, num)
+            for site, num in zip(self.sites, own, strict=True)
         )
 
     @property
-    def _most(self) -> int:
-        """The largest number of values."""
+    def _max_values(self) -> int:
+        """The largest number of values of a site."""
         return self.num_values if isinstance(self.num_values, int) else max(self.num_values)
 
     @property
-    def _own(self) -> np.ndarray | None:
-        """Numbers of values by site; `None` where they are all the same."""
+    def _values_per_site(self) -> np.ndarray | None:
+        """Numbers of values by site; `None` if they are equal."""
         return None if isinstance(self.num_values, int) else np.asarray(self.num_values, np.int32)
 
 
@@ -135,8 +137,8 @@ class GibbsSite(AbstractInvariantKernel):
     r"""Resample one site of an integer array from its conditional.
 
     The record of a step is the branch $b$, the value the site had; there is no noise. The new value
-    does not depend on the old one, and the step back is a step. A value outside of
-    $0 \dots K_s-1$ is kept, a step that has no record.
+    does not depend on the old one. A value outside of $0 \dots K_s-1$ is kept, and the step then
+    has no record.
 
     Args:
         site: Flat index.
@@ -150,7 +152,7 @@ class GibbsSite(AbstractInvariantKernel):
 
     @property
     def num_branches(self) -> int:
-        """One per value the site may have had."""
+        """Number of values that the site may have had."""
         return self.num_values
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
@@ -158,7 +160,7 @@ class GibbsSite(AbstractInvariantKernel):
         return self.record(key, log_density, x).value
 
     def record(self, key: Key, log_density: LogDensity, x: Value) -> Recorded:
-        """Draw the site; the record is the value that it had."""
+        """Draw the site; the record is the old value."""
         options, logits = self._options(log_density, x)
         old = self._value(x)
         inside = self._is_inside(old)
@@ -168,7 +170,7 @@ class GibbsSite(AbstractInvariantKernel):
     def advance(
         self, key: Key, log_density: LogDensity, x: Array, here: LogProb
     ) -> tuple[Array, LogProb]:
-        r"""`step` from a state with its log density to the next one with its own.
+        r"""`step` from a state with its log density to the next state with its log density.
 
         With $o$ the value of the site, $\log\gamma$ is evaluated at $o + 1, \dots, o + K - 1$,
         modulo $K$. A value outside of $0 \dots K_s-1$ stays as it is.
@@ -180,20 +182,20 @@ class GibbsSite(AbstractInvariantKernel):
             found = log_density(x)
         else:
             found = jax.vmap(lambda value: log_density(self._place(x, value)))(others)
-        behind = (jnp.arange(num, dtype=jnp.int32) - old) % num  # by how much it exceeds the old
+        behind = (jnp.arange(num, dtype=jnp.int32) - old) % num  # place of each value in `others`
         logits = self._within(jnp.append(here, as_log(found))[behind])
         inside, drawn = self._is_inside(old), _draw(key, logits, old)
         drawn = jnp.where(inside, drawn, old)
         return self._place(x, drawn), jnp.where(inside, logits[drawn], here)
 
     def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
-        """There is none: the branch says it all."""
+        """Return no noise: the branch alone undoes a step."""
         return ()
 
     def retrace(
         self, log_density: LogDensity, y: Value, log_density_y: LogProb, noise: Value
     ) -> Retraced:
-        r"""Every value $b$ the site had: $k(y, b \mid x_b) = p(y_s \mid x_{-s})$ for all."""
+        r"""Undo for all old values $b$: $k(y, b \mid x_b) = p(y_s \mid x_{-s})$ for each."""
         options, logits = self._options(log_density, y)
         log_conditional = jax.nn.log_softmax(logits)
         value = self._value(y)
@@ -213,32 +215,32 @@ class GibbsSite(AbstractInvariantKernel):
         return options, self._within(as_log(jax.vmap(log_density)(options)))
 
     def _within(self, logits: Array) -> Array:
-        """Log densities by value, none of those that the site does not take."""
+        r"""Log densities by value: $-\infty$ for values that the site does not take."""
         if self.num_own is None:
             return logits
         return jnp.where(jnp.arange(self.num_values) < self.num_own, logits, -jnp.inf)
 
     def _is_inside(self, value: Array) -> Array:
-        """Whether a value is one that the site takes."""
+        """Whether the site takes this value."""
         num = self.num_values if self.num_own is None else self.num_own
         return (value >= 0) & (value < num)
 
     def _value(self, x: Array) -> Int[Array, ""]:
-        """What the site holds."""
+        """The value at the site."""
         return x.ravel()[self.site].astype(jnp.int32)
 
     def _place(self, x: Array, value: Array) -> Array:
-        """The state with a value at the site."""
+        """The state with `value` at the site."""
         return x.ravel().at[self.site].set(value.astype(x.dtype)).reshape(x.shape)
 
 
 def _as_places(sites: Any) -> Any:
-    """Integers of NumPy; those of a program that is being traced as they are."""
+    """Return NumPy integers; arrays of a program that is being traced are returned as they are."""
     return sites if is_traced(sites) else np.asarray(sites, np.int32)
 
 
 def _as_counts(num_values: Any) -> Any:
-    """A number as it is; several as a tuple of integers."""
+    """Return one number as it is, and several numbers as a tuple of integers."""
     if np.ndim(num_values) == 0:
         return num_values
     counts = np.asarray(num_values)
@@ -248,7 +250,7 @@ def _as_counts(num_values: Any) -> Any:
 
 
 def _draw(key: Key, logits: Array, old: Array) -> Array:
-    """A value in proportion to its density; one whose density is NaN is entered and not left."""
+    """Draw a value in proportion to its density; one whose density is NaN is entered for good."""
     broken = jnp.isnan(logits)
     peak = jnp.max(jnp.where(broken, -jnp.inf, logits))
     drawn = draw_index(key, jnp.exp(logits - jnp.where(jnp.isfinite(peak), peak, 0.0)))

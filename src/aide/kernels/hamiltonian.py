@@ -30,7 +30,7 @@ r"""A flat position to $\log\gamma(x)$ and the slope $L^\top\nabla\log\gamma(x)$
 DIVERGED = 1000.0
 """Nats by which the energy must grow before a trajectory counts as diverged, as in Stan.
 
-A log density that is NaN further on is then a rejection, not an error."""
+On a diverged trajectory a log density that is NaN is a rejection, not an error."""
 
 
 def value_and_slope_of(
@@ -50,7 +50,7 @@ def value_and_slope_of(
 
 
 class Leap(NamedTuple):
-    """A leapfrog step but for its last line: the momentum is that of half a step."""
+    """A leapfrog step without its last half step of the momentum."""
 
     position: Array
     half_momentum: Array
@@ -66,14 +66,14 @@ def leap(
     momentum: Array,
     slope: Array,
 ) -> Leap:
-    """From a position with its slope, and a momentum, one step ahead."""
+    """Make one step from a position with its slope, and a momentum."""
     middle = momentum + 0.5 * step_size * slope
     ahead = position + step_size * stretched(metric, middle)
     return Leap(ahead, middle, *evaluate(ahead))
 
 
 def _as_count(count: Any) -> Any:
-    """Python's own integers are compiled in; arrays, those of a schedule, are traced."""
+    """Convert NumPy integers to Python's, which are compiled in; arrays are traced."""
     return int(count) if isinstance(count, np.integer) else count
 
 
@@ -118,7 +118,7 @@ class AbstractHamiltonian(NormalNoise, AbstractMetropolis):
     def propose(
         self, log_density: LogDensity, x: Value, v: Value, here: LogProb | None = None
     ) -> ProposedMove:
-        """The same with the log densities that leapfrog steps evaluate along with gradients."""
+        """`involution`, with the log densities that leapfrog steps evaluate with gradients."""
         if type(self).involution is not AbstractHamiltonian.involution:  # a subclass has its own
             return super().propose(log_density, x, v, here)
         return self._follow(log_density, x, v)
@@ -136,13 +136,13 @@ class AbstractHamiltonian(NormalNoise, AbstractMetropolis):
             size = jnp.where(begins, 0.0, self.step_size)
             start = (carry.position, carry.momentum, carry.slope)
             ahead, middle, value, slope = leap(evaluate, size, metric, *start)
-            # What a step too long does before it overflows; energies here are known numbers.
+            # A step that is too long raises the energy before the position overflows.
             energy = 0.5 * jnp.sum(middle**2) - carry.value
             far = carry.diverged | ~(energy - carry.first_energy < DIVERGED)
             diverged = far & ~begins
             # Stop where the density is NaN: `step` then accepts the point and the NaN is seen.
             # An overflow, or a density of 0 without a gradient, is a rejection instead, and so is
-            # NaN (inf - inf, say) where a diverging trajectory has gone.
+            # a NaN (such as inf - inf) on a trajectory that diverges.
             lost = jnp.isnan(value) & jnp.all(jnp.isfinite(ahead)) & ~diverged & ~begins
             broken = carry.broken | lost
             first = 0.5 * jnp.sum(momentum**2) - value
@@ -162,7 +162,7 @@ class AbstractHamiltonian(NormalNoise, AbstractMetropolis):
         if isinstance(self.length, int) and self.length == 1:
             end = leapfrog(1, leapfrog(0, carry))
         else:
-            # A number of steps that is traced makes a loop with an open end.
+            # A traced number of steps makes a loop whose length is known only at run time.
             length = self.length
             length = length if isinstance(length, int) else jnp.asarray(length).astype(int)
             end = jax.lax.fori_loop(0, length + 1, leapfrog, carry)
@@ -201,12 +201,12 @@ class Hmc(AbstractHamiltonian):
 
     @property
     def preconditioner(self) -> Metric | None:
-        """The metric as stated."""
+        """`metric`."""
         return self.metric
 
     @property
     def length(self) -> int | Int[Array, ""]:
-        """As many steps as stated."""
+        """`num_leapfrog`."""
         return self.num_leapfrog
 
 
@@ -233,7 +233,7 @@ class Mala(AbstractHamiltonian):
 
     @property
     def preconditioner(self) -> Metric | None:
-        """The metric as stated."""
+        """`metric`."""
         return self.metric
 
     @property

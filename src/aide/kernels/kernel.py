@@ -1,10 +1,10 @@
-r"""MCMC kernels, their reversals, and what a step shows.
+r"""MCMC kernels, their reversals, and observed steps.
 
 A kernel $K$ that leaves $\gamma$ invariant has the *reversal* $\tilde K$ with
-$\gamma(x) K(x, y) = \gamma(y) \tilde K(y, x)$. A reversible kernel is its own; the reversal of
-$K_1$ then $K_2$ is $\tilde K_2$ then $\tilde K_1$. Canonical meta-inference runs reversals; learned
-meta-inference needs transitions alone, so that a kernel which leaves nothing invariant is a type of
-its own.
+$\gamma(x) K(x, y) = \gamma(y) \tilde K(y, x)$. A reversible kernel is its own reversal; the
+reversal of $K_1$ then $K_2$ is $\tilde K_2$ then $\tilde K_1$. Canonical meta-inference runs
+reversals; learned meta-inference needs transitions alone. So kernels that leave no known density
+invariant are a type of their own.
 """
 
 from abc import abstractmethod
@@ -42,9 +42,9 @@ class AbstractKernel(eqx.Module):
         r"""Sample $y \sim K(x, \cdot)$."""
 
     def observe_step(self, key: Key, log_density: LogDensity, x: Value) -> tuple[Value, Array]:
-        """The same step, and the share of its proposals that were accepted, one for each part.
+        """The same step, and the share of accepted proposals, one number for each part.
 
-        Without an accept step: whether the state changed.
+        For a kernel without an accept step the share is 1 if the state changed, else 0.
         """
         y = self.step(key, log_density, x)
         same = jax.tree.map(lambda a, b: jnp.all(jnp.asarray(a) == jnp.asarray(b)), x, y)
@@ -53,7 +53,7 @@ class AbstractKernel(eqx.Module):
 
 
 class AbstractInvariantKernel(AbstractKernel):
-    r"""A transition that leaves `log_density` invariant, and knows its reversal.
+    r"""A transition that leaves `log_density` invariant, and has a method for its reversal.
 
     Example:
         >>> issubclass(aide.kernels.RandomWalk, aide.kernels.AbstractInvariantKernel)
@@ -68,7 +68,7 @@ class AbstractInvariantKernel(AbstractKernel):
 
 
 class InvariantKernel(Protocol):
-    """What canonical meta-inference needs of a kernel; no base class is asked for.
+    """The methods that canonical meta-inference needs of a kernel; no base class is needed.
 
     Example:
         >>> class Flip:  # leaves every density with p(x) = p(-x) invariant
@@ -94,11 +94,11 @@ AnyKernel = AbstractKernel | InvariantKernel
 
 
 class AbstractCompound(AbstractKernel):
-    """A kernel made of others: it has a reversal exactly if each of them has one."""
+    """A kernel made of other kernels: it has a reversal exactly if each of them has one."""
 
     @abstractmethod
     def components(self) -> tuple[AnyKernel, ...]:
-        """The kernels it is made of."""
+        """The kernels that this kernel is made of."""
 
     @abstractmethod
     def reversal(self) -> InvariantKernel:
@@ -121,8 +121,8 @@ class Kernel(AbstractInvariantKernel):
 
     Args:
         transition: The transition; must leave `log_density` invariant.
-        reversible: Say `True` if it satisfies detailed balance.
-        backward: The reversal's transition, for a kernel that does not.
+        reversible: `True` if the transition satisfies detailed balance.
+        backward: The reversal's transition, for a transition without detailed balance.
 
     Example:
         >>> def step(key, log_density, x):  # a Metropolis step, written by hand
@@ -154,7 +154,7 @@ class Kernel(AbstractInvariantKernel):
         return self.transition(key, log_density, x)
 
     def reversal(self) -> "Kernel":
-        """The kernel itself if it is reversible, else that of `backward`."""
+        """The kernel itself if it is reversible, else the kernel with the transition `backward`."""
         if self.backward is None:
             return self
         return Kernel(self.backward, backward=self.transition)
@@ -192,7 +192,7 @@ class Cycle(AbstractCompound):
         return x
 
     def observe_step(self, key: Key, log_density: LogDensity, x: Value) -> tuple[Value, Array]:
-        """The same step, and what each part accepted."""
+        """The same step, and the acceptance rates of each part."""
         shares = []
         for part, subkey in zip(self.parts, derive_keys(key, len(self.parts)), strict=True):
             x, share = ask(AbstractKernel, part, "observe_step", subkey, log_density, x)
@@ -204,7 +204,7 @@ class Cycle(AbstractCompound):
         return Cycle(*(reversal_of(part) for part in reversed(self.parts)))
 
     def retraceable_parts(self) -> tuple[AnyKernel, ...]:
-        """What one transition runs, in order: the parts."""
+        """The kernels of one transition, in order: the parts."""
         return self.parts
 
 
@@ -213,7 +213,7 @@ class Repeat(AbstractWrapper):
 
     Args:
         kernel: The kernel.
-        num_times: Steps of it that make one step of the compound.
+        num_times: Number of steps of `kernel` in one step of the compound.
 
     Example:
         >>> kernel = aide.kernels.Repeat(aide.kernels.RandomWalk(0.5), 20)
@@ -236,7 +236,7 @@ class Repeat(AbstractWrapper):
         return jax.lax.fori_loop(0, self.num_times, body, jax.tree.map(jnp.asarray, x))
 
     def observe_step(self, key: Key, log_density: LogDensity, x: Value) -> tuple[Value, Array]:
-        """The same steps; acceptance is the mean over them."""
+        """The same steps; acceptance rates are means over them."""
 
         def body(index: Array, state: tuple[Value, Array]) -> tuple[Value, Array]:
             x, total = state
@@ -251,16 +251,16 @@ class Repeat(AbstractWrapper):
         return y, total / max(self.num_times, 1)
 
     def reversal(self) -> "Repeat":
-        """The kernel's reversal as many times."""
+        """The reversal of `kernel`, `num_times` in a row."""
         return Repeat(reversal_of(self.kernel), self.num_times)
 
     def retraceable_parts(self) -> tuple[AnyKernel, ...]:
-        """What one transition runs, in order: the kernel again and again."""
+        """The kernels of one transition: `kernel`, `num_times`."""
         return (self.kernel,) * self.num_times
 
 
 def check_instance(kernel: object) -> None:
-    """Raise for a class in the place of a kernel."""
+    """Raise if a class stands in the place of a kernel."""
     if isinstance(kernel, type):
         raise TypeError(
             f"kernel must be an instance, got the class {kernel.__name__}: write "
@@ -278,7 +278,7 @@ def lacks_reversal(kernel: object) -> object | None:
 
 
 def as_invariant(kernel: object) -> InvariantKernel:
-    """The kernel itself; an error in words if it, or a component of it, has no reversal."""
+    """Return the kernel; raise if the kernel, or a component of it, has no reversal."""
     check_instance(kernel)
     lacking = lacks_reversal(kernel)
     if isinstance(lacking, AbstractKernel):
@@ -298,7 +298,7 @@ def as_invariant(kernel: object) -> InvariantKernel:
 
 
 def reversal_of(kernel: object) -> InvariantKernel:
-    """The kernel's reversal; an error in words if there is none."""
+    """Return the reversal of a kernel; raise if there is none."""
     return as_invariant(kernel).reversal()
 
 

@@ -65,7 +65,7 @@ class AbstractLangevin(AbstractKernel):
     def retrace(
         self, log_density: LogDensity, y: Value, log_density_y: LogProb, noise: Value
     ) -> Retraced:
-        """Undo a step: $x = y + h v$. Densities are in units of $v$, so that $h$ cancels."""
+        """Undo a step: $x = y + h v$. Densities are those of $v$, so that $h$ cancels."""
         flat, unravel = ravel_reals(y)
         v, _ = ravel_pytree(noise)
         x = unravel(flat + self.step_size * v)
@@ -78,9 +78,9 @@ class AbstractLangevin(AbstractKernel):
         )
 
     def shadow_step(self, size: int) -> Array:
-        """$h$ for each of the numbers of a state: it says how far the shadow is from the density.
+        """$h$ for each number of a state: it says how far the shadow is from the density.
 
-        Learned meta-inference asks kernels that have one.
+        Learned meta-inference calls this method of kernels that have one.
         """
         return jnp.broadcast_to(jnp.asarray(self.step_size, float), (size,))
 
@@ -152,7 +152,7 @@ class Phase(NamedTuple):
 
 
 class PhaseDensity(eqx.Module):
-    r"""$\gamma(x)\,N(p; 0, I)$, of which underdamped Langevin follows the gradient."""
+    r"""$\gamma(x)\,N(p; 0, I)$, whose gradient underdamped Langevin follows."""
 
     log_density: LogDensity
 
@@ -164,8 +164,8 @@ class PhaseDensity(eqx.Module):
 class UnderdampedLangevin(AbstractKernel):
     r"""Refresh the momentum in part, $p' = \eta p + \sqrt{1-\eta^2}\,\epsilon$; one leapfrog step.
 
-    States are `Phase`s, the density is one of them, $\gamma(x)\,N(p; 0, I)$ (`PhaseDensity`). The
-    record of a step is what the rotation by $\eta$ leaves over,
+    States are `Phase`s, with the density $\gamma(x)\,N(p; 0, I)$ (`PhaseDensity`). The record of a
+    step is the part of both normals that the rotation by $\eta$ does not keep,
     $v = \sqrt{1-\eta^2}\,p - \eta\,\epsilon$: then $p = \eta p' + \sqrt{1-\eta^2}\,v$ and
     $\epsilon = \sqrt{1-\eta^2}\,p' - \eta v$, the Jacobian is 1, and in equilibrium
     $v \sim N(0, I)$, which is the kernel's own guess.
@@ -173,7 +173,7 @@ class UnderdampedLangevin(AbstractKernel):
     Args:
         step_size: $h$ of the leapfrog step: a number, or numbers that broadcast against the
             flattened position.
-        persistence: $\eta$ between 0 and 1, how much momentum a step keeps;
+        persistence: $\eta$ between 0 and 1, the share of the momentum that a step keeps;
             $e^{-\text{friction}\cdot h}$ in continuous time.
         metric: As in `Hmc`.
 
@@ -207,7 +207,7 @@ class UnderdampedLangevin(AbstractKernel):
         return self.record(key, log_density, x).value
 
     def record(self, key: Key, log_density: LogDensity, x: Phase) -> Recorded:
-        """Make a step; the record is what the refreshment leaves over."""
+        """Make a step; the record is $v$, which the refreshment of the momentum does not keep."""
         momentum, unravel = ravel_reals(x.momentum)
         noise = standard_normal(key, momentum.shape, momentum.dtype)
         keep, renew = self._rotation()
@@ -220,7 +220,7 @@ class UnderdampedLangevin(AbstractKernel):
         return unravel(standard_normal(key, flat.shape, flat.dtype))
 
     def reverse_noise_from(self, z: Value, log_density: LogDensity, y: Phase) -> Value:
-        """The normals themselves."""
+        """Return the normals $z$."""
         return z
 
     def retrace(

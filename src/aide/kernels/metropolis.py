@@ -40,11 +40,11 @@ class AbstractNoiseKernel(AbstractInvariantKernel):
     def log_noise(self, x: Value, v: Value) -> LogProb:
         r"""$\log g(v \mid x)$, normalised: learned meta-inference compares it with other densities.
 
-        A constant left out changes no transition, and makes learned meta-inference wrong.
+        An omitted constant would leave transitions right and make learned meta-inference wrong.
         """
 
     def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
-        r"""Draw $v \sim g(\cdot \mid y)$: by detailed balance the step back is a step."""
+        r"""Draw $v \sim g(\cdot \mid y)$: by detailed balance the step back is a step forward."""
         return self.noise(key, y)
 
     def reversal(self) -> "AbstractNoiseKernel":
@@ -53,7 +53,7 @@ class AbstractNoiseKernel(AbstractInvariantKernel):
 
 
 class NormalNoise:
-    r"""Noise $v \sim N(0, I)$ in the structure of the state, whatever the state is."""
+    r"""Noise $v \sim N(0, I)$ in the structure of the state, independent of the state."""
 
     def noise(self, key: Key, x: Value) -> Value:
         r"""$v \sim N(0, I)$; the state must be real-valued."""
@@ -61,7 +61,7 @@ class NormalNoise:
         return unravel(standard_normal(key, flat.shape, flat.dtype))
 
     def reverse_noise_from(self, z: Value, log_density: LogDensity, y: Value) -> Value:
-        """The normals themselves: the noise does not depend on the state."""
+        """Return the normals $z$: the noise does not depend on the state."""
         return z
 
     def log_noise(self, x: Value, v: Value) -> LogProb:
@@ -75,8 +75,10 @@ def log_standard_normal(v: Value) -> LogProb:
     return -0.5 * jnp.sum(flat**2) - 0.5 * flat.size * math.log(2 * math.pi)
 
 
-REJECTED, ACCEPTED = 0, 1
-"""Branches of a Metropolis step."""
+REJECTED = 0
+"""Branch of a Metropolis step that stayed."""
+ACCEPTED = 1
+"""Branch of a Metropolis step that moved."""
 
 
 class ProposedMove(NamedTuple):
@@ -111,9 +113,9 @@ class AbstractMetropolis(AbstractNoiseKernel):
     def propose(
         self, log_density: LogDensity, x: Value, v: Value, here: LogProb | None = None
     ) -> ProposedMove:
-        r"""$\varphi(x, v)$ and the log density at both ends; `here` is that at $x$, if known.
+        r"""$\varphi(x, v)$ and the log density at $x$ and $y$; `here` is that at $x$, if known.
 
-        A kernel whose involution evaluates the density on its way hands on what it found.
+        A kernel whose involution evaluates the density overrides this method to evaluate it once.
         """
         y, w = self.involution(log_density, x, v)
         before = log_density(x) if here is None else here
@@ -134,7 +136,7 @@ class AbstractMetropolis(AbstractNoiseKernel):
         return y, jnp.where(branch == ACCEPTED, 1.0, 0.0)[None]
 
     def record(self, key: Key, log_density: LogDensity, x: Value) -> Recorded:
-        """Make a step; the record is the noise that leads back, and the branch."""
+        """Make a step; the record is the branch, and the noise that leads back."""
         key_noise, key_accept = derive_keys(key, 2)
         v = self.noise(key_noise, x)
         y, w, here, there = self.propose(log_density, x, v)
@@ -221,7 +223,7 @@ class Independence(AbstractMetropolis):
         check_distribution("proposal", self.proposal)
 
     def noise(self, key: Key, x: Value) -> Value:
-        r"""$v \sim$ the proposal, whatever $x$ is."""
+        r"""Draw $v$ from the proposal, which does not depend on $x$."""
         return sample_from(self.proposal, key)
 
     def log_noise(self, x: Value, v: Value) -> LogProb:
@@ -229,12 +231,12 @@ class Independence(AbstractMetropolis):
         return log_density_of(self.proposal, v)
 
     def involution(self, log_density: LogDensity, x: Value, v: Value) -> tuple[Value, Value]:
-        """$(v, x)$: the two change places."""
+        """$(v, x)$: state and noise change places."""
         return jax.tree.map(like, v, x), x
 
 
 def like(new: ArrayLike, old: ArrayLike) -> Array:
-    """A proposed value in the precision of the one it replaces; of another kind is an error."""
+    """Return a proposed value in the precision of the old one; raise if one is real, one not."""
     new, dtype = jnp.asarray(new), jnp.result_type(old)
     kinds = [jnp.issubdtype(kind, jnp.floating) for kind in (new.dtype, dtype)]
     if kinds[0] != kinds[1]:
@@ -252,14 +254,14 @@ def _select(condition: Array, one: Value, other: Value) -> Value:
 class FiniteNoise(AbstractInvariantKernel):
     r"""A Metropolis kernel whose noise takes finitely many values $v_0, \dots, v_{n-1}$.
 
-    It steps as the kernel does. The record of a step is the branch alone: which $v_i$, and whether
-    it was accepted (branch $2i + 1$) or not ($2i$). Learned meta-inference for discrete states
-    needs this, because a table has no room for noise.
+    Steps are those of the kernel. The record of a step is the branch alone: the index of $v_i$, and
+    whether the step was accepted (branch $2i + 1$) or not ($2i$). Learned meta-inference for
+    discrete states guesses from tables of branches, which cannot hold noise.
 
     Args:
         kernel: The kernel, with involution $\varphi(x, v_i) = (y, v_j)$.
-        noises: All values of its noise, stacked along a leading axis, exactly as it draws them and
-            as the involution returns them. One that is missing is an error when it is drawn.
+        noises: All values of its noise, stacked along a leading axis, exactly as the kernel draws
+            them and as the involution returns them. Drawing a value that is not listed is an error.
 
     Example:
         >>> class Neighbour(aide.kernels.AbstractMetropolis):  # one step up or down, modulo 5
@@ -291,7 +293,7 @@ class FiniteNoise(AbstractInvariantKernel):
         return 2 * np.shape(jax.tree.leaves(self.noises)[0])[0]
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
-        """Step as the kernel does."""
+        """Make a step of the kernel."""
         return self.kernel.step(key, log_density, x)
 
     def observe_step(self, key: Key, log_density: LogDensity, x: Value) -> tuple[Value, Array]:
@@ -311,7 +313,7 @@ class FiniteNoise(AbstractInvariantKernel):
         return Recorded(value, (), branch.astype(jnp.int32))
 
     def reverse_noise(self, key: Key, log_density: LogDensity, y: Value) -> Value:
-        """There is none: the branch says it all."""
+        """Return no noise: the branch alone undoes a step."""
         return ()
 
     def retrace(

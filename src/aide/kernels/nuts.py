@@ -5,13 +5,13 @@ an orbit $z_i = \Phi^i(z_0)$ with weights $w_i = \gamma(x_i)\,g(v_i \mid x_i)$. 
 chance $P(0 \to b)$ of a doubling tree (`aide.kernels.doubling`), which satisfies detailed balance.
 In NUTS the noise is the momentum, and the map is a leapfrog step of fixed size.
 
-Going back from $y$ with the noise $v$ that belongs to it, the state before is $x_b$ for some $b$ of
-the orbit of $(y, v)$, and the step that was made has the density
+Going back from $y$ with the noise $v$ at $y$, the state before is $x_b$ for some $b$ of the orbit
+of $(y, v)$, and the step from $x_b$ has the density
 
 $$k(y, v, b \mid x_b) = g(v_b \mid x_b)\,P(b \to 0)
   = \gamma(y)\,g(v \mid y)\,P(0 \to b)/\gamma(x_b).$$
 
-All $b$ are at hand, so that the record of a step is its noise alone, and $b$ is weighed.
+All $b$ can be enumerated. So the record of a step is its noise alone, and $b$ is drawn by weight.
 """
 
 from abc import abstractmethod
@@ -43,9 +43,10 @@ class OrbitPoint(NamedTuple):
         value: $x$.
         noise: $v$.
         log_density: $\log\gamma(x)$.
-        slope: Whatever the next step needs.
-        diverging: Whether a log density that is NaN here is put down to a step that went wrong. It
-            must decide nothing else: it may depend on the side from which the point is reached.
+        slope: The gradient that the next step needs.
+        diverging: Whether a NaN log density at this point counts as a divergence, not as an error.
+            Nothing else may depend on this flag, since the side from which the point is reached
+            may change it.
     """
 
     value: Value
@@ -59,12 +60,12 @@ class Orbit(NamedTuple):
     r"""The points $-(2^J - 1), \dots, 2^J - 1$ that trees of depth $J$ reach, and their chances.
 
     Attributes:
-        value: $x_i$; where a point was not reached, that of point 0.
-        noise: $v_i$, likewise.
-        log_density: $\log\gamma(x_i)$, likewise.
+        value: $x_i$; where a point was not reached, the value of point 0.
+        noise: $v_i$; where a point was not reached, the noise of point 0.
+        log_density: $\log\gamma(x_i)$; where a point was not reached, that of point 0.
         log_chance: $\log P(0 \to i)$.
         broken: Points where the log density is NaN.
-        trees: Those of depths 0 to $J$, by the place where they begin.
+        trees: The trees of depths 0 to $J$, by the place where they begin.
     """
 
     value: Value
@@ -76,7 +77,7 @@ class Orbit(NamedTuple):
 
 
 class _Reached(NamedTuple):
-    """What an orbit keeps of a point."""
+    """The values of a point that an orbit stores."""
 
     value: Value
     noise: Value
@@ -86,7 +87,7 @@ class _Reached(NamedTuple):
 
 
 class _Growth(NamedTuple):
-    """An orbit on its way: points, both ends, and whether somebody's tree may grow."""
+    """A partly grown orbit: its points, both ends, and whether a tree of any run may grow."""
 
     depth: Array
     grows: Array
@@ -97,7 +98,7 @@ class _Growth(NamedTuple):
 
 @custom_vmap
 def true_for_any_run(flag: Bool[Array, ""]) -> Bool[Array, ""]:
-    """Whether the flag is true for any run of a batch: a loop ends for all of them at once."""
+    """Whether the flag is true for any run of a batch, whose loops end together."""
     return flag
 
 
@@ -112,20 +113,20 @@ class AbstractOrbitKernel(AbstractNoiseKernel):
     num_branches: ClassVar[int] = 1
     weighs_origins: ClassVar[bool] = True
     mirrors: ClassVar[bool] = False
-    """Whether $x_b$ of $(y, -v)$ is $x_{-b}$ of $(y, v)$, with the same chance."""
+    r"""Whether $x_b$ of $(y, -v)$ is $x_{-b}$ of $(y, v)$, with the same chance."""
 
     @property
     @abstractmethod
     def rules(self) -> TreeRules:
-        """How trees grow."""
+        """The rules by which trees grow."""
 
     @abstractmethod
     def momentum(self, x: Value, v: Value) -> Float[Array, " d"]:
-        """The vector that trees turn by."""
+        """The vector whose sum decides when a tree turns back."""
 
     @abstractmethod
     def begin(self, log_density: LogDensity, x: Value, v: Value) -> OrbitPoint:
-        """The first point."""
+        """The point 0 of the orbit."""
 
     @abstractmethod
     def advance(self, log_density: LogDensity, point: OrbitPoint, sign: Array) -> OrbitPoint:
@@ -155,16 +156,16 @@ class AbstractOrbitKernel(AbstractNoiseKernel):
         log_own = as_log(self.log_noise(y, noise)) + orbit.log_chance
         log_own = jnp.where(jnp.any(orbit.broken), jnp.nan, log_own)
         log_forward = as_log(log_density_y) + log_own - orbit.log_density
-        # Where the density is 0 nothing moves: the step back is to stay.
+        # Where the density is 0 nothing moves: the step back stays.
         still = jnp.arange(log_own.size) == log_own.size // 2
         log_forward = jnp.where(still | (log_own == -jnp.inf), log_own, log_forward)
         log_forward = jnp.where(jnp.isnan(log_density_y), jnp.nan, log_forward)
         return Retraced(orbit.value, orbit.log_density, log_forward, log_own)
 
     def orbit(self, log_density: LogDensity, x: Value, v: Value) -> Orbit:
-        """All points that a step from here can go to, with their chances.
+        """All points that a step from $(x, v)$ can go to, with their chances.
 
-        Both sides grow level by level, as far as some tree may still be doubled.
+        Both sides grow level by level, while some tree may still be doubled.
         """
         depth = self.rules.max_depth
         centre = 2**depth - 1
@@ -195,7 +196,7 @@ class AbstractOrbitKernel(AbstractNoiseKernel):
         return Orbit(*known, chances, points.broken, trees)
 
     def _double(self, log_density: LogDensity, weight: Array, growth: _Growth) -> _Growth:
-        """Grow both sides by as many points as each has, and one; look at the trees."""
+        """Grow each side from $2^d - 1$ to $2^{d+1} - 1$ points, and look for growing trees."""
         centre, num = 2**self.rules.max_depth - 1, jnp.left_shift(1, growth.depth)
         signs = jnp.asarray([-1.0, 1.0])
 
@@ -217,7 +218,7 @@ class AbstractOrbitKernel(AbstractNoiseKernel):
     def _next(
         self, log_density: LogDensity, first: Array, end: OrbitPoint, sign: Array, stopped: Array
     ) -> tuple[OrbitPoint, _Reached, Array]:
-        """One point further; beyond one that diverged or broke nothing is reached."""
+        """Advance one end by one point; behind a diverged or broken point nothing is reached."""
         ahead = self.advance(log_density, end, sign)
         weight = self._log_weight(ahead)
         known = all_finite((ahead.value, ahead.noise)) & ~stopped
@@ -237,13 +238,13 @@ class AbstractOrbitKernel(AbstractNoiseKernel):
 
 
 def _put(rows: Any, row: Any, index: Array | int) -> Any:
-    """Arrays with one row replaced."""
+    """Replace one row of every array."""
     put = lambda a, b: jax.lax.dynamic_update_index_in_dim(a, b.astype(a.dtype), index, 0)
     return jax.tree.map(put, rows, row)
 
 
 DEEPEST = 12
-"""Largest `max_depth` in doublings: 4,096 points. The default of other libraries is 10."""
+"""Largest `max_depth` in doublings: trees of 4,096 points. Other libraries use 10 by default."""
 
 
 class Nuts(NormalNoise, AbstractOrbitKernel):
@@ -255,22 +256,22 @@ class Nuts(NormalNoise, AbstractOrbitKernel):
     directions of doubling are summed out, so that a step is the momentum and one draw among the
     points of its trajectory.
 
-    A tree whose energies differ by more than `divergence` nats is not entered. Others compare with
-    the energy of the first point alone, which depends on where the tree was entered and is
-    not reversible; the two differ on trajectories with such errors only.
+    A tree whose energies differ by more than `divergence` nats is not entered. Other libraries
+    compare with the energy of the first point alone, which depends on where the tree was entered
+    and is not reversible; results differ only on trajectories with such errors of energy.
 
-    Step size and metric are those of a finished warm-up. A run that adapts them on its way is no
-    Markov chain, and its $\xi$ is out of reach.
+    Step size and metric are those of a finished warm-up. A run that adapts them is no Markov chain,
+    and its $\xi$ cannot be computed.
 
     Args:
         step_size: A number, or numbers that broadcast against the flattened state.
-        max_depth: Doublings at most: 10 in other libraries unless told. Memory and time of
-            meta-inference double with each, so take one more than the deepest tree that is seen:
-            the chain is the same if trees end before.
+        max_depth: Largest number of doublings; other libraries use 10 by default. Memory and time
+            of meta-inference double with each, so take one more than the deepest tree that occurs:
+            the chain does not change if no tree reaches the limit.
         metric: The inverse mass matrix: variances of the flattened state, or a matrix; the identity
             unless stated.
         criterion: When a tree turns back: `stan` (also PyMC) or `numpyro` (also BlackJAX).
-        divergence: Nats.
+        divergence: Largest difference of energies within a tree, in nats.
 
     Example:
         >>> kernel = aide.kernels.Nuts(step_size=0.8, max_depth=4)
@@ -302,11 +303,11 @@ class Nuts(NormalNoise, AbstractOrbitKernel):
 
     @property
     def rules(self) -> TreeRules:
-        """Those stated."""
+        """`max_depth`, `criterion` and `divergence`."""
         return TreeRules(self.max_depth, self.criterion, self.divergence)
 
     def momentum(self, x: Value, v: Value) -> Array:
-        """The momentum itself, flat."""
+        """The flat momentum."""
         return ravel_pytree(v)[0]
 
     def begin(self, log_density: LogDensity, x: Value, v: Value) -> OrbitPoint:
@@ -319,8 +320,8 @@ class Nuts(NormalNoise, AbstractOrbitKernel):
     def advance(self, log_density: LogDensity, point: OrbitPoint, sign: Array) -> OrbitPoint:
         """One leapfrog step.
 
-        Where the momentum halfway raises the energy by more than 1,000 nats, a log density that is
-        NaN is put down to the divergence.
+        Where the momentum after half a step raises the energy by more than `DIVERGED` nats, a NaN
+        log density counts as a divergence.
         """
         position, unravel = ravel_reals(point.value)
         evaluate = value_and_slope_of(log_density, unravel, self.metric)

@@ -1,4 +1,4 @@
-r"""Kernels whose steps can be undone from a record: what learned meta-inference asks of them.
+r"""Kernels whose steps can be undone from a record, as learned meta-inference needs.
 
 A step $x \to y$ leaves a *reverse record* $(v, b)$: continuous noise $v$ and a branch
 $b \in \{0, \dots, B-1\}$ (rejected or accepted, say), such that $(y, v, b)$ determines $x$ and the
@@ -7,7 +7,7 @@ guesses records backwards in time; any guess is weighed exactly by what `retrace
 
 A kernel that *weighs origins* keeps a record $(v, 0)$ that leaves open which of several states
 $x_1, \dots, x_n$ the step came from (NUTS: any point of the trajectory). `retrace` returns all of
-them, and meta-inference draws one in proportion to its chance: there is nothing to guess.
+them, and meta-inference draws one in proportion to its chance instead of guessing.
 """
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -22,7 +22,7 @@ NO_RECORD = -1
 
 
 class Recorded(NamedTuple):
-    """A step forward: where it led, and the record from which it can be undone."""
+    """A step forward: the new state, and the record from which the step can be undone."""
 
     value: Value
     noise: Value
@@ -50,9 +50,9 @@ class Retraced(NamedTuple):
 class Retraceable(Protocol):
     r"""A kernel with records: every Metropolis kernel of the library, `Nuts` and `Ula`.
 
-    A kernel whose `reverse_noise` comes from standard normals may also have a method
-    `reverse_noise_from(z, log_density, y)`, which is handed them: draws in batches are faster.
-    One that weighs origins says so by `weighs_origins = True`.
+    A kernel whose `reverse_noise` is made of standard normals may also have a method
+    `reverse_noise_from(z, log_density, y)`, which takes the normals: drawing them in batches is
+    faster. A kernel that weighs origins has the attribute `weighs_origins = True`.
     """
 
     num_branches: Any  # a property or a class variable
@@ -80,7 +80,7 @@ def weighs_origins(kernel: Any) -> bool:
 def parts_of(kernel: Any) -> tuple[Any, ...]:
     """The kernels that one transition runs, in order; each must be `Retraceable`.
 
-    A kernel that is a sequence of others says so by a method `retraceable_parts()`.
+    A kernel that is a sequence of others lists them by a method `retraceable_parts()`.
     """
     check_instance(kernel)
     split = getattr(kernel, "retraceable_parts", None)

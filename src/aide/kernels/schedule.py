@@ -1,4 +1,4 @@
-"""Kernels that change from step to step: of one kind, with other numbers at every step."""
+"""Kernels that change from step to step: of one class, with other numbers at every step."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ class KernelSchedule(eqx.Module):
 
     Attributes:
         numbers: The kernels' numbers, stacked.
-        common: The kernel without them: what all steps share.
+        common: The rest of the kernel, which all steps share.
 
     Example:
         >>> walks = [aide.kernels.RandomWalk(scale) for scale in (2.0, 1.0, 0.5)]
@@ -32,7 +32,7 @@ class KernelSchedule(eqx.Module):
 
     @property
     def num_kernels(self) -> int:
-        """How many steps there are kernels for."""
+        """Number of steps that have a kernel."""
         return np.shape(jax.tree.leaves(self.numbers)[0])[0]
 
     def pick(self, steps: Any) -> "KernelSchedule":
@@ -47,15 +47,15 @@ class KernelSchedule(eqx.Module):
 AnyKernels = AnyKernel | KernelSchedule | Sequence[AnyKernel]
 """One kernel for all steps, or one per step."""
 InvariantKernels = InvariantKernel | KernelSchedule | Sequence[InvariantKernel]
-"""The same, of kernels with a reversal."""
+"""One kernel with a reversal for all steps, or one per step."""
 
 
 def stack_kernels(kernels: Sequence[AnyKernel]) -> KernelSchedule:
     r"""Kernels of one kind, one per step, as one object.
 
-    `stack_kernels([Hmc(0.5, 5), Hmc(0.3, 9, metric)])` would be refused: what is no number (the
-    class, whether there is a metric, shapes) must be the same in all. Numbers may differ, that of
-    leapfrog steps too; how often `Repeat` repeats is one for all.
+    Everything but numbers (the class, shapes, whether there is a metric) must be the same in all:
+    `stack_kernels([Hmc(0.5, 5), Hmc(0.3, 9, metric)])` is an error. Numbers of leapfrog steps may
+    differ; the number of repetitions of `Repeat` may not.
 
     Args:
         kernels: One per step, in order.
@@ -115,12 +115,12 @@ def check_length(kernel: Any, num_steps: int, why: str) -> None:
 
 
 def take(numbers: Any, steps: Any) -> Any:
-    """Entries of stacked numbers; single ones outside of a program are Python's own."""
+    """Entries of stacked numbers; outside of a program, single ones are converted to Python's."""
     return jax.tree.map(lambda stack: _plain(stack[steps]), numbers)
 
 
 def _are_numbers(column: Sequence[Any]) -> bool:
-    """Whether to stack: arrays and reals always; integers, else compiled in, if they differ."""
+    """Whether to stack a column: arrays and reals always, integers only if they differ."""
     if any(isinstance(leaf, jax.Array | np.ndarray | np.generic | float) for leaf in column):
         return True
     return all(type(leaf) is int for leaf in column) and len(set(column)) > 1
@@ -148,5 +148,5 @@ def _unlike(kernels: Sequence[Any], place: int) -> ValueError:
 
 
 def _plain(value: Any) -> Any:
-    """See `as_parameter`: zero-dimensional NumPy arrays would lose their precision."""
+    """Convert a NumPy scalar to Python's, which keeps its precision (see `as_parameter`)."""
     return value.item() if isinstance(value, np.generic) else value
