@@ -1,4 +1,4 @@
-"""Sequential Monte Carlo: weighted moves, resampling and its twins, the algorithm."""
+"""Sequential Monte Carlo: weighted moves, resampling with conditional twins, the algorithm."""
 
 from aide.smc.moves import (
     AbstractMove,

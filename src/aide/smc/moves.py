@@ -1,4 +1,4 @@
-r"""Weighted moves, the one building block of every SMC algorithm here: what they are, and which.
+r"""Weighted moves, the building blocks of every SMC algorithm: protocols and the moves themselves.
 
 A move leads from an unnormalised density $\gamma$ to $\gamma'$ by a forward kernel $k(y; x)$ and
 a backward kernel $\ell(x; y)$ with the weight
@@ -27,7 +27,7 @@ from aide.kernels.kernel import AnyKernel, InvariantKernel, observe_kernel, reve
 
 
 class ForwardMove(Protocol):
-    """What the forward pass needs of a move."""
+    """The method of a move that the forward pass calls."""
 
     def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
         r"""Sample $y \sim k(\cdot; x)$; return $y$ and $\log w(x, y)$."""
@@ -57,9 +57,9 @@ class WeightedMove(ForwardMove, Protocol):
 
 
 class AbstractMove(eqx.Module):
-    """A move of this library: it can also be asked what it is made of.
+    """A move of this library, which can also list its kernels and change its start.
 
-    Moves of users need no base class; `AbstractMove` answers for those that have no such method.
+    Moves of users need no base class: where a method is missing, that of `AbstractMove` is used.
 
     Example:
         >>> move = aide.smc.Reweight(lambda x: -x * x, lambda x: -2 * x * x)
@@ -76,16 +76,16 @@ class AbstractMove(eqx.Module):
         r"""Sample $x \sim \ell(\cdot; y)$; return $x$ and $\log w(x, y)$."""
 
     def observe_move(self, key: Key, x: Value) -> ObservedMove:
-        """The move that `forward` makes with this key, and what it showed: here nothing."""
+        """The move that `forward` makes with this key, without diagnostics."""
         y, log_weight = self.forward(key, x)
         return ObservedMove(y, log_weight)
 
     def with_start(self, start: Distribution) -> WeightedMove | None:
-        """The move of an algorithm that starts elsewhere; `None` if nobody can tell."""
+        """The move in an algorithm with another start; `None` if the move cannot tell."""
         return None
 
     def kernels(self) -> list[KernelUse] | None:
-        """MCMC kernels in it with their densities; `None` if it may lead to another space."""
+        """MCMC kernels of the move, with their densities; `None` if the space may change."""
         return None
 
 
@@ -115,7 +115,7 @@ class KernelMove(WeightedMove, Protocol):
 
 
 class AbstractMoveAt(eqx.Module):
-    """Builds the move of one step from that step's inputs, for `Steps`; any function may, too.
+    """Builds the move of one step from that step's inputs, for `Steps`; a function will do, too.
 
     Example:
         >>> class Tempering(aide.smc.AbstractMoveAt):
@@ -129,18 +129,18 @@ class AbstractMoveAt(eqx.Module):
 
     @abstractmethod
     def __call__(self, inputs: Any) -> WeightedMove:
-        """The move with these inputs."""
+        """Return the move with these inputs."""
 
     def shortened(self, inputs: Any, num_steps: int) -> "Steps | None":
-        """Fewer steps between the same two densities; `None` if there is no such run."""
+        """Fewer steps between the same two densities; `None` if that is impossible."""
         return None
 
     def with_start(self, start: Distribution) -> "AbstractMoveAt | None":
-        """The builder in an algorithm that starts elsewhere; `None` if nobody can tell."""
+        """The builder in an algorithm with another start; `None` if it cannot tell."""
         return None
 
     def kernels(self, inputs: Any) -> list[KernelUse] | None:
-        """MCMC kernels of the first step; `None` if steps may lead to another space."""
+        """MCMC kernels of the first step; `None` if steps may change the space."""
         return None
 
 
@@ -166,11 +166,11 @@ class Reweight(AbstractMove):
         return x, log_ratio(self.log_to(x), self.log_from(x))
 
     def backward(self, key: Key, y: Value) -> tuple[Value, LogProb]:
-        """The same: nothing moves."""
+        """Return the same as `forward`: nothing moves."""
         return self.forward(key, y)
 
     def kernels(self) -> list[KernelUse]:
-        """None are in it."""
+        """Return no kernels."""
         return []
 
 
@@ -203,15 +203,15 @@ class Rejuvenate(AbstractMove):
         return reversal_of(self.kernel).step(key, self.log_density, y), jnp.zeros(())
 
     def observe_move(self, key: Key, x: Value) -> ObservedMove:
-        """The step, what was accepted, and how far it went."""
+        """The step, with its acceptance rates and its squared jump."""
         return observe_kernel(key, self.kernel, self.log_density, x)
 
     def log_weight(self, y: Value) -> LogProb:
-        r"""$\log 1$: nothing is weighed."""
+        r"""$\log 1$."""
         return jnp.zeros(())
 
     def with_start(self, start: Distribution) -> "Rejuvenate":
-        """The move itself: it knows its density and nothing of the start."""
+        """The move itself: its density does not depend on the start."""
         return self
 
     def kernels(self) -> list[KernelUse]:
@@ -261,7 +261,7 @@ class Composition(AbstractMove):
         return y, total
 
     def observe_move(self, key: Key, x: Value) -> ObservedMove:
-        """Part after part, with what each accepted."""
+        """All parts in order, with the acceptance rates of each."""
         total, shares = jnp.zeros(()), list[Any]()
         for part, subkey in zip(self.parts, derive_keys(key, len(self.parts)), strict=True):
             moved = ask(AbstractMove, part, "observe_move", subkey, x)
@@ -270,7 +270,7 @@ class Composition(AbstractMove):
         return ObservedMove(x, total, jnp.concatenate(shares) if shares else None)
 
     def kernels(self) -> list[KernelUse] | None:
-        """Those of all parts, if none leads to another space."""
+        """The kernels of all parts; `None` if a part may change the space."""
         found = list[KernelUse]()
         for part in self.parts:
             uses = ask(AbstractMove, part, "kernels")
@@ -281,12 +281,12 @@ class Composition(AbstractMove):
 
 
 class Steps(eqx.Module):
-    """A run of moves of one kind, compiled once (`lax.scan`) however many there are.
+    """A sequence of moves of one kind, compiled once (`lax.scan`) for any number of them.
 
     Args:
         move_at: Builds the move of one step from that step's inputs.
         inputs: Arrays with a leading step axis (temperatures, observations, …), or `None` together
-            with `num_steps` for the same move again and again.
+            with `num_steps` for the same move at every step.
         num_steps: Number of steps; taken from `inputs` if those are given.
 
     Example:
@@ -325,18 +325,18 @@ class Steps(eqx.Module):
         return Steps(self.move_at, jax.tree.map(lambda a: a[:num], self.inputs))
 
     def shortened(self, num: int) -> "Steps | None":
-        """At most `num` steps between the same two densities; `None` if there is no such run."""
+        """At most `num` steps between the same two densities; `None` if that is impossible."""
         if self.num_steps <= num:
             return self
         return ask(AbstractMoveAt, self.move_at, "shortened", self.inputs, num)
 
     def with_start(self, start: Distribution) -> "Steps | None":
-        """The run in an algorithm that starts elsewhere; `None` if nobody can tell."""
+        """The steps in an algorithm with another start; `None` if the builder cannot tell."""
         move_at = ask(AbstractMoveAt, self.move_at, "with_start", start)
         return None if move_at is None else Steps(move_at, self.inputs, self.num_steps)
 
     def kernels(self) -> list[KernelUse] | None:
-        """MCMC kernels of the first step; `None` if steps may lead to another space."""
+        """MCMC kernels of the first step; `None` if steps may change the space."""
         return ask(AbstractMoveAt, self.move_at, "kernels", self.inputs)
 
 
@@ -362,16 +362,16 @@ class Constant(AbstractMoveAt, Generic[Move]):
         return self.move
 
     def shortened(self, inputs: Any, num_steps: int) -> Steps:
-        """The move fewer times: it leads from a density to itself."""
+        """The move fewer times; the move leads from a density to the same density."""
         return Steps(self, num_steps=num_steps)
 
     def with_start(self, start: Distribution) -> "Constant | None":
-        """The same for the move from that start, if it has one."""
+        """The same for the move with that start; `None` if the move cannot tell."""
         move = ask(AbstractMove, self.move, "with_start", start)
         return None if move is None else Constant(move)
 
     def kernels(self, inputs: Any) -> list[KernelUse] | None:
-        """Those of the move."""
+        """The kernels of the move."""
         return ask(AbstractMove, self.move, "kernels")
 
 

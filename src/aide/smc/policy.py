@@ -14,10 +14,10 @@ from aide.smc.resampling import NOBODY, AbstractScheme, Multinomial, as_scheme
 
 
 class Resampled(NamedTuple):
-    r"""What resampling leaves: who descends from whom, and weights.
+    r"""The result of resampling: ancestors and new weights.
 
-    `log_evidence` is the factor $\log \frac1P \sum_i w_i$ paid into $\hat p(y)$; the weights left
-    carry the rest. `ancestors` is `None` where everybody descends from themselves.
+    `log_evidence` is the factor $\log \frac1P \sum_i w_i$ of $\hat p(y)$ that the new weights no
+    longer hold. `ancestors` is `None` if every particle is its own ancestor.
     """
 
     ancestors: Int[Array, " num"] | None
@@ -27,20 +27,21 @@ class Resampled(NamedTuple):
 
 
 class AbstractResampler(eqx.Module):
-    """A scheme together with the decision to use it; the decision sees the weights alone."""
+    """A scheme, and the decision when to use it, which depends on the weights alone."""
 
     @abstractmethod
     def __call__(
         self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""] | None
     ) -> Resampled:
-        """Resample; if `retained` is an index, with the twin that keeps that particle alive."""
+        """Resample; if `retained` is an index, by the twin that keeps this particle alive."""
 
     def around(
         self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""]
     ) -> Resampled:
-        """The same for a run that may be free: nobody is kept where `retained` is `NOBODY`.
+        """Resample a run that may be free: no particle is kept where `retained` is `NOBODY`.
 
-        The decision sees the weights alone, so that both outcomes differ in their ancestors only.
+        The decision depends on the weights alone, so that the free and the conditional result
+        differ in their ancestors only.
         """
         free = self(key, log_weights, None)
         twin = self(key, log_weights, jnp.maximum(retained, 0))
@@ -56,8 +57,8 @@ class EveryStep(AbstractResampler):
     """Resample before every move.
 
     Args:
-        scheme: How: "multinomial" (the default), "stratified", "systematic", "residual", or an
-            instance.
+        scheme: "multinomial" (the default), "stratified", "systematic", "residual", or an instance
+            of one of their classes.
 
     Example:
         >>> aide.smc.EveryStep("systematic")
@@ -69,7 +70,7 @@ class EveryStep(AbstractResampler):
     def __call__(
         self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""] | None
     ) -> Resampled:
-        r"""Resample and pay $\log \frac1P \sum_i w_i$; a single particle descends from itself."""
+        r"""Resample; $\log \frac1P \sum_i w_i$ goes into the evidence. One particle stays."""
         fresh = jnp.zeros_like(log_weights)
         if log_weights.shape[0] == 1:
             return Resampled(None, fresh, log_weights[0], retained)
@@ -83,7 +84,7 @@ class EveryStep(AbstractResampler):
     def around(
         self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""]
     ) -> Resampled:
-        """The same by the scheme's twin that may keep nobody."""
+        """The same, by the scheme's twin for runs that may be free."""
         return EveryStep(_Around(self.scheme))(key, log_weights, retained)
 
 
@@ -99,7 +100,7 @@ class Never(AbstractResampler):
     def __call__(
         self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""] | None
     ) -> Resampled:
-        """Everybody descends from themselves, and nothing is paid."""
+        """Keep all particles and their weights."""
         return Resampled(None, log_weights, jnp.zeros((), log_weights.dtype), retained)
 
 
@@ -110,7 +111,7 @@ class EssBelow(AbstractResampler):
     the same function of the trace in both and $\xi$ stays valid.
 
     Args:
-        fraction: Resample below this share of the particles.
+        fraction: Resample if the effective sample size is below this share of the particles.
         scheme: As in `EveryStep`.
 
     Example:
@@ -135,7 +136,7 @@ class EssBelow(AbstractResampler):
     def __call__(
         self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""] | None
     ) -> Resampled:
-        """Both outcomes, and a choice between them by the effective sample size."""
+        """Compute both outcomes, and choose by the effective sample size."""
         num = log_weights.shape[0]
         if num == 1:
             return EveryStep(self.scheme)(key, log_weights, retained)
@@ -156,12 +157,12 @@ class EssBelow(AbstractResampler):
     def around(
         self, key: Key, log_weights: Float[Array, " num"], retained: Int[Array, ""]
     ) -> Resampled:
-        """The same by the scheme's twin that may keep nobody."""
+        """The same, by the scheme's twin for runs that may be free."""
         return EssBelow(self.fraction, _Around(self.scheme))(key, log_weights, retained)
 
 
 class _Around(AbstractScheme):
-    """A scheme whose twin may keep nobody."""
+    """A scheme whose twin also handles free runs."""
 
     scheme: AbstractScheme
 
@@ -175,7 +176,7 @@ class _Around(AbstractScheme):
 
 
 def as_resampler(resampler: object) -> AbstractResampler:
-    """A resampler; a scheme, or the name of one, means at every step; else an error."""
+    """Return a resampler; a scheme, or the name of one, is used at every step."""
     if isinstance(resampler, AbstractResampler):
         return resampler
     if isinstance(resampler, str | AbstractScheme):

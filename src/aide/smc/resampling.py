@@ -3,8 +3,8 @@ r"""Resampling schemes, each with its conditional twin.
 A scheme draws ancestors $a^{1:P}$ from a law $\rho(a \mid W)$ with
 $\sum_k \rho(a^k = b) = P\,W_b$. Meta-inference must keep one particle $b$ alive: the twin draws
 the retained slot $k$ with probability $\rho(a^k = b)/(P\,W_b)$ and the other slots from
-$\rho(\cdot \mid a^k = b)$. The ratio of the two laws is then $P\,W_b$ for every scheme, and
-$\xi = p(x, y)/\hat p(y)$ stands. Pinning the slot is right for multinomial resampling only.
+$\rho(\cdot \mid a^k = b)$. The ratio of the two laws is then $P\,W_b$ for every scheme, so that
+$\xi = p(x, y)/\hat p(y)$. Fixing the slot in advance is right for multinomial resampling only.
 
 Checked by enumeration in `tests/smc/test_resampling.py` and `tests/smc/test_enumeration.py`.
 """
@@ -25,7 +25,7 @@ Weights = Float[Array, " num"]
 
 
 NOBODY = -1
-"""Stands for the retained particle, and for its slot, in a run that retains none."""
+"""Stands for the retained particle, and for its slot, in a run that retains no particle."""
 
 
 class AbstractScheme(eqx.Module):
@@ -48,7 +48,7 @@ class AbstractScheme(eqx.Module):
 
 
 class Multinomial(AbstractScheme):
-    r"""Independent ancestors, $P(a^k = j) = W_j$. Slots are exchangeable: the twin may pin.
+    r"""Independent ancestors, $P(a^k = j) = W_j$. Slots are exchangeable: the twin fixes one.
 
     Example:
         >>> weights = jnp.array([0.0, 1.0, 0.0])
@@ -57,7 +57,7 @@ class Multinomial(AbstractScheme):
     """
 
     def ancestors(self, key: Key, weights: Weights) -> Ancestors:
-        r"""$P$ uniforms through $C^{-1}$, the inverse of the cumulative weights."""
+        r"""Map $P$ uniforms by $C^{-1}$, the inverse of the cumulative weights."""
         uniforms = standard_uniform(key, weights.shape, weights.dtype)
         cumulative = jnp.cumsum(weights)
         return invert_cdf(cumulative, uniforms * cumulative[-1])
@@ -77,11 +77,11 @@ class Stratified(AbstractScheme):
     """
 
     def ancestors(self, key: Key, weights: Weights) -> Ancestors:
-        """One uniform for each stratum."""
+        """Draw one uniform for each stratum."""
         return _comb(weights, standard_uniform(key, weights.shape, weights.dtype))
 
     def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
-        """A uniform point of the retained particle's stretch says its slot; others are free."""
+        """Draw a point of the retained particle's interval for the slot; other slots are free."""
         key_slot, key_rest = derive_keys(key, 2)
         slot, _ = _hit(_uniform(key_slot, weights), weights, retained)
         return _put(self.ancestors(key_rest, weights), slot, retained), slot
@@ -97,16 +97,16 @@ class Systematic(AbstractScheme):
     """
 
     def ancestors(self, key: Key, weights: Weights) -> Ancestors:
-        """One uniform for the whole comb."""
+        """Draw one uniform for all slots."""
         return _comb(weights, _uniform(key, weights))
 
     def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
-        """A uniform point of the particle's stretch fixes the slot and the comb."""
+        """Draw a point of the retained particle's interval, which fixes slot and uniform."""
         slot, uniform = _hit(_uniform(key, weights), weights, retained)
         return _put(_comb(weights, uniform), slot, retained), slot
 
     def around(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
-        """One comb with the free offset, or with that of the retained particle."""
+        """Use the free uniform, or that of the retained particle."""
         is_free, drawn = retained == NOBODY, computed_once(_uniform(key, weights))
         slot, uniform = _hit(drawn, weights, jnp.maximum(retained, 0))
         slot = jnp.where(is_free, NOBODY, slot)
@@ -124,7 +124,7 @@ class Residual(AbstractScheme):
     """
 
     def ancestors(self, key: Key, weights: Weights) -> Ancestors:
-        """Copies first, in order; then draws by what is left over."""
+        """Copies first, in order; then draws by the remaining weights."""
         num = weights.shape[0]
         copies, rest = _copies(weights)
         ends = jnp.cumsum(copies)
@@ -135,15 +135,15 @@ class Residual(AbstractScheme):
         return jnp.where(slots < ends[-1], invert_cdf(ends, slots), drawn)
 
     def conditional(self, key: Key, weights: Weights, retained: Slot) -> tuple[Ancestors, Slot]:
-        """A slot by its chance to hold the particle, a copy or a draw; the rest freely."""
+        """Draw a slot by its chance to hold the particle, as a copy or a draw; others freely."""
         num = weights.shape[0]
         key_slot, key_rest = derive_keys(key, 2)
         copies, rest = _copies(weights)
         ancestors = self.ancestors(key_rest, weights)
         slots = jnp.arange(num, dtype=weights.dtype)
         free = slots >= jnp.sum(copies)
-        # The chance that slot k holds the retained particle: certain for a copy, rest_b / (number
-        # of free slots) for a free slot; in all P * W_b.
+        # The chance that slot k holds the retained particle is 1 for a copy, and rest_b / (number
+        # of free slots) for a free slot: P * W_b in all.
         share = rest[retained] / jnp.maximum(jnp.sum(free), 1)
         chance = jnp.where(free, share, (ancestors == retained).astype(weights.dtype))
         slot = draw_index(key_slot, chance)
@@ -159,7 +159,7 @@ SCHEMES: dict[str, type[AbstractScheme]] = {
 
 
 def as_scheme(scheme: object) -> AbstractScheme:
-    """A scheme, or one of the four by name; anything else is an error."""
+    """Return a scheme given as an instance or by name."""
     if isinstance(scheme, str) and scheme in SCHEMES:
         return SCHEMES[scheme]()
     if not isinstance(scheme, AbstractScheme):
@@ -179,7 +179,7 @@ def _copies(weights: Weights) -> tuple[Weights, Weights]:
 
 
 def _comb(weights: Weights, offsets: Float[Array, "..."]) -> Ancestors:
-    """Ancestors under the points (k + offset) / P."""
+    """Ancestors at the points (k + offset) / P of the cumulative weights."""
     num = weights.shape[0]
     cumulative = jnp.cumsum(weights)
     points = (jnp.arange(num, dtype=weights.dtype) + offsets) / num
@@ -193,7 +193,7 @@ def _uniform(key: Key, weights: Weights) -> Float[Array, ""]:
 def _hit(
     uniform: Float[Array, ""], weights: Weights, retained: Slot
 ) -> tuple[Slot, Float[Array, ""]]:
-    r"""A uniform point of the retained particle's stretch of $[0, 1]$: its slot and offset."""
+    r"""Slot and offset of a uniform point of the retained particle's interval of $[0, 1]$."""
     num = weights.shape[0]
     cumulative = jnp.cumsum(weights)
     stop = cumulative[retained]

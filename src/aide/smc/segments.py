@@ -1,7 +1,7 @@
-"""Segments of an SMC algorithm: shorter and earlier ones, and runs of them that are watched.
+"""Segments of an SMC algorithm: shorter versions, prefixes, and runs with diagnostics.
 
-A segment is a move or a run of moves (`Steps`). A watched run shows per step acceptance, jumps,
-weights and ancestors, for `aide.diagnose`.
+A segment is a move or a sequence of moves (`Steps`). An observed run records for every step
+acceptance rates, jumps, weights and ancestors, for `aide.diagnose`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ Segments = tuple[WeightedMove | Steps, ...]
 
 
 def no_density(value: Value) -> LogProb:
-    """Log density 0: takes the place of the output's density in laws where that cancels."""
+    """Log density 0, for algorithms of checks in whose laws the output's density cancels."""
     return jnp.zeros(())
 
 
@@ -34,29 +34,29 @@ def count_moves(segments: Segments) -> int:
     return sum(_length(segment) for segment in segments)
 
 
-def shorten_moves(segments: Segments, most: int) -> Segments | None:
-    """At most `most` steps a segment, with the same ends; `None` if there is no such run."""
+def shorten_moves(segments: Segments, max_steps: int) -> Segments | None:
+    """At most `max_steps` steps per segment, between the same densities; `None` if impossible."""
     found = list[WeightedMove | Steps]()
     for segment in segments:
-        short = segment.shortened(most) if isinstance(segment, Steps) else segment
+        short = segment.shortened(max_steps) if isinstance(segment, Steps) else segment
         if short is None:
             return None
         found.append(short)
     return tuple(found)
 
 
-def first_moves(segments: Segments, most: int) -> Segments:
-    """The beginning, up to and including `most` steps of the first segment that has more."""
+def first_moves(segments: Segments, max_steps: int) -> Segments:
+    """The segments up to the first with more than `max_steps` steps, which is cut."""
     found = list[WeightedMove | Steps]()
     for segment in segments:
-        if isinstance(segment, Steps) and segment.num_steps > most:
-            return (*found, segment.first(most))
+        if isinstance(segment, Steps) and segment.num_steps > max_steps:
+            return (*found, segment.first(max_steps))
         found.append(segment)
     return tuple(found)
 
 
 def move_prefixes(segments: Segments) -> Iterator[tuple[str, Segments]]:
-    """The beginnings, move by move: where each ends, in words, and its segments."""
+    """All prefixes, move by move: the place where each ends, in words, and its segments."""
     for place, segment in enumerate(segments):
         before = segments[:place]
         where = f"move {place + 1} of {len(segments)} ({_name(segment)})"
@@ -68,13 +68,13 @@ def move_prefixes(segments: Segments) -> Iterator[tuple[str, Segments]]:
 
 
 def moves_from(segments: Segments, start: Distribution) -> Segments | None:
-    """The moves of an algorithm that starts elsewhere; `None` if nobody can tell."""
+    """The moves of an algorithm with another start; `None` if a move cannot tell."""
     found = [ask(AbstractMove, segment, "with_start", start) for segment in segments]
     return None if any(segment is None for segment in found) else tuple(found)
 
 
 def kernels_in(segments: Segments) -> list[KernelUse]:
-    """MCMC kernels with the density each is meant for, as long as states are those of the start."""
+    """MCMC kernels with their densities, up to the first move that may change the space."""
     found = list[KernelUse]()
     for segment in segments:
         uses = ask(AbstractMove, segment, "kernels")
@@ -102,7 +102,7 @@ def watch_segments(
     segments: Sequence[tuple[Key, WeightedMove | Steps]],
     resampler: AbstractResampler,
 ) -> tuple[ObservedSteps, ...]:
-    """The start, then every segment with the key it runs with, as in the run itself."""
+    """Observe the start, then every segment, each run with its key, as in the run itself."""
     first_ancestors = jnp.arange(population.log_weights.shape[0])
     start = _weights_of(population)._replace(num_ancestors=_num_different(first_ancestors))
     found = [_add_step_axis(start)]
@@ -121,7 +121,7 @@ def _watch(
     resampler: AbstractResampler,
     population: WeightedParticles,
 ) -> tuple[WeightedParticles, Any, Any]:
-    """One segment on particles that carry what their last move showed."""
+    """Run one segment on particles that carry the diagnostics of their last move."""
     if isinstance(segment, Steps):
         first = jax.tree.map(lambda a: jnp.asarray(a)[0], segment.inputs)
         move = segment.move_at(first)
@@ -147,12 +147,12 @@ class _WatchedAt(eqx.Module):
 
 
 class _Watched(eqx.Module):
-    """A move on pairs (state, what the move that led there showed)."""
+    """A move on pairs (state, diagnostics of the move that led there)."""
 
     move: Any
 
     def forward(self, key: Key, x: Any) -> tuple[Any, LogProb]:
-        """Move the state; what was shown before is forgotten."""
+        """Move the state; replace the diagnostics."""
         value, log_weight, *shown = _observe(self.move, key, x[0])
         return (value, tuple(shown)), log_weight
 
@@ -162,7 +162,7 @@ def _observe(move: Any, key: Key, x: Value) -> ObservedMove:
 
 
 def _summary(population: WeightedParticles) -> ObservedSteps:
-    """What is kept of a population; means over particles."""
+    """The diagnostics of a population; means over particles."""
     values, (acceptance, squared_jump, temperature) = population.particles
     mean = lambda leaf: None if leaf is None else jnp.mean(leaf, axis=0)
     steps = _weights_of(population)._replace(
@@ -186,7 +186,7 @@ def _weights_of(population: WeightedParticles) -> ObservedSteps:
 def _follow(
     first_ancestors: Array, ancestors: Array | None, like: Array
 ) -> tuple[Array, Array | None]:
-    """First ancestors of all particles after every step, and how many different ones there are."""
+    """First ancestors of all particles after every step, and the number of different ones."""
     if ancestors is None:
         count = _num_different(first_ancestors)
         return first_ancestors, None if count is None else jnp.full(like.shape, count)
@@ -199,7 +199,7 @@ def _follow(
 
 
 def _num_different(first_ancestors: Array) -> Int[Array, ""] | None:
-    """How many different numbers there are; `None` for one particle."""
+    """Number of different first ancestors; `None` for one particle."""
     num = first_ancestors.shape[0]
     return None if num == 1 else jnp.sum(jnp.zeros(num, bool).at[first_ancestors].set(True))
 

@@ -73,11 +73,11 @@ class Smc(AbstractAlgorithm):
 
     Args:
         start: $k_1$, anything with `sample(key)` and `log_prob(x)` or `log_density(x)`.
-        moves: `WeightedMove`s and `Steps`, in order. Spaces may change from one to the next.
+        moves: `WeightedMove`s and `Steps`, in order. The space may change from one to the next.
         log_joint: $\log\gamma_T$, the unnormalised density of the output.
         num_particles: $P$.
         log_first: $\log\gamma_1$; by default that of $k_1$ with moves, of $\gamma_T$ without.
-        resampler: When and how to resample before each move.
+        resampler: An `EveryStep`, `EssBelow` or `Never`, or the name of a scheme for every step.
         label: A name for tables.
 
     Example:
@@ -118,7 +118,7 @@ class Smc(AbstractAlgorithm):
 
     @property
     def compile_for_speed(self) -> bool:
-        """Whether there are moves, which are worth a longer compilation."""
+        """Whether there are moves, whose run time repays a longer compilation."""
         return bool(self.moves)
 
     def simulate(self, key: Key) -> Draw:
@@ -129,7 +129,7 @@ class Smc(AbstractAlgorithm):
         return Draw(x, refuse_zero(log_xi_of(log_joint, population), population))
 
     def record(self, key: Key) -> RecordedRun:
-        """The run that `simulate` makes with the same key, with all populations and the path.
+        """The run that `simulate` makes with the same key, with all populations and its path.
 
         All moves must be `Steps` on states of one structure and shape.
         """
@@ -139,7 +139,7 @@ class Smc(AbstractAlgorithm):
     def _forward(
         self, key: Key, keep: Callable[[WeightedParticles], Any] | None
     ) -> tuple[WeightedParticles, WeightedParticles, Any, list[Any]]:
-        """The first and last population, the slot of the output, what was kept per segment."""
+        """The first and last population, the slot of the output, and records per segment."""
         key_start, key_moves, key_output = derive_keys(key, 3)
         initial = SampleFrom(self.start)
         first = start(key_start, initial, self.log_first_weight, self.num_particles, None)
@@ -151,7 +151,7 @@ class Smc(AbstractAlgorithm):
         return first, population, choose_output(key_output, population), segments
 
     def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
-        """What the steps of the run show that `simulate` makes with this key."""
+        """Diagnostics of the steps of the run that `simulate` makes with this key."""
         key_start, key_moves, _ = derive_keys(key, 3)
         initial = SampleFrom(self.start)
         first = start(key_start, initial, self.log_first_weight, self.num_particles, None)
@@ -186,14 +186,14 @@ class Smc(AbstractAlgorithm):
         return log_ratio(first, log_density_of(self.start, x))
 
     def shrunk(self) -> dict[str, Version]:
-        """Few particles, and few steps between the same densities; else the first few moves."""
+        """Few particles, and few steps between the same densities (if impossible, first moves)."""
         num_steps = max(count_moves(self.moves), 1)
         return few_particles(self, self._shortened(FEW_STEPS), num_steps)
 
     def with_start(self, start: Distribution, label: str = "") -> "Smc":
         """The algorithm from another start.
 
-        The output's density stays the same; an annealing path leads there from the new start.
+        The output's density stays the same; an annealing path leads from the new start to it.
 
         Args:
             start: The new start, with `sample(key)` and a normalised `log_prob(x)`.
@@ -220,22 +220,22 @@ class Smc(AbstractAlgorithm):
         ]
 
     def kernels(self) -> list[KernelUse]:
-        """MCMC kernels, each with its density, as long as states are those of `start`."""
+        """MCMC kernels with their densities, up to the first move that may change the space."""
         return kernels_in(self.moves)
 
     def determines_trace(self) -> bool:
-        """Whether there is but one particle, and nothing moves it."""
+        """Whether the algorithm has one particle and no moves."""
         return self.num_particles == 1 and not self.moves
 
-    def _shortened(self, most: int) -> Shortened:
-        moves = shorten_moves(self.moves, most)
+    def _shortened(self, max_steps: int) -> Shortened:
+        moves = shorten_moves(self.moves, max_steps)
         if moves is None:
-            moves = first_moves(self.moves, most)
+            moves = first_moves(self.moves, max_steps)
             first = replace(self, moves=moves, log_joint=no_density)
             return Shortened(first, ", first moves", has_density=False)
         if count_moves(moves) == count_moves(self.moves):
             return Shortened(self)
-        return Shortened(replace(self, moves=moves), f", {most} steps")
+        return Shortened(replace(self, moves=moves), f", {max_steps} steps")
 
 
 def choose_output(key: Key, population: WeightedParticles) -> ArrayLike:
@@ -247,7 +247,7 @@ def choose_output(key: Key, population: WeightedParticles) -> ArrayLike:
 
 
 def log_xi_of(log_joint: ArrayLike, population: WeightedParticles) -> LogProb:
-    r"""$\log\gamma_T(x) - \log\hat p$; $-\infty$ where the retained path is impossible."""
+    r"""$\log\gamma_T(x) - \log\hat p$; $-\infty$ where the retained path has weight 0."""
     log_evidence = total_log_evidence(population)
     log_evidence = jnp.where(log_evidence == jnp.inf, jnp.nan, log_evidence)
     log_xi = as_log(log_joint) - log_evidence
@@ -258,6 +258,6 @@ def log_xi_of(log_joint: ArrayLike, population: WeightedParticles) -> LogProb:
 
 
 def refuse_zero(log_xi: LogProb, population: WeightedParticles) -> LogProb:
-    """Raise if a free run ended with all weights zero."""
+    """Raise if a free run ended with weight 0 for all particles."""
     dead = population.log_evidence + jnp.max(population.log_weights) == -jnp.inf
     return raise_if(log_xi, dead, ALL_ZERO)

@@ -4,9 +4,8 @@
 trajectory and runs the pass around it. This is generalised conditional SMC, the canonical
 meta-inference of SMC (Cusumano-Towner & Mansinghka 2017, Algorithm 1).
 
-Where a particle came from is told by the slots of its ancestors: with $a_t^i$ the slot of the
-parent of particle $i$ after step $t$, the path that ends in slot $b_T$ passes through
-$b_{t-1} = a_t^{b_t}$.
+Ancestors are stored as slots: with $a_t^i$ the slot of the parent of particle $i$ after step $t$,
+the path that ends in slot $b_T$ passes through $b_{t-1} = a_t^{b_t}$.
 """
 
 from collections.abc import Callable
@@ -27,9 +26,9 @@ class WeightedParticles(NamedTuple):
     r"""Weighted particles after some steps.
 
     $\hat p$ so far is `exp(log_evidence)` times the mean of `exp(log_weights)`. `retained` is the
-    slot of the retained particle, `None` in a free run. `possible` is false once the retained
-    particle's weight was 0 (no free run could have kept it) or infinite (no free run could have
-    proposed it: $\gamma(x)\,k(y; x) = 0$); $\xi$ is 0 in both cases.
+    slot of the retained particle, `None` in a free run. `possible` becomes false when the retained
+    particle's weight is 0 (no free run could keep it) or infinite (no free run could propose it:
+    $\gamma(x)\,k(y; x) = 0$); then $\xi$ is 0.
     """
 
     particles: Value
@@ -53,7 +52,7 @@ def start(
     num_particles: int,
     retained: Value | None,
 ) -> WeightedParticles:
-    r"""Draw $x^i \sim k_1$, weigh them by `log_weight`; put the retained one in a random slot."""
+    r"""Draw $x^i \sim k_1$, weigh them; put the retained particle, if any, in a random slot."""
     key_slot, key_particles = derive_keys(key, 2)
     slot, possible = None, True
     if retained is not None and num_particles == 1:
@@ -76,7 +75,7 @@ def advance(
     population: WeightedParticles,
     retained: Retained | None,
 ) -> tuple[WeightedParticles, Int[Array, " num"] | None]:
-    """Resample, move every particle, and overwrite the retained slot. Also returns ancestors."""
+    """Resample, move every particle, overwrite the retained slot; also return the ancestors."""
     key_resample, key_move = derive_keys(key, 2)
     done = resampler(key_resample, population.log_weights, population.retained)
     parents = population.particles
@@ -85,7 +84,7 @@ def advance(
         parents = jax.tree.map(lambda a: a.at[index].get(mode="promise_in_bounds"), parents)
     num = population.log_weights.shape[0]
     possible = population.possible
-    if retained is not None and num == 1:  # nobody else moves
+    if retained is not None and num == 1:  # there is no other particle
         particles, log_w = jax.tree.map(lambda a: jnp.asarray(a)[None], retained)
     else:
         particles, log_w = jax.vmap(move.forward)(derive_keys(key_move, num), parents)
@@ -115,7 +114,7 @@ def run_segment(
 ) -> tuple[WeightedParticles, Any]:
     """Run one move or a scan of moves.
 
-    With `keep`, also return per step what it keeps of the population, and the ancestors.
+    With `keep`, also return `keep(population)` and the ancestors for every step.
     """
     if not isinstance(segment, Steps):
         population, ancestors = advance(key, segment, resampler, population, retained)
@@ -155,25 +154,25 @@ def total_log_evidence(population: WeightedParticles) -> Float[Array, ""]:
 def shape_of(sample: Callable[[Key], Value], key: Key) -> Value:
     """Shapes and dtypes of a draw.
 
-    `jax.eval_shape` looks its function up by equality, which distributions may define for their own
-    purposes; a new function is equal to itself alone.
+    `jax.eval_shape` caches by equality of functions, which a distribution may define in its own
+    way; a new lambda equals only itself.
     """
     return jax.eval_shape(lambda key: sample(key), key)
 
 
 def _alone(retained: Value, like: Value) -> Value:
-    """The retained particle as the only one, with the dtypes of the others that are not drawn."""
+    """The retained particle as the only one, with the dtypes that the start would draw."""
     return jax.tree.map(lambda a, b: jnp.asarray(a).astype(b.dtype)[None], retained, like)
 
 
 def _keep(log_weights: Array, slot: Int[Array, ""], own: ArrayLike) -> tuple[Array, Array]:
-    """Set the retained weight; say whether it is possible. An infinite one counts as 0."""
+    """Set the retained weight (0 if infinite); return whether the weight is possible."""
     own = jnp.where(own == jnp.inf, -jnp.inf, own)
     return place(log_weights, slot, own), own != -jnp.inf
 
 
 def place(stack: Value, slot: Int[Array, ""], value: Value) -> Value:
-    """Overwrite one slot; a select fuses where a scatter would not."""
+    """Overwrite one slot by a select, which XLA fuses, unlike a scatter."""
 
     def overwrite(array: Array, new: Array) -> Array:
         here = jnp.arange(array.shape[0]) == slot
@@ -184,7 +183,7 @@ def place(stack: Value, slot: Int[Array, ""], value: Value) -> Value:
 
 
 def _same_types(after: Value, before: Value) -> Value:
-    """Keep dtypes through a scan; a change of structure or shape is an error with a hint."""
+    """Keep dtypes through a scan; raise if structure or shapes change."""
     if jax.tree.structure(after) != jax.tree.structure(before) or any(
         jnp.shape(a) != jnp.shape(b)
         for a, b in zip(jax.tree.leaves(after), jax.tree.leaves(before), strict=True)
@@ -197,11 +196,11 @@ def _same_types(after: Value, before: Value) -> Value:
 
 
 class RecordedRun(NamedTuple):
-    """A free run with all it passed through.
+    """A free run with all its populations.
 
     Attributes:
-        populations: At the start and after each step, stacked; `retained` holds the slots of the
-            path that ends in the output.
+        populations: Populations at the start and after each step, stacked; `retained` holds the
+            slots of the path that ends in the output.
         path: The particles of that path, stacked in the same way.
     """
 
@@ -212,7 +211,7 @@ class RecordedRun(NamedTuple):
 def record_path(
     first: WeightedParticles, segments: list[tuple[WeightedParticles, Array | None]], chosen: Any
 ) -> RecordedRun:
-    """Put together what `run_segment` kept of whole populations, and follow the output's path.
+    """Join the populations that `run_segment` returned, and follow the output's path.
 
     Args:
         first: The population at the start.
@@ -233,9 +232,9 @@ def record_path(
 def slots_of_path(
     ancestors: Int[Array, "steps num"] | None, chosen: Any, num_states: int
 ) -> Int[Array, " states"]:
-    """The slots of `num_states` neighbouring states, the last of which is in slot `chosen`.
+    """The slots of `num_states` successive states, the last of which is in slot `chosen`.
 
-    `ancestors` are those of the steps between them, `None` where nobody was ever resampled.
+    `ancestors` are those of the steps between the states, `None` if no step resampled.
     """
     if ancestors is None:
         return jnp.full((num_states,), chosen)
@@ -250,5 +249,5 @@ def slots_of_path(
 
 
 def take_path(states: Value, slots: Int[Array, " states"]) -> Value:
-    """One particle of every population."""
+    """Take one particle of every population."""
     return jax.tree.map(lambda a: jax.vmap(lambda row, slot: row[slot])(a, slots), states)
