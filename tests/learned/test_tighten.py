@@ -96,6 +96,6 @@ def test_one_run_that_rules_a_looseness_is_named():
     assert abs(lone.rest) < 0.1
     trial = module.TighteningTrial(16, 1, value, error, 1e-3, lone)
     assert "one run of 200 has a gap of 3e+03 nats" in trial.words
-    assert "One run of 200 rules it" in module._too_loose(trial, 0.05)
+    assert "One run of 200 dominates it" in module._too_loose(trial, 0.05)
     assert trial.numbers()["lone"] == lone.gap
     assert module._looseness(np.delete(scores, 17, axis=0))[2] is None

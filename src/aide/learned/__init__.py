@@ -1,4 +1,4 @@
-"""Learned meta-inference, for bounds that are tight."""
+"""Learned meta-inference, which makes bounds tight."""
 
 from aide.learned.fitting.reverse_fit import ReverseFit, load_reverse
 from aide.learned.refined import RefinedChain, RefinedLangevin

@@ -1,4 +1,4 @@
-r"""The whole walk back: SMC over the records of a run, from its output to its start.
+r"""The walk back over a whole run: SMC over the records of its steps, from output to start.
 
 $$\hat Z = \hat q_T(x)\,\prod_t \frac1P\sum_i W_t^i, \qquad
 W_t = c_t(x_t)\,\hat q_{t-1}(x_{t-1})\,k_t(x_t, v_t, b_t \mid x_{t-1}) / J_t(x_t, v_t, b_t)$$
@@ -35,7 +35,7 @@ class Backward(eqx.Module):
         models: For every part of the kernel, the models $J$ stacked over a grid of times.
         index: For every step, which of the stacked models to use.
         num_reverse: $P$, reverse particles.
-        resampler: When and how the walk back resamples.
+        resampler: When and how the walk back resamples its particles.
     """
 
     models: tuple[Any, ...]
@@ -54,7 +54,7 @@ class Backward(eqx.Module):
         trace: tuple[StepRecord, ...],
         is_own: Bool[Array, ""],
     ) -> Float[Array, ""]:
-        r"""$\log\hat q(x)$ of a run around the true trace where `is_own` is true, else free."""
+        r"""$\log\hat q(x)$ of a walk that retains `trace` where `is_own`, else of a free one."""
         if not transitions.num_steps:
             return transitions.log_start(layout, x[:, None])[0]
         start = lambda states: transitions.log_start(layout, states)
@@ -75,7 +75,7 @@ class Backward(eqx.Module):
         r"""Walk back; return the particles at the start and, per step, (states, parents).
 
         `log_start` is $\log q_0$ (with factors of the start), `log_factor(inputs, states)` is
-        $\log c_t$. `states` are those before the step, `parents` their slots after it.
+        $\log c_t$. `states` are those before the step, `parents` their slots after the step.
         """
         key_slot, key_steps = derive_keys(key, 2)
         index = jnp.asarray(self.index)[: transitions.num_steps].astype(jnp.uint32)
@@ -95,7 +95,7 @@ class Backward(eqx.Module):
 
                 def score_before(states: Array, density: Array, part: int = part) -> Any:
                     model = _slice(self.models[part - 1], before if part == 0 else now)
-                    if part == 0 and transitions.inputs is not None:  # another density held there
+                    if part == 0 and transitions.inputs is not None:  # another density
                         earlier = transitions.kernels(inputs_before, layout)[-1]
                         density = jax.vmap(earlier.log_density, -1)(states)
                     scores, log_q = model.score(states, density)
@@ -136,6 +136,6 @@ def choose_path(key: Key, particles: ReverseParticles, history: Any) -> Float[Ar
 
 
 def _slice(model: Any, index: Array) -> Any:
-    """One of the stacked models; that an index is unsigned shortens the program."""
+    """Take one of the stacked models; the index is unsigned, which shortens the program."""
     take = lambda a: jax.lax.dynamic_index_in_dim(jnp.asarray(a), index, keepdims=False)
     return jax.tree.map(take, model)

@@ -1,11 +1,11 @@
-r"""The other particles of an SMC run, given the path of one: an SMC over whole populations.
+r"""The other particles of an SMC run, given the path of one particle: SMC over whole populations.
 
 Given its path, the rest of an SMC run has the law of conditional SMC weighted by $1/\hat p$. $K$
 populations (islands) are run around the path and weighed after each step by $1/\bar w_t$, the
-inverse of the factor which that step pays into $\hat p$; islands with low evidence multiply. The
+inverse of the factor of $\hat p$ from that step; islands with low evidence multiply. The
 estimate of the normalising constant is unbiased for
-$E[1/\hat p] = q(x_{0:T})/\Gamma(x_{0:T})$, where $q(x_{0:T})$ is the density with which SMC puts
-out the path and $\Gamma$ its extended target. One island is plain conditional SMC.
+$E[1/\hat p] = q(x_{0:T})/\Gamma(x_{0:T})$, where $q(x_{0:T})$ is the density with which SMC outputs
+the path and $\Gamma$ its extended target. One island is plain conditional SMC.
 """
 
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ class FlatMove:
         self.move, self.layout = transitions.move_at(inputs), layout
 
     def forward(self, key: Key, x: Array) -> tuple[Array, LogProb]:
-        """See `ForwardMove`."""
+        """Move one flat state, as `ForwardMove` states."""
         y, log_w = self.move.forward(key, self.layout.unravel(x))
         return self.layout.ravel(y), log_w
 
@@ -58,9 +58,9 @@ def log_inverse_evidence(
 ) -> LogProb:
     r"""$\log$ of an unbiased estimate of $E[1/\hat p]$ around a path.
 
-    `true` holds the populations of the run that put the path out, stacked over the start and all
-    steps, with the path's slots as `retained`; where `is_own` is true they are one island (the
-    conditional twin).
+    `true` holds the populations of the run that output the path, stacked over the start and all
+    steps, with the path's slots as `retained`; where `is_own` is true they are one of the islands
+    (the conditional twin).
     """
     key_start, key_steps, key_slot = derive_keys(key, 3)
     first = lambda key: layout.ravel(sample_from(smc.start, key))

@@ -1,6 +1,6 @@
 """Learning tighter meta-inference for Markov chains, unadjusted annealing, AIS and SMC.
 
-Several models of the reverse may serve an algorithm; a contest on fresh runs decides between them.
+Several models of the reverse may serve an algorithm; their scores on fresh runs decide.
 """
 
 import dataclasses
@@ -36,22 +36,23 @@ from aide.smc.moves import KernelMove, Steps
 from aide.smc.smc import Smc
 
 FEWEST_DIMENSIONS = 5
-"""Dimension from which on tilted models compete: mixtures learn every shape below."""
+"""Least dimension for tilted models; in fewer dimensions mixtures learn every shape."""
 MOST_DIMENSIONS = 20
-"""Dimension above which mixtures do not compete along a path: they cost minutes and nats."""
+"""Largest dimension for mixtures along a path; above, they take minutes and cost nats."""
 NUM_CONTEST_RUNS = 64
-"""Fresh runs on which the models of a contest are compared."""
+"""Fresh runs on which models are compared."""
 TIGHT_ENOUGH = 0.1
-"""Looseness in nats, with one standard error, at which a model wins without further contest."""
+"""Looseness in nats, with one standard error, at which no further model is learned: a choice."""
 
 
 class FitScore(NamedTuple):
-    r"""How a fit does on fresh runs.
+    r"""The score of a fit on fresh runs.
 
     Attributes:
         log_likelihood: Mean $\log\xi$ of fresh meta-inference at outputs: a lower bound on
-            $E[\log q(x)]$, which the better model comes nearer to.
-        looseness: What that of the true trace is above it, plus one standard error.
+            $E[\log q(x)]$, which is higher for the better model.
+        looseness: Mean $\log\xi$ with the true trace minus `log_likelihood`, plus one standard
+            error.
     """
 
     log_likelihood: float
@@ -68,12 +69,12 @@ def learn_best(
     log_z: float | None,
     progress: bool | None,
 ) -> ReverseFit:
-    """Learn models one after another until one is tight; return the one that serves best.
+    """Learn models one after another until one is tight; return the one with the best score.
 
-    First comes a tilted model, then one with powers of the densities for runs that lag far behind,
-    then a mixture or table. Tilted models do not compete in few dimensions, for kernels or states
-    that they cannot serve, and where `num_components` asks for Gaussians. `build` makes an
-    algorithm of a fit, with the reverse particles that the caller asked for.
+    The order is: a tilted model, one with powers of the densities for runs that lag far behind, a
+    mixture or table. Tilted models are left out in few dimensions, for kernels or states that they
+    cannot serve, and if `num_components` asks for Gaussians. `build` makes an algorithm of a fit,
+    with the reverse particles that the caller asked for.
     """
     transitions, size = recorder.transitions, state_size(recorder.transitions.start)
     of_mixture: dict[str, Any] = {"num_components": num_components, "log_z": log_z}
@@ -101,7 +102,7 @@ def learn_best(
 
 
 def _score_fit(key: Key, algorithm: InferenceAlgorithm) -> FitScore:
-    """The score of a fit, as part of an algorithm; the worst one if it loses an output."""
+    """The score of a fit as part of an algorithm; the worst score if an output has density 0."""
     pairs = run_pairs(key, algorithm, TARGET, NUM_CONTEST_RUNS)
     own, fresh = pairs.log_xi, pairs.regenerated
     if not np.isfinite(fresh).all():
@@ -172,13 +173,13 @@ def refine(
     label: str = "",
     progress: bool | None = None,
 ) -> RefinedChain | RefinedLangevin | RefinedSmc:
-    r"""The same algorithm with learned meta-inference, where the canonical one is loose.
+    r"""The same algorithm with learned meta-inference, for where canonical meta-inference is loose.
 
     For `aide.mcmc`, `aide.annealed_langevin`, `aide.ais`, `aide.tempered_smc` and other `Smc` whose
     moves are kernels followed by a weight (one `Steps`). Canonical meta-inference walks back as if
-    every kernel had reached its density; that is far from what happened in a chain on its way, or
-    with coarse schedules or few particles. Here pilot runs are made, and along a grid of times the
-    joint law of state and record is fitted: a mixture of the kernel in equilibrium and Gaussians,
+    every kernel had reached its density, which is far from true for a chain that has not arrived,
+    for coarse schedules and for few particles. `refine` makes pilot runs and fits the joint law of
+    state and record along a grid of times: a mixture of the kernel in equilibrium and Gaussians,
     or a table where states are integers; from 5 dimensions on first the kernel's own guess, tilted
     (`aide.learned.models.tilted`), then with powers of the densities, then the mixture, each only
     if the bound is not yet tight: fresh runs decide between them. Outputs have the same law (for
@@ -187,33 +188,33 @@ def refine(
 
     Args:
         key: A JAX key, or an integer seed for pilot runs; use another one for the estimate itself.
-        algorithm: What to refine. Its kernel is a Metropolis kernel, `Ula`, `Sgld`, or a `Cycle` or
-            `Repeat` of them; for discrete states `GibbsSites` or `FiniteNoise`.
-        num_reverse: Reverse particles, for the path that led to the output. Looseness falls about
-            as their inverse.
-        num_islands: For SMC, populations, for the other particles: unless stated, as many as make
-            up `num_reverse` particles. With tilted models they are shared out among several paths.
-        num_pilots: Pilot runs: by default 2,000 for one dimension up to 8,000 for ten, with `Nuts`
-            up to 16,384 for 23; of tilted models 8 times the squared dimension, from 8,192 to
-            32,768.
+        algorithm: The algorithm to refine. Its kernel is a Metropolis kernel, `Ula`, `Sgld`, or a
+            `Cycle` or `Repeat` of them; for discrete states `GibbsSites` or `FiniteNoise`.
+        num_reverse: Reverse particles, for the path that led to the output. Looseness is about
+            proportional to their inverse.
+        num_islands: For SMC, populations, for the other particles; by default as many as make up
+            `num_reverse` particles. With tilted models they are divided among several paths.
+        num_pilots: Pilot runs: by default 2,000 for one dimension up to 8,000 for eleven, with
+            `Nuts` up to 16,384 for 23; for tilted models 8 times the squared dimension, from 8,192
+            to 32,768.
         num_components: Gaussians for accepted steps (half as many for rejected ones; with `Nuts`
             pairs); by default chosen by the likelihood of held-out pilots. If stated, a mixture is
             learned.
         log_z: For a chain, $\log\int\gamma$ if you know it; estimated otherwise. Affects looseness
             only.
-        fit: Something learned before, `refined.fit` or from `aide.learned.load_reverse`; no
-            pilots are run, and `key` may be `None`.
+        fit: An earlier fit, `refined.fit` or from `aide.learned.load_reverse`; no pilots are run,
+            and `key` may be `None`.
         towards: For a chain of real numbers, all of whose steps are of one kernel: a gold standard
-            that knows modes which the chain's start misses. From 200 outputs of it the way back
-            from there is learned too, which pilots do not show; give it many reverse particles,
-            1,000 or so. A fit that served these outputs already stays as it is.
+            that visits modes which the chain's start misses. From 200 of its outputs the way back
+            from these modes is learned too, which pilots do not show; use many reverse particles,
+            such as 1,000. A fit that serves these outputs already is left unchanged.
         label: A name for tables.
-        progress: Show a progress bar; by default if it takes long and a person watches.
+        progress: Show a progress bar; by default in long runs at a terminal.
     """
     refined_by = _refinement_of(algorithm, num_reverse, num_islands, label)
     recorder = refined_by.recorder
     if not isinstance(algorithm, MarkovChain):
-        _refuse("towards", towards, "annealing starts from what covers all modes, or should")
+        _refuse("towards", towards, "annealing must start from a density that covers all modes")
     if isinstance(algorithm, Smc):
         _refuse("log_z", log_z, "SMC estimates it")
     if fit is None:
@@ -222,7 +223,7 @@ def refine(
         check_size("num_steps", recorder.transitions.num_steps)
         if towards is None:
             fit = learn_best(as_key(key), recorder, refined_by.build, **effort)
-        else:  # a mixture, which can be divided
+        else:  # only a mixture can be divided
             fit = learn_reverse(as_key(key), recorder, **effort)
     if towards is not None:
         key_towards = jax.random.fold_in(as_key(key), 2)
@@ -234,11 +235,11 @@ def refine(
 
 
 class _Refinement(NamedTuple):
-    """How algorithms of one kind are refined.
+    """The way to refine algorithms of one kind.
 
     Attributes:
         recorder: Makes one run of the algorithm, with a record of every step.
-        build: Makes a refined algorithm of a fit; an error if the fit is for another length.
+        build: Makes a refined algorithm of a fit; raises if the fit is for another length.
     """
 
     recorder: Recorder
@@ -248,7 +249,7 @@ class _Refinement(NamedTuple):
 def _refinement_of(
     algorithm: Any, num_reverse: int, num_islands: int | None, label: str
 ) -> _Refinement:
-    """Which kind of algorithm it is; an error in words if it is none that can be refined."""
+    """The refinement of an algorithm; raise if the algorithm cannot be refined."""
     label = label or refined_label(algorithm)
     if isinstance(algorithm, MarkovChain):
         _refuse("num_islands", num_islands, "a chain has no other particles")
@@ -257,7 +258,7 @@ def _refinement_of(
         build = lambda fit: RefinedChain(algorithm, fit, num_reverse, label=label)
         return _Refinement(ChainRecorder(transitions), build)
     if isinstance(algorithm, AnnealedLangevin):
-        _refuse("num_islands", num_islands, "there are no other particles")
+        _refuse("num_islands", num_islands, "the algorithm has no other particles")
         build = lambda fit: RefinedLangevin(algorithm, fit, num_reverse, label=label)
         return _Refinement(ChainRecorder(langevin_transitions(algorithm)), build)
     transitions = _check_smc(algorithm)
@@ -267,7 +268,7 @@ def _refinement_of(
 
     def build_smc(fit: ReverseFit) -> RefinedSmc:
         _check_length(fit, transitions.num_steps)
-        # Mixtures keep to one path: their keyed results stay what they were.
+        # Mixtures use one path, so that their keyed results stay the same.
         islands, paths = share_out(total) if fit.models[0].tilts else (total, 1)
         return RefinedSmc(algorithm, fit, num_reverse, islands, paths, label=label)
 
@@ -280,7 +281,7 @@ def _refuse(name: str, value: Any, reason: str) -> None:
 
 
 def _check_length(fit: ReverseFit, num_steps: int) -> None:
-    """Raise an error unless a fit was learned for SMC with that many moves."""
+    """Raise unless a fit was learned for SMC with `num_steps` moves."""
     num_weights = len(fit.mean_weights.log_own)
     if fit.num_steps != num_steps or num_weights != num_steps + 1:
         raise ValueError(
@@ -291,7 +292,7 @@ def _check_length(fit: ReverseFit, num_steps: int) -> None:
 
 
 def _check_smc(algorithm: Any) -> Transitions:
-    """The transitions of an SMC algorithm, if it is one that can be refined."""
+    """The transitions of an SMC algorithm; raise if it cannot be refined."""
     moves = algorithm.moves if isinstance(algorithm, Smc) else ()
     if len(moves) == 1 and isinstance(moves[0], Steps) and moves[0].num_steps:
         transitions = Transitions.of(algorithm.start, moves[0])

@@ -1,4 +1,4 @@
-"""Algorithms with learned meta-inference: what all share; chains and unadjusted annealing."""
+"""Algorithms with learned meta-inference: their base class; chains and unadjusted annealing."""
 
 import dataclasses
 from abc import abstractmethod
@@ -26,7 +26,7 @@ from aide.smc.policy import AbstractResampler, EssBelow, as_resampler
 from aide.smc.resampling import Systematic
 
 WHEN_UNEVEN = EssBelow(0.8, Systematic())
-"""Default of `resampler`: resample below 80% effective reverse particles, systematically."""
+"""Default of `resampler`: systematic, below an effective share of 80% of the reverse particles."""
 FEW_REVERSE = (1, 2, 3)
 """Numbers of reverse particles of versions for `aide.check`, in which errors show best."""
 
@@ -34,20 +34,20 @@ FEW_REVERSE = (1, 2, 3)
 class AbstractRefined(eqx.Module):
     r"""An algorithm whose `regenerate` runs SMC backwards in time with $P$ reverse particles.
 
-    Its fields are, among others, `fit`, `num_reverse` and `resampler`. It runs and is scored apart
-    (`aide._core.algorithm.ScoredApart`): the walk back is nearly all of its program.
+    Its fields are, among others, `fit`, `num_reverse` and `resampler`. Run and score are separate
+    programs (`aide._core.algorithm.ScoredApart`): the walk back is nearly all of the work.
     """
 
     @abstractmethod
     def run_with_trace(self, key: Key) -> tuple[Value, Any]:
-        """Run the algorithm; its output, and what the walk back is to retain."""
+        """Run the algorithm; return its output, and the trace that the walk back retains."""
 
     @abstractmethod
     def score_trace(self, key: Key, value: Value, trace: Any, is_own: Any) -> LogProb:
-        r"""$\log\xi$ of a walk back around the trace where `is_own` is true, else of a free one."""
+        r"""$\log\xi$ of a walk back that retains the trace where `is_own`, else of a free one."""
 
     def simulate(self, key: Key) -> Draw:
-        """Run the algorithm, then walk back around what happened."""
+        """Run the algorithm, then walk back, retaining its trace."""
         value, trace = self.run_with_trace(key)
         return Draw(value, self.score_trace(key, value, trace, jnp.asarray(True)))
 
@@ -71,7 +71,7 @@ class AbstractRefined(eqx.Module):
         return dataclasses.replace(refined, num_reverse=num_reverse)
 
     def few_reverse(self: Any, words: str = "") -> dict[str, Any]:
-        """Versions for `aide.check`: few reverse particles show errors best."""
+        """Versions for `aide.check` with few reverse particles, in which errors show best."""
         numbers = [num for num in FEW_REVERSE if num <= self.num_reverse]
         return {f"{num} reverse{words}": self.with_reverse(num) for num in numbers}
 
@@ -81,12 +81,12 @@ class AbstractRefined(eqx.Module):
 
 
 def meta_key(key: Key, is_own: Any) -> Key:
-    """The key of a walk back; a run has used up keys 0 and 1 derived from its own."""
+    """The key of a walk back; a run uses keys 0 and 1 derived from its key."""
     return jnp.where(is_own, derive(key, 2), key)
 
 
 def refined_label(algorithm: Any) -> str:
-    """The name of a refined algorithm that was given none."""
+    """The default name of a refined algorithm."""
     return f"{describe(algorithm)}, refined"
 
 
@@ -99,7 +99,7 @@ class RefinedChain(AbstractRefined):
 
     Args:
         chain: The chain, whose kernel is `Retraceable`, or a `Cycle` or `Repeat` of such kernels.
-        fit: What was learned, for this chain or a longer one.
+        fit: The fit, for this chain or a longer one.
         num_reverse: $P$, reverse particles.
         resampler: When and how the walk back resamples.
         label: A name for tables.
@@ -120,16 +120,16 @@ class RefinedChain(AbstractRefined):
             )
 
     def with_steps(self, num_steps: int, label: str = "") -> "RefinedChain":
-        """The same chain and the same fit with fewer steps, up to those the fit was learned for."""
+        """The same chain and fit with fewer steps, at most those of the fit."""
         chain = self.chain.with_steps(num_steps)
         is_plain = self.label in ("", refined_label(self.chain))
         other = refined_label(chain) if is_plain else f"{self.label}, {num_steps} steps"
         return dataclasses.replace(self, chain=chain, label=label or other)
 
     def with_budget(self, factor: float) -> "RefinedChain | None":
-        """The chain with that multiple of its steps, for `aide.audit`; `None` beyond the fit.
+        """The chain with `factor` times its steps, for `aide.audit`; `None` beyond the fit.
 
-        Reverse particles are no budget: they belong to meta-inference, and outputs do not change.
+        Reverse particles are no budget: they serve meta-inference, and do not change outputs.
         """
         num_steps = int(self.chain.num_steps * factor)
         longer = transitions_of(self.chain.with_steps(num_steps)).num_steps
@@ -138,13 +138,13 @@ class RefinedChain(AbstractRefined):
         return self.with_steps(num_steps, f"{describe(self)}, {num_steps} of its steps")
 
     def shrunk(self) -> dict[str, "RefinedChain"]:
-        """Versions for `aide.check`: few steps and reverse particles show errors best."""
+        """Versions for `aide.check` with few steps and reverse particles."""
         if self.chain.num_steps > FEW_STEPS:
             return self.with_steps(FEW_STEPS).few_reverse(f", {FEW_STEPS} steps")
         return self.few_reverse()
 
     def run_with_trace(self, key: Key) -> tuple[Value, tuple[StepRecord, ...]]:
-        """Run the chain; the trace is the records of its steps."""
+        """Run the chain; the trace consists of the records of its steps."""
         run = ChainRecorder(transitions_of(self.chain)).record(key)
         return run.layout.unravel(run.last), run.trace
 
@@ -157,7 +157,7 @@ class RefinedChain(AbstractRefined):
         return self.backward().estimate_log_density(meta_key(key, is_own), *walk)
 
     def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
-        """What the steps of the chain show; meta-inference changes none of them."""
+        """Diagnostics of the steps of the chain, which meta-inference does not change."""
         return self.chain.observe_steps(key)
 
 
@@ -175,11 +175,11 @@ class RefinedLangevin(AbstractRefined):
 
     `regenerate` runs SMC backwards in time over the records of the steps; $\xi$ is its estimate of
     $q(x)$ and $Z = 1$. `simulate` runs the algorithm and then the conditional SMC that retains the
-    true path. Momenta, that at the end too, belong to the path and are guessed for every particle.
+    true path. Momenta, also the last, belong to the path and are guessed for every particle.
 
     Args:
-        algorithm: What `aide.annealed_langevin` built.
-        fit: What was learned for it.
+        algorithm: An algorithm built by `aide.annealed_langevin`.
+        fit: The fit for this algorithm.
         num_reverse: $P$, reverse particles.
         resampler: When and how the walk back resamples.
         label: A name for tables.
@@ -200,14 +200,14 @@ class RefinedLangevin(AbstractRefined):
             )
 
     def shrunk(self) -> dict[str, "RefinedLangevin"]:
-        """Versions for `aide.check`: few steps and reverse particles show errors best."""
+        """Versions for `aide.check` with few steps and reverse particles."""
         kept = self.algorithm.few_steps()
         if kept is None:
             return self.few_reverse()
         return self._at_steps(kept).few_reverse(f", {len(kept)} steps")
 
     def run_with_trace(self, key: Key) -> tuple[Value, tuple[StepRecord, ...]]:
-        """Run the algorithm; the trace is the records of its steps."""
+        """Run the algorithm; the trace consists of the records of its steps."""
         run = ChainRecorder(langevin_transitions(self.algorithm)).record(key)
         return self.algorithm.lower(run.layout.unravel(run.last)), run.trace
 
@@ -221,7 +221,7 @@ class RefinedLangevin(AbstractRefined):
         return self.backward().estimate_log_density(meta_key(key, is_own), *walk) + extra
 
     def _at_steps(self, kept: np.ndarray) -> "RefinedLangevin":
-        """Some of the steps with their models; that which ends a run with momenta stays."""
+        """Some of the steps with their models; the step that draws a last momentum stays."""
         last = [len(self.fit.index) - 1] if self.algorithm.has_momenta else []
         index = np.asarray(self.fit.index)[np.append(kept, last).astype(int)]
         fit = dataclasses.replace(self.fit, index=index)

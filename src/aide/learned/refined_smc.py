@@ -13,8 +13,8 @@ $x$ and $\hat C_j$ that of $E[1/\hat p]$ around path $j$ of $J$, all drawn from 
 
 $$\xi = \hat Z\,\frac1J\sum_j \hat C_j \prod_t m_t(w_t(x_t^j)), \qquad E_r[\xi] = q(x).$$
 
-`simulate` runs SMC, then the conditional twins of both around what really happened: the true path
-is the first of the $J$, and the others are drawn from the walk back that retains it.
+`simulate` runs SMC, then the conditional twins of both with the real run: the true path is the
+first of the $J$ paths, and the others are drawn from the walk back that retains the true path.
 """
 
 import dataclasses
@@ -49,16 +49,16 @@ from aide.smc.sweep import WeightedParticles
 KEYS_AFTER_RUN = np.array([3, 4, 5])
 """Indices of the keys of the walk back, the islands and other paths; a run uses 0 to 2."""
 KEYS_ALONE = np.array([0, 2, 3])
-"""Indices of the same keys where no run goes before."""
+"""Indices of the same three keys in `regenerate`, where no run comes first."""
 
 
 class SmcTrace(NamedTuple):
-    """What happened in a run.
+    """The hidden part of a run.
 
     Attributes:
         path: Records of the steps that led to the output.
         others: Populations at the start and after all steps, with the slots of that path.
-        log_evidence: In the end.
+        log_evidence: Log evidence at the end.
     """
 
     path: tuple[StepRecord, ...]
@@ -73,11 +73,11 @@ class RefinedSmc(AbstractRefined):
 
     Args:
         smc: The algorithm; one `Steps` of moves that are kernels with weights.
-        fit: What was learned.
+        fit: The fit for this algorithm.
         num_reverse: Reverse particles, for the path.
         num_islands: Populations around each path, for the other particles.
-        num_paths: $J$. The law of a path is known up to how its companions fared, an error that
-            more reverse particles leave and more paths average out.
+        num_paths: $J$. The law of a path is known except for the effect of its companions, an error
+            that more paths average out, unlike more reverse particles.
         resampler: When and how reverse particles and populations are resampled.
         label: A name for tables.
     """
@@ -97,8 +97,8 @@ class RefinedSmc(AbstractRefined):
     def with_reverse(self, num_reverse: int) -> "RefinedSmc":
         """The same algorithm with another number of reverse particles, and islands in proportion.
 
-        Both parts of the walk back need more if it is to become tight; where there are several
-        paths, islands are shared out anew.
+        Both parts of the walk back need more particles to become tighter; islands are divided
+        among several paths anew.
         """
         total = self.num_islands * self.num_paths
         num_islands, num_paths = max(1, -(-total * num_reverse // self.num_reverse)), 1
@@ -109,7 +109,7 @@ class RefinedSmc(AbstractRefined):
         )
 
     def shrunk(self) -> dict[str, "RefinedSmc"]:
-        """Versions for `aide.check`: few particles of all kinds show errors best."""
+        """Versions for `aide.check` with few particles of all kinds, in which errors show best."""
         versions = dict[str, RefinedSmc]()
         for num in (1, 2, 3):
             particles = min(num, self.smc.num_particles)
@@ -133,12 +133,12 @@ class RefinedSmc(AbstractRefined):
         return run.layout.unravel(run.last), trace
 
     def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
-        """What the steps of the algorithm show; meta-inference changes none of them."""
+        """Diagnostics of the steps of the algorithm, which meta-inference does not change."""
         return self.smc.observe_steps(key)
 
     def score_trace(self, key: Key, value: Value, trace: SmcTrace, is_own: Any) -> LogProb:
-        r"""Walk back from $x$, choose paths, guess the other particles; or retain what happened."""
-        # Keys 0 to 2 are those of a run.
+        r"""Walk back from $x$, choose paths, guess other particles; or retain those of the run."""
+        # A run uses keys 0 to 2.
         key_back, key_islands, key_others = derive(
             key, jnp.where(is_own, KEYS_AFTER_RUN, KEYS_ALONE)
         )
@@ -219,14 +219,14 @@ class RefinedSmc(AbstractRefined):
 def share_out(num_islands: int) -> tuple[int, int]:
     r"""Islands around each path, and paths, for $n$ islands in all: $n^{1/3}$ and $n^{2/3}$.
 
-    Measured with 333: 1 path leaves 2.2 nats, 10 leave 0.34, 33 and 100 leave 0.07, 333 leave 0.2.
+    With $n = 333$, 1 path leaves 2.2 nats, 10 leave 0.34, 33 and 100 leave 0.07, 333 leave 0.2.
     """
     num_paths = max(1, round(num_islands ** (2 / 3)))
     return max(1, num_islands // num_paths), num_paths
 
 
 def _map(function: Callable[..., Array], *arguments: Array) -> Array:
-    """`jax.vmap`, without another axis in the whole program if there is one argument only."""
+    """`jax.vmap`; for arguments of length 1 without a batch axis in the program."""
     if len(arguments[0]) == 1:
         return function(*(argument[0] for argument in arguments))[None]
     return jax.vmap(function)(*arguments)

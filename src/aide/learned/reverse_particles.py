@@ -31,14 +31,14 @@ from aide.smc.policy import AbstractResampler
 from aide.smc.resampling import NOBODY
 
 ScoreBefore = Callable[[States, Array], tuple[Scores, Array, Array]]
-r"""Maps states and their log density to what is known of the step before.
+r"""Maps states and their log density to scores of the step before.
 
-These are the scores of its model, $\log\hat q_{t-1}$, and the log density that held there.
+These are the terms of its model, $\log\hat q_{t-1}$, and the log density of that step.
 """
 
 
 FARTHEST = 1e100
-"""A coordinate beyond that has overflowed: its square is close to the largest double."""
+"""Largest absolute value of a coordinate: the square of a larger one nearly overflows."""
 
 
 class Undone(NamedTuple):
@@ -56,11 +56,11 @@ class Chosen(NamedTuple):
     Attributes:
         states: $x$.
         log_density: $\log\gamma(x)$.
-        branch: The branch that models see.
-        possible: Which branches they may propose.
-        log_own: $\log g(v, b \mid y)$, summed over origins where these are weighed.
-        log_forward: $\log k(y, v, b \mid x)$; 0 where origins are weighed.
-        log_reach: $\log\sum_n \hat q_{t-1}(x_n)\,k(y, v, n \mid x_n)$ where they are.
+        branch: The branch that models are given.
+        possible: Branches that models may propose.
+        log_own: $\log g(v, b \mid y)$, summed over origins if these are weighed.
+        log_forward: $\log k(y, v, b \mid x)$; 0 if origins are weighed.
+        log_reach: $\log\sum_n \hat q_{t-1}(x_n)\,k(y, v, n \mid x_n)$ if origins are weighed.
     """
 
     states: States
@@ -78,9 +78,9 @@ def guess_branch(
     undone: Undone,
     keep: Callable[[Array], Array],
 ) -> Chosen:
-    r"""The branch that was proposed, or the kernel's own: $P(b) \propto g(v, b \mid y)$.
+    r"""Take the proposed branch, or the kernel's own: $P(b) \propto g(v, b \mid y)$.
 
-    `keep` puts the branch of the true run in its place.
+    `keep` replaces the branch of the retained particle by that of the true run.
     """
     possible = undone.log_forward != -jnp.inf
     branch = redirect(guess.branch, possible)
@@ -91,7 +91,7 @@ def guess_branch(
 
 
 def weigh_origins(uniform: Float[Array, " P"], undone: Undone, score_before: ScoreBefore) -> Chosen:
-    r"""An origin with chance $\propto \hat q_{t-1}(x_n)\,k(y, v, n \mid x_n)$."""
+    r"""Draw an origin with chance $\propto \hat q_{t-1}(x_n)\,k(y, v, n \mid x_n)$."""
     num, size, num_particles = undone.states.shape
     flat = jnp.swapaxes(undone.states, 0, 1).reshape(size, num * num_particles)
     _, log_before, _ = score_before(flat, undone.log_density.ravel())
@@ -126,7 +126,7 @@ def _draw(uniform: Float[Array, " P"], log_terms: Float[Array, "B P"]) -> Int[Ar
 class ReverseParticles(NamedTuple):
     r"""Particles at one time of the walk back.
 
-    `scores` are those of the model for the step that led here. The estimate so far is
+    `scores` are those of the model of the step that led to the states. The estimate so far is
     `exp(log_evidence)` times the mean of `exp(log_weights)`. `retained` is the slot of the true
     trace, `NOBODY` in a free run.
     """
@@ -139,14 +139,14 @@ class ReverseParticles(NamedTuple):
     retained: Int[Array, ""]
 
     def log_estimate(self) -> Float[Array, ""]:
-        r"""The log of the estimate: that of $q(x)$ at the end of the walk."""
+        r"""The log of the estimate; at the end of the walk, of the estimate of $q(x)$."""
         return self.log_evidence + log_mean_exp(self.log_weights)
 
 
 def begin(
     key: Key, x: Float[Array, " d"], log_density: Any, model: Any, num: int, is_own: Bool[Array, ""]
 ) -> ReverseParticles:
-    r"""All particles at $x$, with $\hat q_T(x)$ paid in; a true trace takes a random slot."""
+    r"""Put all particles at $x$, with evidence $\hat q_T(x)$; a true trace takes a random slot."""
     states = jnp.broadcast_to(x[:, None], (x.size, num))
     density = jnp.broadcast_to(log_density, (num,))
     scores, log_q = model.score(states, density)
@@ -164,14 +164,14 @@ def step_back(
     particles: ReverseParticles,
     record: StepRecord,
 ) -> tuple[ReverseParticles, Int[Array, " P"] | None]:
-    r"""Resample, propose records, undo the step, weigh. Also returns ancestors.
+    r"""Resample, propose records, undo the step, weigh; also return the ancestors.
 
-    The retained particle, if there is one, follows the true run by its `record`.
+    The retained particle, if any, follows the true run by its `record`.
     """
     key_resample, key_block, key_own = derive_keys(key, 3)
     particles, ancestors = _resample(key_resample, resampler, particles)
     y, here, scores = particles.states, particles.log_density, particles.scores
-    # One block of random numbers for everything: small draws cost more, to compile and to run.
+    # One block of random numbers for all uses: small draws cost more, to compile and to run.
     shape = (2 + kernel.noise_size, here.shape[0])
     block = computed_once(standard_uniform(key_block, shape, y.dtype))
     white = normal_quantile(block[2:] + 0.5 * jnp.finfo(block.dtype).eps)
@@ -191,7 +191,7 @@ def step_back(
     else:
         keep = lambda branch: _place(branch, particles.retained, record.branch)
         chosen = guess_branch(block[1], guess, undone, keep)
-    # No run forward has a state that overflowed: such a guess has weight 0, and stays where it was.
+    # No run forward has an overflowed state: such a guess has weight 0, and the state stays.
     gone = ~jnp.all(jnp.abs(chosen.states) < FARTHEST, axis=0)
     x = _place(jnp.where(gone, y, chosen.states), particles.retained, record.before)
     gone = _place(gone, particles.retained, jnp.asarray(False))
@@ -202,7 +202,7 @@ def step_back(
     log_reach = chosen.log_reach
     if log_reach is None:
         log_reach = log_before + chosen.log_forward
-    # A record of density 0 under the chain has weight 0, even where its proposal underflowed too.
+    # A record of density 0 under the chain has weight 0, even if its proposal underflows too.
     log_w = jnp.where(gone, -jnp.inf, log_ratio(log_reach, log_joint))
     log_weights = particles.log_weights + log_w
     evidence, retained = particles.log_evidence, particles.retained
@@ -216,7 +216,7 @@ def _resample(
     assert done.retained is not None
     states, density, scores = particles[:3]
     if done.ancestors is not None:
-        # Taken together: one gather compiles faster than three.
+        # One gather of joined arrays compiles faster than three.
         together = jnp.concatenate([states, density[None], scores])
         together = together.at[:, done.ancestors].get(mode="promise_in_bounds")
         size = states.shape[0]
@@ -229,6 +229,6 @@ def _resample(
 
 
 def _place(stack: Array, slot: Any, value: Array) -> Array:
-    """Overwrite one slot of the last axis, if any; a select fuses where a scatter would not."""
+    """Overwrite one slot of the last axis, if any, by a select, which XLA fuses."""
     here = jnp.arange(stack.shape[-1]) == slot
     return jnp.where(here, value[..., None].astype(stack.dtype), stack)

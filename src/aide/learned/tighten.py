@@ -1,4 +1,4 @@
-"""How many reverse particles and meta-runs are needed? The cheapest pair that is tight enough."""
+"""Choosing reverse particles and meta-inference runs: the cheapest pair that is tight enough."""
 
 import time
 from dataclasses import dataclass
@@ -21,20 +21,20 @@ from aide.reporting.numbers import with_error
 from aide.reporting.result import Result
 
 FEWEST_REVERSE = 16
-"""Number of reverse particles with which the search begins."""
+"""Number of reverse particles with which the search begins: a choice."""
 
 
 class TighteningTrial(NamedTuple):
-    """Looseness with some numbers of reverse particles and meta-runs.
+    """Looseness with one number of reverse particles and of meta-inference runs.
 
     Attributes:
         num_reverse: Reverse particles.
-        num_meta: M, meta-runs per output.
-        looseness: In nats.
-        std_error: Its standard error.
-        seconds: What an estimate would take for an output of each algorithm: a run, and M meta-runs
-            at both outputs, on this machine and as busy as it was.
-        lone: The one run that rules the looseness, if there is one.
+        num_meta: M, meta-inference runs per output.
+        looseness: Looseness in nats.
+        std_error: Standard error of the looseness.
+        seconds: Seconds that an estimate takes for one output of each algorithm: a run, and M
+            meta-inference runs at both outputs, measured on this machine under its present load.
+        lone: The one run that dominates the looseness, if there is one.
     """
 
     num_reverse: int
@@ -64,7 +64,7 @@ class TighteningTrial(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Tightened(Result):
-    """An algorithm with enough reverse particles, the meta-runs to go with it, and what was tried.
+    """An algorithm with enough reverse particles and meta-inference runs, and all trials.
 
     Use both: `aide.estimate(key, gold, found.algorithm, num_meta_target=found.num_meta)`.
     """
@@ -75,7 +75,7 @@ class Tightened(Result):
 
     @property
     def num_meta(self) -> int:
-        """Meta-runs per output."""
+        """Meta-inference runs per output."""
         return self.chosen.num_meta
 
     @property
@@ -88,7 +88,7 @@ class Tightened(Result):
         )
 
     def rows(self) -> list[tuple[str, str]]:
-        """All other pairs that were tried: not tight enough, or dearer."""
+        """All other pairs that were tried: not tight enough, or more costly."""
         return [
             ("tried", f"{trial.num_reverse} reverse particles, M = {trial.num_meta}: {trial.words}")
             for trial in self.trials
@@ -104,7 +104,7 @@ class Tightened(Result):
         return self.chosen.numbers()
 
     def plot_on(self, panels: np.ndarray) -> None:
-        """Looseness against cost, a line for each number of reverse particles."""
+        """Plot looseness against cost, a line for each number of reverse particles."""
         for num in sorted({trial.num_reverse for trial in self.trials}):
             shown = [t for t in self.trials if t.num_reverse == num and np.isfinite(t.looseness)]
             panels[0].errorbar(
@@ -130,7 +130,7 @@ def tighten(
     max_reverse: int = 10_000,
     max_meta: int = 8,
 ) -> Tightened:
-    r"""Choose reverse particles and meta-runs for a requested looseness, in nats, at least cost.
+    r"""Choose reverse particles and meta-inference runs for a looseness in nats, at least cost.
 
     Looseness is the average gap, at the algorithm's own outputs, between $\log\hat\xi$ with its
     real trace and of regenerated ones alone; it bounds what meta-inference adds to the target's
@@ -138,16 +138,16 @@ def tighten(
     do not help (the other particles of SMC) M still does. For each P the looseness is measured at
     M = 1, 2, 4, … while M may suffice; the next P is extrapolated from M = 1, two standard errors
     on the safe side, and at least doubled. The search ends when M = 1 suffices, or would cost more
-    than a pair that was found; of all pairs whose looseness plus its standard error is below the
+    than a sufficient pair; of all pairs whose looseness plus its standard error is below the
     request, the one with the least measured seconds is taken.
 
     Args:
         key: A JAX key, or an integer seed; use another one for the estimate itself.
-        algorithm: From `aide.refine`; its own number of reverse particles does not matter.
-        max_looseness: The request, in nats.
-        num_runs: Runs per try.
-        max_reverse: Most reverse particles; an error if more were needed.
-        max_meta: No more meta-runs than this; 1 chooses reverse particles alone.
+        algorithm: An algorithm from `aide.refine`; its own number of reverse particles is replaced.
+        max_looseness: The largest looseness, in nats, that is tight enough.
+        num_runs: Runs for each number of reverse particles.
+        max_reverse: Largest number of reverse particles; an error if more were needed.
+        max_meta: Largest number of meta-inference runs; 1 chooses reverse particles alone.
     """
     if not isinstance(algorithm, RefinedChain | RefinedLangevin | RefinedSmc):
         raise TypeError(
@@ -184,7 +184,7 @@ def _try(
     runs = MetaTrial(key, algorithm, TARGET, num_runs)
     fresh = runs.regenerate(1, 1)
     begun = time.perf_counter()
-    fresh = np.concatenate([fresh, runs.regenerate(2, 2)], axis=1)  # compiled by now
+    fresh = np.concatenate([fresh, runs.regenerate(2, 2)], axis=1)  # timed without compilation
     each = (time.perf_counter() - begun) / num_runs
     scores = np.concatenate([runs.log_xi[:, None], fresh], axis=1)
     found, num_meta = list[TighteningTrial](), 1
@@ -202,16 +202,17 @@ def _try(
 
 
 def _too_loose(last: TighteningTrial, looseness: float) -> str:
-    """What to do where even the largest numbers were not enough."""
+    """The message for a search whose largest numbers were not enough."""
     found = (
         f"{last.num_reverse} reverse particles and M = {last.num_meta} leave a looseness of "
         f"{last.looseness:.3g} ± {last.std_error:.2g}, above {looseness}. "
     )
     if last.lone is not None:
         return (
-            f"{found}One run of {last.lone.num_runs:,} rules it: its gap is {last.lone.gap:.3g} "
-            f"nats, the mean over all others is {last.lone.rest:.2g}. Such a run did what no pilot "
-            "showed: raise num_runs to see how often, and num_pilots of aide.refine to learn it."
+            f"{found}One run of {last.lone.num_runs:,} dominates it: its gap is "
+            f"{last.lone.gap:.3g} nats, the mean over all others is {last.lone.rest:.2g}. "
+            "Such a run did what no pilot showed: raise num_runs to see how often, and num_pilots "
+            "of aide.refine to learn it."
         )
     return (
         f"{found}Learn a better reverse (more pilots, more components), ask for less, or raise "
@@ -220,9 +221,9 @@ def _too_loose(last: TighteningTrial, looseness: float) -> str:
 
 
 def _looseness(scores: np.ndarray) -> tuple[float, float, DominantRun | None]:
-    """Mean and standard error of the gap with M meta-runs, and the run that rules it, if one does.
+    """Mean and standard error of the gap with M meta-inference runs; the dominating run, if any.
 
-    The first column of the scores has the real trace.
+    The first column of the scores belongs to the real trace.
     """
     gap = row_log_mean_exp(scores[:, :-1]) - row_log_mean_exp(scores[:, 1:])
     if np.isnan(scores).any():

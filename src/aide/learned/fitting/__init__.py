@@ -1,1 +1,1 @@
-"""From pilots to a fit: models for real and for discrete states, and what is kept of them."""
+"""From pilots to a fit: models for real and for discrete states, and the file of a fit."""

@@ -1,18 +1,18 @@
 r"""The way back from states that a chain misses, learned from another sampler's outputs.
 
-Pilots never show a mode that the start misses, and nothing they teach leads back from there: the
-walk back has to climb a barrier of which the pilots show nothing. What it needs is
-$h_t(y) = q_t(y)\,\hat Z/\gamma(y)$, the share of an equilibrium's mass at $y$ that the chain has
-there after $t$ steps: tiny in the missed mode, 1 where the chain is at home, and rising in between.
+Pilots never show a mode that the start misses, and nothing learned from them leads back from there:
+the walk back has to climb a barrier that the pilots do not show. The walk needs
+$h_t(y) = q_t(y)\,\hat Z/\gamma(y)$, the ratio of the chain's density at $y$ after $t$ steps to that
+in equilibrium: tiny in the missed mode, 1 where the chain has arrived, and rising in between.
 For a kernel $K$ that is its own reversal $h_t = K h_{t-1}$, so that local moves suffice to find it,
 however rare a whole crossing is:
 
 1. From outputs that lie beyond the states which the chain visits, moves of the kernel spread over
    bins of the coordinate $\varphi$ of `aide.learned.models.divided`; each bin keeps a few states,
-   and those are moved again, until some arrive.
+   which are moved again, until some arrive.
 2. At every state kept, moves $x_j \sim K(y, \cdot)$ give $l_t(\varphi(y)) = \log\frac1m\sum_j
    h_{t-1}(x_j)$, averaged within bins, with $h_0$ the start's and $h_{t-1} = \hat q_{t-1}\hat
-   Z/\gamma$ of the model of the pilots where the chain goes.
+   Z/\gamma$ of the pilots' model where the chain goes.
 """
 
 import dataclasses
@@ -35,27 +35,27 @@ from aide.learned.records.recorders import ChainRecorder
 from aide.learned.records.transitions import Transitions
 
 MOST_CLUSTERS = 6
-"""Largest number of Gaussians among which the Bayesian information criterion chooses."""
+"""Largest number of Gaussians among which the Bayesian information criterion chooses: a choice."""
 NUM_VISITING_RUNS = 2000
 """Runs of the chain that show which states it visits; two states of each run are kept."""
 NUM_BINS = 60
-"""Bins of the coordinate between the missed states and those that the chain visits."""
+"""Bins of the coordinate between the missed states and those that the chain visits: a choice."""
 STATES_PER_BIN = 16
 """States that each bin keeps; their values of $l$ are averaged."""
 MOVES_PER_ROUND = 16
 """Moves of every kept state in each round of spreading."""
 MOST_ROUNDS = 200
-"""Rounds of spreading after which the search for further states ends in any case."""
+"""Largest number of rounds of spreading."""
 RARE_SHARE = 1e-3
-"""Share of visited states beyond the edge: an output that is rarer still counts as missed."""
+"""An output is missed if it is less probable than all but this share of the visited states."""
 FEWEST_MISSED = 5
-"""Number of missed outputs from which on the way back is learned."""
+"""Least number of missed outputs for learning a way back: fewer do not fix a Gaussian."""
 NUM_MOVES = 1024
 """Moves per kept state, over which the value of the state is averaged."""
 NUM_CELLS = 2000
-"""Fine cells of the coordinate, in which the moves that have not arrived are counted."""
+"""Fine cells of the coordinate, in which moves that have not arrived are counted."""
 TINY = 1e-300
-"""Smallest value of the share: its logarithm stays finite where no move leads home."""
+"""Smallest value of $h$, which keeps its logarithm finite where no move leads home."""
 
 
 def fit_clusters(seed: int, points: np.ndarray) -> GaussianClusters:
@@ -87,7 +87,7 @@ r"""$\varphi$ of many states: from [n, d] to [n]."""
 
 
 class Moved(NamedTuple):
-    """Moves of one state: the states after them, their log densities, and those of the start."""
+    """Moves of one state: new states, their log densities, and the start's log densities there."""
 
     states: Stored
     log_density: Stored
@@ -95,14 +95,14 @@ class Moved(NamedTuple):
 
 
 class RepeatedMoves(NamedTuple):
-    """The object of an operation of the engine: that many moves of the chain's kernel."""
+    """The transitions of a chain, and the number of moves to be made of each state."""
 
     transitions: Transitions
     num_moves: int
 
 
 def visited_states(key: Key, transitions: Transitions) -> np.ndarray:
-    """States of the chain at the end and at a random time before it, [2n, d]."""
+    """States of the chain at the end and at a random earlier time, [2n, d]."""
     recorder, what = ChainRecorder(transitions), "the chain"
     rows = (np.arange(NUM_VISITING_RUNS, dtype=np.uint32),)
     return np.concatenate(map_runs(_two_states, recorder, key, rows, what=what))
@@ -134,7 +134,7 @@ def _moves(moves: RepeatedMoves, stream: Key, run: Any, y: Array) -> Moved:
 def spread_states(
     key: Key, transitions: Transitions, coordinate: Coordinate, bins: np.ndarray, missed: np.ndarray
 ) -> np.ndarray:
-    """States in all bins, a few each, reached from the missed ones by moves of the kernel."""
+    """States in all bins, reached from the missed ones by moves of the kernel."""
     rng = np.random.default_rng(int(jax.random.bits(key, dtype=jnp.uint32)))
     states = missed[rng.choice(len(missed), NUM_BINS * STATES_PER_BIN)]
     kept = _thin(rng, states, coordinate(states), bins)
@@ -154,7 +154,7 @@ def spread_states(
 def _thin(
     rng: np.random.Generator, states: np.ndarray, phi: np.ndarray, bins: np.ndarray
 ) -> np.ndarray:
-    """At most `STATES_PER_BIN` states of every bin; states below the lowest bin belong to it."""
+    """At most `STATES_PER_BIN` states of every bin; states below all bins count to the lowest."""
     number = np.clip(np.digitize(phi, bins) - 1, 0, NUM_BINS)
     order = rng.permutation(len(states))
     order = order[number[order] < NUM_BINS]
@@ -167,14 +167,14 @@ def _thin(
 def learn_crossing(
     key: Key, transitions: Transitions, model: JointMixture, log_z: float, outputs: Value
 ) -> DividedModel | None:
-    """The model of a fit, extended to where the outputs lie; `None` if it serves them already.
+    """Extend the model of a fit to where the outputs lie; `None` if no output is missed.
 
     Args:
         key: A JAX key.
-        transitions: Those of the chain, all of one kernel.
-        model: What was learned from its pilots, stacked over grid times.
-        log_z: The log constant of its density.
-        outputs: Of a sampler that does not miss what the chain misses, stacked.
+        transitions: The transitions of the chain, all of one kernel.
+        model: The model that was learned from the chain's pilots, stacked over grid times.
+        log_z: The log constant of the density.
+        outputs: Stacked outputs of a sampler that visits the modes which the chain misses.
     """
     keys = jax.random.split(key, 4)
     visited = visited_states(keys[0], transitions)
@@ -224,10 +224,10 @@ def _iterate(
     kept: np.ndarray,
     moved: Moved,
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Knots, and $l$ there at all grid times, [G, K].
+    r"""Knots, and the values of $l$ at the knots at all grid times, [G, K].
 
     Moves are counted in fine cells of $\varphi$, so that a step of the iteration is a product of
-    matrices; those that led home are summed once for every grid time.
+    matrices; moves that led home are summed once for every grid time.
     """
     phi_kept = coordinate(kept)
     number = np.clip(np.digitize(phi_kept, bins) - 1, 0, NUM_BINS - 1)

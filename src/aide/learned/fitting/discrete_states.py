@@ -1,7 +1,7 @@
 r"""States of integers: tables fitted to pilots (NumPy).
 
-The table is the pilots' relative frequencies, drawn towards the table of the time before; the
-weights of the three components are those that best predict pilots the table has not seen.
+The table is the pilots' relative frequencies, shrunk towards the table of the time before; the
+weights of the three components are those that best predict held-out pilots.
 """
 
 from collections.abc import Callable
@@ -17,15 +17,15 @@ from aide.learned.models.table import JointTable, states_of, strides_of
 from aide.learned.records.pilots import PartRecords, PilotRuns
 
 LARGEST = 200_000
-"""Most entries (states times branches) of a table that thousands of pilots can teach."""
+"""Largest table, in states times branches, that thousands of pilots can teach: a choice."""
 PRIOR_COUNTS = 20.0
-"""Pilots for which the table of the time before counts (at first: a table of equal chances)."""
+"""Weight, in pilots, of the table of the time before (at the first time: of equal chances)."""
 ITERATIONS = 200
-"""Steps of EM for the three weights of a mixture, which are cheap."""
+"""Steps of EM for the three weights of a mixture: enough to converge, since a step is cheap."""
 
 
 class DiscreteStates:
-    """The family of states that are integers: tables over the box that pilots visited."""
+    """The family of integer states: tables over the box that pilots visited."""
 
     words: ClassVar[str] = "integers"
     models: ClassVar[tuple[type, ...]] = (JointTable,)
@@ -36,7 +36,7 @@ class DiscreteStates:
         return kinds == {False}
 
     def tail_size(self, models: tuple[JointTable, ...]) -> int | None:
-        """`None`: tails of discrete states are not judged."""
+        """Return `None`: tails of discrete states are not judged."""
         return None
 
     def num_fits(self, num_parts: int, num_components: int | None) -> int:
@@ -64,7 +64,7 @@ class DiscreteStates:
         num_lagging: int,
         report: Callable[[int], None],
     ) -> tuple[tuple[JointTable, ...], dict[str, float]]:
-        r"""A table per part of the kernel, with one lagging component whatever is asked for.
+        r"""A table per part of the kernel, with one lagging component for every `num_lagging`.
 
         `log_z` holds $\log\hat Z$ per grid time; `report` counts fits.
         """
@@ -77,7 +77,7 @@ class DiscreteStates:
 
 
 def box_of(parts: tuple[PartRecords, ...], num_branches: int) -> tuple[np.ndarray, np.ndarray]:
-    """The lowest and highest value of every coordinate; an error if the table were too large."""
+    """The lowest and highest value of every coordinate; raise if the table were too large."""
     low = np.min([part.state.min(axis=(0, 1)) for part in parts], axis=0)
     high = np.max([part.state.max(axis=(0, 1)) for part in parts], axis=0)
     entries = np.prod(high - low + 1) * num_branches
@@ -123,7 +123,7 @@ def fit_tables(
 
 
 def _best_weights(log_terms: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """EM for the weights of a mixture of three given densities, none below a fraction of a run."""
+    """EM for the weights of three known densities, none below `LEAST_COUNTS` pilots."""
     for _ in range(ITERATIONS):
         with np.errstate(divide="ignore"):
             joint = np.log(weights)[:, None] + log_terms

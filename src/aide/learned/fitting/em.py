@@ -1,18 +1,18 @@
 """Fitting the joint models to pilot chains: EM along a grid of times (NumPy).
 
-**The start.** Pilots of a kernel that weighs origins (NUTS) are told apart by how far along the
-trajectory they went. Those that stay near where they began are rare, concentric with all others and
-far from them in density, so that clusters by distance never find them. Given the origin, state and
-noise are nearly jointly normal, because the flow over a fixed number of leapfrog steps is nearly
-linear. Other pilots are told apart by k-means++.
+**The start.** Pilots of a kernel that weighs origins (NUTS) are grouped by the distance along the
+trajectory between the states before and after the step. Pilots with a short distance are rare,
+concentric with all others and different in density, so that k-means never finds them. Given the
+origin, state and noise are nearly jointly normal, because the flow over a fixed number of leapfrog
+steps is nearly linear. Other pilots are grouped by k-means++.
 
-**The iteration.** Each time is warm-started at, and shrunk towards, the fit of the time before.
-Independent fits lose the last stragglers, and a single run of the target then costs tens of nats.
-For the same reason one wide Gaussian per branch, the moments of the first step, always stays in the
-mixture.
+**The iteration.** The fit of each time starts from, and is shrunk towards, the fit of the time
+before. Independent fits lose the last stragglers, and a single run of the target then costs tens of
+nats. For the same reason one wide Gaussian per branch, with the moments of the first step, always
+stays in the mixture.
 
 Where a kernel mirrors origins (NUTS), $(y, -v)$ is as likely as $(y, v)$: Gaussians come in pairs,
-each the mirror image of the other, and a pair learns from all pilots and from their images.
+each the mirror image of the other, and both are fitted to all pilots and their mirror images.
 """
 
 from typing import NamedTuple
@@ -22,11 +22,11 @@ import numpy as np
 INFLATION = 1.05
 """Factor by which covariances of proposals exceed those of the fit, measured with the prototype."""
 LEAST_COUNTS = 0.3
-"""Smallest weight of a component, in pilots: proposals keep their tails."""
+"""Smallest weight of a component, in pilots, which keeps the tails of proposals: a choice."""
 PENALTY = 1.0
-"""Pilots taken off the weight of every Gaussian but not of the kernel, which Gaussians mimic."""
+"""Pilots subtracted from the weight of every Gaussian, so that none imitates the kernel."""
 MEAN_COUNTS = 1.0
-"""Pilots for which the mean of the time before counts; its covariance counts for dimension + 2."""
+"""Weight of the mean of the time before, in pilots; its covariance weighs dimension + 2."""
 FIRST_ITERATIONS = 60
 """Steps of EM at the first time, which starts from k-means++."""
 ITERATIONS = 15
@@ -39,7 +39,7 @@ class RecordsAtTime(NamedTuple):
     Attributes:
         points: $(y, v)$, [n, D].
         branch: $b$, [n].
-        origin: Which of the states before, where the kernel weighs them; else $b$, [n].
+        origin: Number of the state before, if the kernel weighs origins; else $b$, [n].
         log_kernel: $\log\gamma(y)/\hat Z$, [n].
         log_own: $\log g(v, b \mid y)$, [n].
     """
@@ -52,10 +52,13 @@ class RecordsAtTime(NamedTuple):
 
 
 class MixtureMoments(NamedTuple):
-    """Weights, means and covariances.
+    """Weights, means and covariances of the components.
 
-    Weights: the kernel's, those of the lagging components, those of the Gaussians of $(y, v)$.
-    `lagging` are means and covariances of the lagging ones.
+    Attributes:
+        weights: Of the kernel, then of the lagging components, then of the Gaussians of $(y, v)$.
+        means: Of the Gaussians.
+        covariances: Of the Gaussians.
+        lagging: Means and covariances of the lagging components.
     """
 
     weights: np.ndarray
@@ -98,7 +101,7 @@ def _log_normal(points: np.ndarray, mean: np.ndarray, covariance: np.ndarray) ->
 
 
 def mean_log_joint(moments: MixtureMoments, records: RecordsAtTime, branch: np.ndarray) -> float:
-    r"""The average of $\log J(y, v, b)$: how well a fit predicts (new) records."""
+    r"""The average of $\log J(y, v, b)$, the score of a fit for (new) records."""
     return float(np.logaddexp.reduce(log_terms(moments, records, branch), axis=0).mean())
 
 
@@ -112,10 +115,10 @@ def start_moments(
 ) -> MixtureMoments:
     """The moments with which EM begins.
 
-    Within each branch, Gaussians are groups of pilots with one origin. Where there are fewer groups
+    Within each branch, Gaussians are groups of pilots with one origin. If there are fewer groups
     than Gaussians, the others are centres of k-means++ with one common covariance. With `mirrors`,
-    origins of either side are one group, and every Gaussian has an image in the second half of the
-    slots.
+    origins at the same distance on both sides are one group, and the Gaussian in slot j of the
+    first half has its mirror image in slot j of the second half.
     """
     rng = np.random.default_rng(seed)
     points = records.points
@@ -184,7 +187,7 @@ class _Group(NamedTuple):
         return _Group(count, total, self.squares + other.squares)
 
     def moments(self, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance, the latter drawn to `spread` with dimension + 2 counts."""
+        """Mean and covariance; the covariance is shrunk to `spread` with dimension + 2 counts."""
         mean, freedom = self.total / self.count, len(self.total) + 2.0
         scatter = self.squares - self.count * np.outer(mean, mean)
         return mean, (scatter + freedom * spread) / (self.count + freedom)
@@ -203,7 +206,7 @@ def _by_origin(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Moments of groups of pilots with the same origin; none if all origins are the same.
 
-    While there are more than `most` groups, the two whose union costs least likelihood are joined.
+    While there are more than `most` groups, the two with the least costly union are joined.
     """
     of_branch = records.branch == branch
     points = np.where((records.origin < 0)[:, None], records.points * mirror, records.points)
@@ -230,9 +233,9 @@ def _by_origin(
 
 
 def gaussian_slots(num_branches: int, num_components: int) -> np.ndarray:
-    """The branch each Gaussian serves; the last ones, one per branch, keep their moments for ever.
+    """The branch of each Gaussian; the last ones, one per branch, keep their first moments.
 
-    Rejected steps (branch 0 of 2) have half as many as accepted ones.
+    Rejected steps (branch 0 of 2) have half as many Gaussians as accepted ones.
     """
     moving = [0] * num_components
     if num_branches > 1:
@@ -250,9 +253,9 @@ def fit_times(
     num_lagging: int = 0,
     mirrors: bool = False,
 ) -> list[MixtureMoments]:
-    """One fit per time, in order, with the Gaussians of `gaussian_slots`; `size` is that of y.
+    """One fit per time, in order, with the Gaussians of `gaussian_slots`; `size` is that of $y$.
 
-    With `mirrors`, the second half of the Gaussians that are fitted mirrors the first.
+    With `mirrors`, the second half of the fitted Gaussians mirrors the first.
     """
     prior = start_moments(seed, times[0], branch, size, num_lagging, mirrors)
     mirror = mirror_of(times[0].points.shape[1], size) if mirrors else None
@@ -273,9 +276,9 @@ def em_step(
     branch: np.ndarray,
     mirror: np.ndarray | None = None,
 ) -> MixtureMoments:
-    """One step of EM towards the most probable parameters, `prior` being the centre.
+    """One step of EM towards the most probable parameters under a prior centred at `prior`.
 
-    `mirror` holds the signs of an image, where Gaussians come in pairs.
+    `mirror` holds the signs that turn a point into its mirror image, if Gaussians come in pairs.
     """
     terms = log_terms(current, records, branch)
     shares = np.exp(terms - np.logaddexp.reduce(terms, axis=0))
@@ -309,7 +312,7 @@ def em_step(
 def _update(
     points: np.ndarray, share: np.ndarray, mean: np.ndarray, covariance: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted moments, shrunk towards the ones given."""
+    """Weighted moments, shrunk towards `mean` and `covariance`."""
     count, freedom = share.sum(), len(mean) + 2.0
     new = (share @ points + MEAN_COUNTS * mean) / (count + MEAN_COUNTS)
     apart, shift = points - new, new - mean

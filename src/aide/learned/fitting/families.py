@@ -1,4 +1,4 @@
-"""Which models serve which states: the one place that knows the kinds of states."""
+"""Families of models for kinds of states; `FAMILIES` lists all of them."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
@@ -16,27 +16,27 @@ from aide.learned.records.pilots import PartRecords, PilotRuns
 
 
 class StateFamily(Protocol):
-    """How states of one kind are modelled.
+    """The models of one kind of states, and how they are fitted.
 
     A new kind of state is a `JointModel`, a family that fits it to pilots, and an entry in
     `FAMILIES`.
     """
 
     words: ClassVar[str]
-    """The kind of states, as messages name it."""
+    """The kind of states in the words of messages."""
     models: ClassVar[tuple[type, ...]]
-    """The classes of its models, for files."""
+    """The classes of the family's models, by whose names files refer to them."""
 
     def serves(self, example: Value) -> bool:
-        """Whether the family models states like this one."""
+        """Whether the family models states like `example`."""
         ...
 
     def tail_size(self, models: Any) -> int | None:
-        """The dimension by which tails of the posterior are judged; `None` if they are not."""
+        """The dimension by which tails of the posterior are judged; `None` for no judgement."""
         ...
 
     def num_fits(self, num_parts: int, num_components: int | None) -> int:
-        """How many fits `learn` reports at most."""
+        """Largest number of fits that `learn` reports."""
         ...
 
     def estimate_log_z(
@@ -59,7 +59,7 @@ class StateFamily(Protocol):
         num_lagging: int,
         report: Callable[[int], None],
     ) -> tuple[tuple[JointModel, ...], dict[str, float]]:
-        r"""A model per part of the kernel, stacked over grid times, and scores of what was tried.
+        r"""A model per part of the kernel, stacked over grid times, and scores of all candidates.
 
         `log_z` holds $\log\hat Z$ per grid time.
         """
@@ -84,18 +84,18 @@ def family_for(start: Any) -> StateFamily:
 
 
 def family_of(models: tuple[JointModel, ...]) -> StateFamily:
-    """The family of models; a divided model belongs to that of its model where the chain goes."""
+    """The family of the models; a divided model counts as its model `here`."""
     model = models[0].here if isinstance(models[0], DividedModel) else models[0]
     return next(family for family in FAMILIES if isinstance(model, family.models))
 
 
 def example_state(start: Any) -> Value:
-    """A state of the right structure: zeros."""
+    """A state of zeros with the structure that the start draws."""
     with jax.enable_x64(True):
         shapes = jax.eval_shape(lambda: sample_from(start, jax.random.key(0)))
     return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
 
 
 def state_size(start: Any) -> int:
-    """How many numbers a state has."""
+    """Number of numbers in a state."""
     return sum(np.size(leaf) for leaf in jax.tree.leaves(example_state(start)))

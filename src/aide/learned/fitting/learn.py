@@ -1,8 +1,8 @@
-"""Learning the reverse of a run from pilots: the same way for chains and for SMC.
+"""Learning the reverse of a run from pilots, for chains and for SMC.
 
-`learn_reverse` keeps thousands of pilots whole and fits mixtures or tables. `learn_tilted` keeps
+`learn_reverse` stores thousands of pilots and fits mixtures or tables. `learn_tilted` stores
 sums over many more pilots and fits models of few parameters. `extend_fit` adds to the fit of a
-chain the way back from outputs of a gold standard that the pilots do not show.
+chain the way back from outputs of a gold standard in modes that the pilots do not show.
 """
 
 import dataclasses
@@ -37,15 +37,15 @@ NUM_LAGGING = 3
 PILOTS_PER_SQUARE = 32
 """Pilots per squared size of a state for kernels that weigh origins: rare groups need more."""
 MOST_BY_ORIGIN = 16384
-"""Most pilots for kernels that weigh origins, unless stated."""
+"""Largest default number of pilots for kernels that weigh origins."""
 TILTED_PER_SQUARE = 8
-"""Pilots of tilted models per squared size of a state: a fit has as many parameters as that."""
+"""Pilots of tilted models per squared size of a state, which is their number of parameters."""
 FEWEST_TILTED = 8192
-"""Fewest pilots of tilted models, unless stated."""
+"""Smallest default number of pilots of tilted models."""
 MOST_TILTED = 32768
-"""Most pilots of tilted models, unless stated."""
+"""Largest default number of pilots of tilted models."""
 NUM_WATCHED = 1000
-"""Pilots of a chain that are kept whole beside sums, to see whether some are stuck or late."""
+"""Pilots of a chain that are stored beside sums, to find pilots that are stuck or late."""
 NUM_OUTPUTS = 200
 """Outputs of the gold standard from which the way back from missed states is learned."""
 
@@ -64,11 +64,10 @@ def learn_reverse(
     Args:
         key: A JAX key.
         recorder: The run that is to be retraced.
-        num_pilots: Pilot runs: by default 2,000 for one dimension up to 8,000 for ten, more for
-            kernels that weigh origins.
+        num_pilots: Pilot runs; by default those of `count_pilots`.
         num_components: Gaussians for accepted steps; chosen by held-out likelihood if `None`.
-        log_z: $\log\int\gamma$ of a chain, if it is known.
-        progress: Show a progress bar; by default if it takes long and a person watches.
+        log_z: $\log\int\gamma$ of a chain, if known.
+        progress: Show a progress bar; by default in long runs at a terminal.
     """
     transitions = recorder.transitions
     parts = parts_of(transitions.first().kernel)
@@ -99,9 +98,9 @@ def learn_reverse(
 
 
 def count_pilots(num_pilots: int | None, size: int, by_origin: bool = False) -> int:
-    """How many pilots: as stated, or 2,000 for one dimension up to 8,000 for ten.
+    """The number of pilots; by default 2,000 for one dimension, rising to 8,000 for eleven.
 
-    Where they are grouped by origin, rare groups need more: up to 16,384 for 23 dimensions.
+    Pilots grouped by origin are more, because rare groups need them: up to `MOST_BY_ORIGIN`.
     """
     if num_pilots is None:
         num = int(np.clip(1400 + 600 * size, 2000, 8000))
@@ -118,7 +117,7 @@ def _log_constants(
     num_branches: list[int],
     log_z: float | None,
 ) -> np.ndarray:
-    r"""$\log\hat Z$ of the density at each grid time: SMC estimates it, a chain has one only."""
+    r"""$\log\hat Z$ of the density at each grid time: a path for SMC, one constant for a chain."""
     grid = time_grid(transitions.num_steps)
     if pilots.have_weights:
         total = np.logaddexp.reduce(pilots.log_evidence, axis=0)
@@ -131,7 +130,7 @@ def _log_constants(
 
 
 def can_tilt(transitions: Transitions) -> bool:
-    """Whether tilted models serve: one kernel on real states whose own guess is normal noise."""
+    """Whether tilted models can serve: one kernel on real states that guesses normal noise."""
     parts = parts_of(transitions.first().kernel)
     if len(parts) != 1 or weighs_origins(parts[0]):
         return False
@@ -152,10 +151,10 @@ def learn_tilted(
     Args:
         key: A JAX key.
         recorder: The run that is to be retraced; `can_tilt` holds.
-        num_pilots: PilotRuns; by default 8 times the squared dimension, from 8,192 to 32,768.
-        progress: Show a progress bar; by default if it takes long and a person watches.
-        with_power: Learn a power of the density too, for runs that lag far behind it; each pilot
-            takes about twice as long.
+        num_pilots: Pilot runs; by default 8 times the squared dimension, from 8,192 to 32,768.
+        progress: Show a progress bar; by default in long runs at a terminal.
+        with_power: Learn a power of the density too, for runs that lag far behind the density; each
+            pilot takes about twice as long.
     """
     transitions = recorder.transitions
     size = state_size(transitions.start)
@@ -184,7 +183,7 @@ def learn_tilted(
 def extend_fit(
     key: Key, transitions: Transitions, fit: ReverseFit, gold: InferenceAlgorithm
 ) -> ReverseFit:
-    """The fit with the way back from the gold standard's outputs; itself if it serves these."""
+    """Add the way back from the gold standard's outputs to a fit, unless the fit serves them."""
     parts, model = parts_of(transitions.first().kernel), fit.models[0]
     model = model.here if isinstance(model, DividedModel) else model
     if len(parts) != 1 or transitions.inputs is not None or not isinstance(model, JointMixture):

@@ -20,13 +20,13 @@ from aide.learned.models.tilted import TiltedKernel
 from aide.learned.records.pilots import PartRecords, PilotRuns
 
 TRIMMED = 0.02
-"""Share of the pilots left out of log Z: those with the lowest log densities may be stuck."""
+"""Share of the pilots that log Z leaves out: those of lowest log density, which may be stuck."""
 ENOUGH_EFFECTIVE = 100.0
-"""Effective draws from which on importance sampling of log Z is used instead of a bridge."""
+"""Least effective number of draws for log Z by importance sampling; with fewer, by a bridge."""
 CHOICES = (2, 4, 6, 10)
-"""Numbers of Gaussians that compete, for accepted steps; half as many serve rejected ones."""
+"""Candidate numbers of Gaussians for accepted steps; rejected steps get half as many."""
 HELD_OUT = 4
-"""One in this many pilots is held out, to compare numbers of Gaussians."""
+"""One pilot in `HELD_OUT` is held out to compare numbers of Gaussians."""
 
 
 def estimate_log_z(
@@ -38,13 +38,13 @@ def estimate_log_z(
     r"""Importance sampling from a t distribution fitted to `last`; if that fails, a bridge.
 
     The bridge of Meng & Wong (1996) between the fitted distribution and the pilots' last states
-    needs less overlap, but takes the pilots for draws from $\gamma$.
+    needs less overlap, but treats the pilots as draws from $\gamma$.
 
     Args:
-        seed: For the draws.
+        seed: Seed of the draws.
         last: Last states of the pilots, [n, d].
-        log_density: Their log densities.
-        evaluate: The log density of many states.
+        log_density: Log densities of the last states.
+        evaluate: Maps many states to their log densities.
     """
     from scipy import stats
 
@@ -115,7 +115,7 @@ class RealStates:
         return models[0].sizes[0]
 
     def num_fits(self, num_parts: int, num_components: int | None) -> int:
-        """How many fits `learn` makes at most."""
+        """Largest number of fits that `learn` makes."""
         return num_parts * (1 if num_components else 1 + len(CHOICES))
 
     def estimate_log_z(
@@ -141,13 +141,13 @@ class RealStates:
         r"""A mixture per part, and the held-out scores where the number of Gaussians was chosen.
 
         Args:
-            seed: For k-means.
+            seed: Seed of k-means.
             parts: Records of the pilots.
-            num_branches: Per part.
+            num_branches: Number of branches of each part.
             log_z: $\log\hat Z$ per grid time.
             num_components: Gaussians for accepted steps; chosen by held-out likelihood if `None`.
             num_lagging: Lagging components (`aide.learned.models.joint`).
-            report: Counts fits, `num_fits` in all.
+            report: Called with the number of finished fits, `num_fits` in all.
         """
         models, tried = [], {}
         for number, (part, branches) in enumerate(zip(parts, num_branches, strict=True)):
@@ -205,7 +205,7 @@ def _fit(
 def _layout(
     part: PartRecords, num_branches: int, num_components: int
 ) -> tuple[np.ndarray, int, bool]:
-    """Which branches Gaussians serve, the size of y, and whether Gaussians come in pairs."""
+    """Branches of the Gaussians, the size of $y$, and whether Gaussians come in pairs."""
     mirrors = bool((part.origin < 0).any())
     slots = gaussian_slots(num_branches, 2 * num_components if mirrors else num_components)
     return slots, part.state.shape[-1], mirrors

@@ -1,4 +1,4 @@
-"""What has been learned about the reverse of an algorithm: the fit, its file, its notes."""
+"""Everything learned about the reverse of an algorithm: the fit, its file, its notes."""
 
 import dataclasses
 import json
@@ -26,17 +26,17 @@ from aide.learned.models.mean_weights import MeanWeights
 from aide.learned.records.transitions import FlatKernel
 
 FALSE_ALARMS = 1e-3
-"""Chance that a Gaussian posterior's own tail is called an outlier, over all pilots together."""
+"""Probability that any pilot of a Gaussian posterior is called too low: a choice."""
 MARGIN = 2.0
-"""Factor by which tails may be heavier than a Gaussian's before a note says so."""
+"""Factor by which a log density may be lower than a Gaussian's tail before a note says so."""
 FEWEST_STEPS = 20
-"""Number of steps from which on a chain that no longer moves is called stuck."""
+"""Least number of steps of a chain that may be called stuck; shorter ones may stay by chance."""
 FORMAT = "aide reverse fit, version 3"
-"""First words of a file; another version of the format has another number."""
+"""First words of a file; the number changes with the format."""
 
 
 def write_tree(path: str | Path, form: str, facts: Mapping[str, Any], tree: Any) -> None:
-    """Write a tree of arrays; `form` names what the file holds, `facts` go into its first line."""
+    """Write a tree of arrays; `form` names its kind, and `facts` go into the first line."""
     shapes = [[list(leaf.shape), leaf.dtype.str] for leaf in jax.tree.leaves(tree)]
     header = {"format": form, "shapes": shapes, **facts}
     with open(path, "wb") as file:
@@ -45,12 +45,12 @@ def write_tree(path: str | Path, form: str, facts: Mapping[str, Any], tree: Any)
 
 
 def read_tree(path: str | Path, form: str, build: Callable[[Mapping[str, Any]], Any]) -> Any:
-    """Read what `write_tree` wrote.
+    """Read a file that `write_tree` wrote.
 
     Args:
         path: The file.
-        form: What it must hold.
-        build: A tree of the right structure, given the facts; its leaves do not matter.
+        form: The kind that the file must have.
+        build: Builds from the facts a tree of the right structure, with any leaves.
     """
     with open(path, "rb") as file:
         try:
@@ -75,7 +75,7 @@ def describe_stragglers(
     Args:
         log_density: At the last state of every pilot.
         moves: Per pilot, share of the last half of its transitions that changed the state.
-        size: Dimension of the state; `None` for discrete states, of whose tails nothing is known.
+        size: Dimension of the state; `None` for discrete states, whose tails are not judged.
         num_steps: Transitions per pilot.
     """
     from scipy import stats
@@ -127,11 +127,11 @@ class ReverseFit(eqx.Module):
         index: For each step, its grid time.
         log_z: The estimate of the density's log constant, at each grid time.
         last_log_density: Log density at the end of every pilot.
-        moves: Per pilot, how often the second half of its transitions changed the state.
-        held_out: What was tried, and how likely held-out pilots are: records, per number of
-            Gaussians; outputs, where a tilted model and a mixture competed.
-        mean_weights: For SMC, what surviving weights say about the others, at the start and after
-            each move; else empty.
+        moves: Per pilot, share of the second half of its transitions that changed the state.
+        held_out: Log likelihood of held-out pilots for each candidate: of their records, for
+            numbers of Gaussians; of their outputs, for a tilted model and a mixture.
+        mean_weights: For SMC, the mean weight of the population given that of the surviving
+            particle, at the start and after each move; empty for chains.
     """
 
     models: tuple[Any, ...]
@@ -144,14 +144,14 @@ class ReverseFit(eqx.Module):
 
     @property
     def num_steps(self) -> int:
-        """The longest chain it serves."""
+        """Largest number of transitions of a chain that the fit serves."""
         return len(self.index)
 
     @property
     def kernel_weights(self) -> np.ndarray:
         r"""$w_0$ for each step: 1 where the chain has arrived and meta-inference is exact.
 
-        Mixtures and tables have it, tilted models have not.
+        Mixtures and tables have these weights, tilted models do not.
         """
         weights = np.exp(np.asarray(self.models[-1].log_kernel) + np.asarray(self.log_z))
         return weights[np.asarray(self.index)]
@@ -165,7 +165,7 @@ class ReverseFit(eqx.Module):
         )
 
     def check_serves(self, start: Any, log_density: LogDensity, kernel: Any) -> None:
-        """Raise an error unless states and noise have the sizes this was learned for."""
+        """Raise unless states and noise have the sizes for which the fit was learned."""
         drawn, known = family_for(start), family_of(self.models)
         if drawn is not known:
             raise ValueError(
@@ -195,13 +195,13 @@ class ReverseFit(eqx.Module):
             )
 
     def save(self, path: str | Path) -> None:
-        """Write the fit to a file, for `aide.learned.load_reverse`."""
+        """Write the fit to a file that `aide.learned.load_reverse` reads."""
         names = [type(model).__name__ for model in self.models]
         write_tree(path, FORMAT, {"models": names, "held_out": dict(self.held_out)}, self)
 
 
 def load_reverse(path: str | Path) -> ReverseFit:
-    """Read a fit that `ReverseFit.save` wrote."""
+    """Read a fit from a file that `ReverseFit.save` wrote."""
     return read_tree(path, FORMAT, _skeleton)
 
 

@@ -1,28 +1,28 @@
 r"""Fitting tilted models to sums over pilots (NumPy).
 
-**How far a law is from a density** is learned by score matching (Hyvärinen 2005): with
+**The distance of a law from a density** is learned by score matching (Hyvärinen 2005): with
 $g = \nabla\log\gamma$, $\mu$ and $\Sigma$ the law's mean and covariance, the quadratic that brings
-$\gamma\,e^{\frac12 x^\top Q x + l^\top x}$ nearest to it has, in coordinates with $\Sigma = I$,
+$\gamma\,e^{\frac12 x^\top Q x + l^\top x}$ nearest to the law has, where $\Sigma = I$,
 
 $$Q = -I - \tfrac12 E[g (x - \mu)^\top + (x - \mu) g^\top], \qquad l = -E[g] - Q\mu.$$
 
-$Q$ is then shrunk towards 0, by the factor that suits pilots which were held out. Errors of such a
-score cost about $d^2/N$ nats in each relaxation time, however many steps that takes.
+$Q$ is then shrunk towards 0, by the factor that is best for held-out pilots. Errors of such a score
+cost about $d^2/N$ nats in each relaxation time, for any number of steps.
 
 **A power** $\rho$ of $\gamma$ is for laws that lag far behind. With $S$ the regression of $g$ on
-$x$ and $\tilde g = g - S x$ what the regression leaves, in the same coordinates, and $H$ the
+$x$ and $\tilde g = g - S x$ the residual of the regression, in the same coordinates, and $H$ the
 Hessian of $\log\gamma$, the objective with the best $Q$ and $l$ is
 $\frac12\rho^2 E|\tilde g|^2 - \rho\operatorname{tr}(S - E[H])$, up to a constant. Hence
-$\rho = \operatorname{tr}(S - E[H]) / E|\tilde g|^2$, which is 1 where the law is $\gamma$; it too
-is shrunk, towards 1. $g$ above is then $\rho\,g$.
+$\rho = \operatorname{tr}(S - E[H]) / E|\tilde g|^2$, which is 1 where the law is $\gamma$. $\rho$
+is shrunk too, towards 1. $g$ above is then replaced by $\rho\,g$.
 
 **The step back** follows. By detailed balance (with the kernel's shadow, `from_shadow`, where the
 kernel has no accept step) the reverse of a step $x \to y$ is the kernel's own guess
 $z \sim N(0, I)$ times $\varphi(x)$, with $\varphi = e^{\frac12 x^\top Q x + l^\top x}$ the tilt of
-the states *before* the step. The state before is nearly $A y + C z + a$, which regression tells
+the states *before* the step. The state before is nearly $A y + C z + a$, which regression gives
 almost without error, so that $z \mid y$ is normal with precision $I - C^\top Q C$ and mean
 $(I - C^\top Q C)^{-1} C^\top (Q (A y + a) + l)$. With a power, $\varphi$ has the factor
-$\gamma^{\rho - 1}$, whose gradient at $A y + a$ is taken for $g(y) + E[H](A y + a - y)$.
+$\gamma^{\rho - 1}$, whose gradient at $A y + a$ is approximated by $g(y) + E[H](A y + a - y)$.
 """
 
 from typing import NamedTuple
@@ -34,19 +34,19 @@ from aide.learned.models.tilted import TiltedKernel
 from aide.learned.records.statistics import Statistics
 
 RIDGE = 1e-9
-"""Added to the diagonal, relative to it: regressions stay solvable where they are singular."""
+"""Share of the diagonal that is added to it, so that singular regressions can be solved."""
 LEAST_POWER = 0.1
-"""Smallest power of a density: below, hardly anything of the density would be left."""
+"""Smallest power of a density: a smaller one would leave hardly anything of the density."""
 MOST_POWER = 1.5
-"""Largest power of a density: a law that lags behind is wider, and calls for powers below 1."""
+"""Largest power of a density: a law that lags behind is wider, and needs powers below 1."""
 NO_ENERGY = 1e-5
 r"""Value of $E|\tilde g|^2$ below which gradients count as linear, and the power stays 1."""
 LEAST_PRECISION = 0.2
-"""Smallest precision of the step back relative to that of the kernel's own guess, which is 1."""
+"""Smallest precision of the step back, relative to that of the kernel's own guess."""
 LEAST_SHARE = 0.02
-"""Smallest share of the kernel's own guess in the step back: proposals keep their tails."""
+"""Smallest share of the kernel's own guess in the step back, which keeps the proposal's tails."""
 MOST_SHARE = 0.9
-"""Largest share of the kernel's own guess; between the limits, the share of rejected steps."""
+"""Largest share of the kernel's own guess; between both limits, the share of rejected steps."""
 
 
 class Law(NamedTuple):
@@ -93,7 +93,7 @@ def match_power(sums: np.ndarray, hessians: np.ndarray, root: np.ndarray) -> flo
 
 
 def _shrinkage(gain: float, cost: float) -> float:
-    """The factor from 0 to 1 that maximises factor times gain minus half its square times cost."""
+    """The factor f between 0 and 1 that maximises f gain - f² cost / 2."""
     return float(np.clip(gain / cost, 0.0, 1.0)) if cost > 0.0 else 0.0
 
 
@@ -105,14 +105,14 @@ class PowerObjective(NamedTuple):
 
     @property
     def power(self) -> float:
-        """The best power; 1 where gradients are linear: a quadratic then makes up for any power."""
+        """The best power; 1 for linear gradients, where a quadratic replaces any power."""
         return self.gain / self.energy if self.energy > NO_ENERGY else 1.0
 
 
 def _power_objective(
     fitted: np.ndarray, sums: np.ndarray, hessians: np.ndarray, root: np.ndarray
 ) -> PowerObjective:
-    """The objective of one set of pilots, given the regression of $g$ on $x$ that others gave."""
+    """The objective for the pilots of `sums`, with the regression of $g$ on $x$ from `fitted`."""
     size, white = len(root), np.linalg.inv(root)
     known, law = law_of(fitted), law_of(sums)
     covariance = white @ known.covariance @ white.T
@@ -124,13 +124,13 @@ def _power_objective(
     energy = np.sum(spread * (root @ root.T)) - 2 * np.sum(regression * cross)
     energy = energy + np.sum(regression @ here * regression)
     hessian = root.T @ mean_hessian(hessians, sums) @ root
-    # The score is power times what the regression leaves, minus the state: that of N(0, I).
+    # The score is power times the residual minus the state, as for N(0, I).
     gain = np.trace(regression) - np.trace(hessian) + np.trace(cross) - np.sum(regression * here)
     return PowerObjective(float(energy), float(gain))
 
 
 class Tilt(NamedTuple):
-    r"""$Q$, $l$ and $\rho$; where there may be a power, the mean Hessian of $\log\gamma$."""
+    r"""$Q$, $l$ and $\rho$; with powers also the mean Hessian of $\log\gamma$."""
 
     quadratic: np.ndarray
     linear: np.ndarray
@@ -139,7 +139,7 @@ class Tilt(NamedTuple):
 
 
 def fit_tilts(statistics: Statistics, steps: np.ndarray) -> TiltedKernel:
-    """Models stacked over all times; `steps` are those of `shadow_steps`."""
+    """Models stacked over all times; `steps` come from `shadow_steps`."""
     models = [_fit_time(statistics, time, step) for time, step in enumerate(steps)]
     return jax.tree.map(lambda *leaves: np.stack(leaves), *models)
 
@@ -161,7 +161,7 @@ def _fit_time(statistics: Statistics, time: int, step: np.ndarray) -> TiltedKern
 def match(sums: np.ndarray, hessians: np.ndarray | None = None) -> Tilt:
     """The tilt of a law, from sums of $(1, x)(1, x, g)^T$ per fold, [folds, 1 + d, 1 + 2d].
 
-    With a power if there are sums of $H$ too, and rows for $g$.
+    With `hessians`, and rows of $g$ in `sums`, a power is fitted too.
     """
     root = np.linalg.cholesky(law_of(sums.sum(axis=0)).covariance)
     power = 1.0 if hessians is None else match_power(sums, hessians, root)
@@ -181,7 +181,7 @@ def match(sums: np.ndarray, hessians: np.ndarray | None = None) -> Tilt:
 def from_shadow(tilt: Tilt, sums: np.ndarray, step: np.ndarray) -> Tilt:
     r"""The tilt of a law from $\gamma\,e^{\frac18\sum_i h_i^2 g_i^2}$ instead of $\gamma$.
 
-    With $g$ nearly $G x + g_0$, which regression tells almost without error, it is
+    With $g$ nearly $G x + g_0$, which regression gives almost without error, the tilt is
     $Q - \frac14 G^\top h^2 G$ and $l - \frac14 G^\top h^2 g_0$.
     """
     law = law_of(sums)
@@ -195,8 +195,8 @@ def from_shadow(tilt: Tilt, sums: np.ndarray, step: np.ndarray) -> Tilt:
 def _matched(law: Law, root: np.ndarray) -> np.ndarray:
     r"""$Q$ that minimises $E[\frac12|Q (x - \mu) + g|^2] + \operatorname{tr} Q$.
 
-    In coordinates that `root` whitens, where $Q\Sigma + \Sigma Q = -2I - E[\dots]$ is solved as if
-    $\Sigma$, nearly $I$ there, were the covariance on either side.
+    Coordinates are those that `root` whitens. $Q\Sigma + \Sigma Q = -2I - E[\dots]$ is solved as if
+    both products were $Q\Sigma$, since $\Sigma$ is nearly $I$ there.
     """
     white = np.linalg.inv(root)
     covariance = white @ law.covariance @ white.T
@@ -209,7 +209,7 @@ def _matched(law: Law, root: np.ndarray) -> np.ndarray:
 def step_back(tilt: Tilt, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """$B$ (or $(B, D)$), $b$ and $S$ of `aide.learned.models.tilted`.
 
-    Given the tilt of states before and sums of $(1, y, z)(1, y, z, x)^T$.
+    `tilt` is that of states before the step, `sums` are those of $(1, y, z)(1, y, z, x)^T$.
     """
     size, num = len(tilt.linear), len(sums)
     left, right = sums[:, :num], sums[:, num:]
@@ -217,7 +217,7 @@ def step_back(tilt: Tilt, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     left = left / np.outer(scale, scale) + RIDGE * np.eye(num)
     affine = (np.linalg.solve(left, right / scale[:, None]) / scale[:, None]).T
     base, from_after, from_noise = np.split(affine, [1, 1 + size], axis=1)
-    excess = tilt.power - 1.0  # of the density's power
+    excess = tilt.power - 1.0
     of_power = np.zeros((size, size)) if tilt.hessian is None else excess * tilt.hessian
     quadratic = tilt.quadratic + of_power
     precision = np.eye(num - 1 - size) - from_noise.T @ quadratic @ from_noise

@@ -1,1 +1,1 @@
-"""Laws that are learned: of a state and the record of a step, and of weights that survive."""
+"""Models that are learned: of states and records of steps, and of weights along a path."""

@@ -1,15 +1,15 @@
 r"""The joint model of a state and a step's record where pilots show only a part of all states.
 
 A coordinate $\varphi(y) = \log N_{here}(y) - \log N_{there}(y)$, of mixtures of Gaussians about
-states that the chain visits and about others that it misses, divides all states in two. Here, where
-$\varphi(y) \ge e$, one model holds. Beyond, the marginal is stated,
+states that the chain visits and about states that it misses, divides all states in two. Where
+$\varphi(y) \ge e$, one model holds. Beyond, the marginal is
 
 $$\hat q(y) = e^{l(\varphi(y))}\,\gamma(y)/\hat Z,$$
 
 $l$ being piecewise linear, and a second model gives the conditional law of the record. The walk
 back weighs particles by ratios of $\hat q$: where $l$ rises towards the states that the chain
-visits, the few particles that climb a barrier multiply instead of dying out. Any $l$ gives a valid
-bound.
+visits, the few particles that climb a barrier multiply instead of dying out. The bound is valid for
+any $l$.
 """
 
 from typing import ClassVar
@@ -62,13 +62,13 @@ class DividedModel(eqx.Module):
     r"""One model, or several stacked along a leading time axis.
 
     Attributes:
-        here: $J$ where the chain goes.
-        there: $J$ whose conditional holds beyond.
+        here: The model $J$ where the chain goes.
+        there: The model $J$ whose conditional law holds beyond.
         near: $N_{here}$.
         far: $N_{there}$.
         edge: $e$.
         knots: Values of $\varphi$, rising, [K].
-        values: $l$ there; constant beyond both ends.
+        values: $l$ at the knots; beyond both ends $l$ is constant.
         log_z: $\log\hat Z$.
     """
 
@@ -85,7 +85,7 @@ class DividedModel(eqx.Module):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many numbers a state and a record's noise have."""
+        """Numbers of entries of a state and of a record's noise."""
         return self.here.sizes
 
     @property
@@ -100,7 +100,7 @@ class DividedModel(eqx.Module):
     def score(
         self, y: States, log_density: Float[Array, " P"]
     ) -> tuple[Scores, Float[Array, " P"]]:
-        r"""The log terms of $\hat q(y)$, those of `here` first, and $\log\hat q(y)$ itself."""
+        r"""The log terms of $\hat q(y)$, those of `here` first, and $\log\hat q(y)$."""
         phi = self.coordinate(y)
         knots = jnp.asarray(self.knots)
         stated = interpolate(jnp.clip(phi, knots[0], knots[-1]), knots, jnp.asarray(self.values))

@@ -1,17 +1,17 @@
 r"""Joint models of a state and the record of the step that led to it, at one time.
 
-What every model of the reverse offers is `JointModel`; the model for real states is a mixture.
+`JointModel` lists the methods of every such model; the model for real states is a mixture.
 
 $$J(y, v, b) = \Bigl[w_0\,\gamma(y)/\hat Z + \sum_i w_i\,N(y; m_i, C_i)\Bigr] g(v, b \mid y)
     + \sum_{j: b_j = b} w_j\,N((y, v); m_j, C_j)$$
 
 Component 0 is the kernel itself in equilibrium. Then come $K \ge 0$ *lagging* components: the
 kernel steps back as in equilibrium, but the state is elsewhere (along an annealing path it is
-behind or ahead). Each of the other Gaussians serves one branch, or another one at those $(y, v)$
-where its own is impossible (a rejection of what is always accepted). The marginal $\hat q(y)$ and
-the conditional $J(v, b \mid y)$ are exact, whatever the numbers are: a bad model makes
-meta-inference loose, never wrong. Everything here works on all particles at once, with the particle
-axis last, because XLA vectorises over the last axis.
+behind or ahead). Each of the other Gaussians serves one branch, or the first possible one at those
+$(y, v)$ where its own is impossible (a rejection of a step that is always accepted). The marginal
+$\hat q(y)$ and the conditional $J(v, b \mid y)$ are exact for all parameters: a bad model makes
+meta-inference loose, never wrong. All methods handle all particles at once, with the particle axis
+last, because XLA vectorises over the last axis.
 """
 
 import math
@@ -26,7 +26,7 @@ from jaxtyping import Array, Bool, Float, Int
 Scores = Float[Array, "K P"]
 States = Float[Array, "d P"]
 Stored = Any
-"""An array of NumPy, in double precision, or of JAX inside a program."""
+"""An array of NumPy in double precision, or of JAX inside a program."""
 
 
 class Proposed(NamedTuple):
@@ -40,8 +40,8 @@ class Proposed(NamedTuple):
 class JointModel(Protocol):
     r"""$J(y, v, b)$ with its exact marginal $\hat q(y)$ and conditional $J(v, b \mid y)$.
 
-    A model that *tilts* sees the noise relative to the centre of the kernel's own guess, and leaves
-    branches open: the walk back draws the state before the step with a probability proportional to
+    A model that *tilts* takes the noise relative to the centre of the kernel's own guess, and
+    proposes no branch: the walk back draws the state before the step in proportion to
     $\hat q$ times the kernel's density (`aide.learned.reverse_particles.weigh_origins`).
     """
 
@@ -49,13 +49,13 @@ class JointModel(Protocol):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many numbers a state and a record's noise have."""
+        """Numbers of entries of a state and of a record's noise."""
         ...
 
     def score(
         self, y: States, log_density: Float[Array, " P"]
     ) -> tuple[Scores, Float[Array, " P"]]:
-        r"""The log terms of $\hat q(y)$, component 0 first, and $\log\hat q(y)$ itself."""
+        r"""The log terms of $\hat q(y)$, component 0 first, and $\log\hat q(y)$."""
         ...
 
     def propose(
@@ -78,7 +78,7 @@ class JointModel(Protocol):
 
 
 def redirect(branch: Int[Array, "..."], possible: Bool[Array, "B P"]) -> Int[Array, "..."]:
-    """The branch itself where it is possible, else the first one that is."""
+    """Return the branch if it is possible, else the first possible one."""
     numbers = jnp.arange(possible.shape[0])
     if possible.shape[0] == 1:  # also for a model learned for a kernel with more branches
         return jnp.zeros_like(branch)
@@ -88,7 +88,7 @@ def redirect(branch: Int[Array, "..."], possible: Bool[Array, "B P"]) -> Int[Arr
 
 
 def log_sum_exp(terms: Scores) -> Float[Array, " P"]:
-    r"""$\log\sum_k e^{l_k}$ over the first axis; $-\infty$ if all are, NaN if one is."""
+    r"""$\log\sum_k e^{l_k}$ over the first axis; $-\infty$ if all terms are, NaN if one is."""
     peak = jnp.max(terms, axis=0)
     shift = jnp.where(jnp.isfinite(peak), peak, 0.0)
     return shift + jnp.log(jnp.sum(jnp.exp(terms - shift), axis=0))
@@ -97,9 +97,9 @@ def log_sum_exp(terms: Scores) -> Float[Array, " P"]:
 class JointMixture(eqx.Module):
     r"""One model, or several stacked along a leading time axis. Build with `from_moments`.
 
-    Gaussian $j$ is stored as what it is used for: $y$ is whitened by `white_y`; given $y$, the
-    noise is whitened by `white_v` applied to $(v, y)$ and made from white noise $z$ by `colour_v`
-    applied to $(z, y)$; each is followed by a shift. With $K$ lagging components and $J$ Gaussians
+    Gaussian $j$ is stored in the form in which it is used: `white_y` whitens $y$; `white_v` applied
+    to $(v, y)$ whitens the noise given $y$; `colour_v` applied to $(z, y)$ makes the noise from
+    white noise $z$; each is followed by a shift. With $K$ lagging components and $J$ Gaussians
     of $(y, v)$, $y$ of size $d$ and $v$ of size $e$: `log_gauss` is [K + J], `white_y`
     [K + J, d, d] with shifts [K + J, d], `white_v` and `colour_v` are [J, e, e + d] with shifts
     [J, e], the others [J].
@@ -120,7 +120,7 @@ class JointMixture(eqx.Module):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many numbers a state and a record's noise have."""
+        """Numbers of entries of a state and of a record's noise."""
         return self.white_y.shape[-1], self.white_v.shape[-2]
 
     @staticmethod
@@ -167,7 +167,7 @@ class JointMixture(eqx.Module):
     def score(
         self, y: States, log_density: Float[Array, " P"]
     ) -> tuple[Scores, Float[Array, " P"]]:
-        r"""The log terms of $\hat q(y)$, component 0 first, and $\log\hat q(y)$ itself."""
+        r"""The log terms of $\hat q(y)$, component 0 first, and $\log\hat q(y)$."""
         white = _apply(self.white_y, y) - self.shift_y[:, :, None]
         gaussian = self.log_gauss[:, None] - 0.5 * jnp.sum(white**2, axis=1)
         scores = jnp.concatenate([(self.log_kernel + log_density)[None], gaussian])
@@ -178,7 +178,7 @@ class JointMixture(eqx.Module):
     ) -> Proposed:
         r"""Draw a component given $y$, and $(v, b)$ from it if it is a Gaussian.
 
-        Randomness is handed in: a uniform and as many standard normals as $v$ has entries.
+        Randomness is passed in: a uniform, and one standard normal per entry of $v$.
         """
         num_own = scores.shape[0] - self.branch.shape[0]
         chances = jnp.exp(scores - jnp.max(scores, axis=0))

@@ -1,10 +1,10 @@
-r"""How a particle's weight bears on its survival among the others.
+r"""The mean weight of a population, given the weight of the particle that survives.
 
-SMC puts out the path $x_{0:T}$ with density $\Gamma(x_{0:T})\,E[\prod_t 1/\bar w_t]$, where
-$\bar w_t$ is the mean weight of a population around it. Under the law of runs that did put it out,
-$E[\bar w_t] = 1/E[1/\bar w_t]$ for each step, so $m_t(w) = E[\bar w_t \mid w_t = w]$, learned from
-pilots, stands for the others. A low weight that survived had poor company ($P = 1$: $m = w$); among
-many particles it had luck ($m$ does not depend on $w$).
+SMC outputs the path $x_{0:T}$ with density $\Gamma(x_{0:T})\,E[\prod_t 1/\bar w_t]$, where
+$\bar w_t$ is the mean weight of a population around the path. Under the law of runs that output the
+path, $E[\bar w_t] = 1/E[1/\bar w_t]$ for each step, so $m_t(w) = E[\bar w_t \mid w_t = w]$, learned
+from pilots, replaces the other particles. Alone ($P = 1$), $m = w$; among many particles $m$ does
+not depend on $w$.
 """
 
 import equinox as eqx
@@ -15,9 +15,9 @@ from jaxtyping import Array
 from aide.learned.models.joint import Stored
 
 EDGES = (0.0, 0.01, 0.03, 0.08, 0.2, 0.4, 0.6, 0.8, 0.92, 0.97, 0.99, 1.0)
-"""Quantiles of the pilots' weights between which they are binned, finer in both tails."""
+"""Quantiles of the pilots' weights between which they are binned, finer in both tails: a choice."""
 NUM_OUTER = 3
-"""Number of outer bins at each end that fit the slope of the extrapolation."""
+"""Number of outer bins at each end that fit the slope of the extrapolation: a choice."""
 
 
 class MeanWeights(eqx.Module):
@@ -26,9 +26,9 @@ class MeanWeights(eqx.Module):
     One function, or several stacked along a leading axis.
 
     Attributes:
-        log_own: Knots.
-        log_mean: Values there.
-        slopes: Below and above all knots.
+        log_own: Knots, values of $\log w_t$.
+        log_mean: Values of $\log m_t$ at the knots.
+        slopes: Slopes below and above all knots.
     """
 
     log_own: Stored
@@ -52,7 +52,7 @@ class MeanWeights(eqx.Module):
 
     @staticmethod
     def learn(log_own: np.ndarray, log_mean: np.ndarray) -> "MeanWeights":
-        """From pilots: weights of the surviving path and of the population, [n, T + 1]."""
+        """Learn from weights of the surviving path and of its population, [n, T + 1] of pilots."""
         fits = [_regress(*columns) for columns in zip(log_own.T, log_mean.T, strict=True)]
         return MeanWeights(*(np.stack(parts) for parts in zip(*fits, strict=True)))
 
@@ -60,8 +60,8 @@ class MeanWeights(eqx.Module):
 def interpolate(x: Array, knots: Array, values: Array) -> Array:
     """The numbers of `jnp.interp`, in a fifth of its program.
 
-    The result is the first value plus all rises up to `x`. Knots are few: a sum over all of them
-    needs no search and no gather.
+    The result is the first value plus all rises up to `x`. With few knots, a sum over all of them
+    costs less than a search and a gather.
     """
     width, ahead = knots[1:] - knots[:-1], x[..., None] - knots[:-1]
     flat = width <= jnp.spacing(jnp.finfo(width.dtype).eps)

@@ -38,7 +38,7 @@ class JointTable(eqx.Module):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many numbers a state and a record's noise have."""
+        """Numbers of entries of a state and of a record's noise."""
         return self.low.shape[-1], 0
 
     @staticmethod
@@ -59,7 +59,7 @@ class JointTable(eqx.Module):
     def score(
         self, y: States, log_density: Float[Array, " P"]
     ) -> tuple[Scores, Float[Array, " P"]]:
-        r"""The log terms of $\hat q(y)$, component 0 first, and $\log\hat q(y)$ itself."""
+        r"""The log terms of $\hat q(y)$, component 0 first, and $\log\hat q(y)$."""
         entries = self._entries(y)
         lagging = jnp.where(self._inside(y), self.log_lagging[self._number(y)], -jnp.inf)
         table = log_sum_exp(entries)
@@ -69,12 +69,12 @@ class JointTable(eqx.Module):
     def propose(
         self, uniform: Float[Array, " P"], white: Float[Array, "e P"], scores: Scores, y: States
     ) -> Proposed:
-        r"""Draw a component given $y$, and the branch if it is the table's."""
+        r"""Draw a component given $y$; from the table also a branch."""
         chances = jnp.exp(scores - jnp.max(scores, axis=0))
         ends = jnp.cumsum(chances, axis=0)
         point = uniform * ends[-1]
         own = (point < ends[NUM_OWN - 1]) | (chances[NUM_OWN] == 0.0)
-        # What is left of the uniform is a uniform: it chooses the branch.
+        # Given the component, the rest of the uniform is again uniform: it chooses the branch.
         rest = (point - ends[NUM_OWN - 1]) / jnp.where(own, 1.0, chances[NUM_OWN])
         entries = jnp.exp(self._entries(y) - jnp.where(own, 0.0, scores[NUM_OWN]))
         branch = jnp.sum(jnp.cumsum(entries, axis=0) <= rest * jnp.sum(entries, axis=0), axis=0)
@@ -108,7 +108,7 @@ class JointTable(eqx.Module):
 
 
 def strides_of(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """How far apart neighbours along each coordinate are numbered."""
+    """Differences of the numbers of states that are neighbours along each coordinate."""
     counts = np.asarray(high) - np.asarray(low) + 1.0
     return np.append(np.cumprod(counts[:0:-1])[::-1], 1.0)
 

@@ -6,11 +6,11 @@ the kernel's own guess, which is $N(0, I)$,
 $$\hat q(y) = \gamma(y)^\rho\,e^{\frac12 y^\top Q y + l^\top y}, \qquad
 r(z \mid y) = (1 - w)\,N(z; B y + D\,\nabla\log\gamma(y) + b, S) + w\,N(z; 0, I).$$
 
-$\gamma$ carries whatever shape the posterior has, the quadratic says how the run lags behind it:
-$Q = 0$ and $B = 0$ where it has arrived. A power $\rho$ other than 1 is for runs that lag far
-behind: along an annealing path from a Gaussian it stands for an earlier temperature.
-$\hat q$ steers the walk back and needs no constant;
-$r$ is a density whatever the numbers are. Branches are not guessed: given $z$, the state before is
+$\gamma$ has the shape of the posterior; the quadratic describes how the run lags behind the
+posterior: $Q = 0$ and $B = 0$ where the run has arrived. A power $\rho$ other than 1 is for runs
+that lag far behind: along an annealing path from a Gaussian it is an earlier temperature. $\hat q$
+guides the walk back and needs no constant; $r$ is a density for all parameters. Branches are not
+guessed: given $z$, the state before is
 drawn in proportion to its chance (`aide.learned.reverse_particles`).
 """
 
@@ -35,7 +35,7 @@ class TiltedKernel(eqx.Module):
         slope: $B$, [e, d]; with a power, $(B, D)$, [e, 2d].
         shift: $b$, [e].
         colour: The Cholesky factor of $S$, [e, e].
-        white: Its inverse.
+        white: The inverse of `colour`.
         log_shares: $\log(1 - w)$ with the constant of the first Gaussian, $\log w$ with that of the
             second, [2].
         share: $w$.
@@ -56,12 +56,12 @@ class TiltedKernel(eqx.Module):
 
     @property
     def uses_gradient(self) -> bool:
-        r"""Whether proposals look at $\nabla\log\gamma(y)$, which then follows $y$."""
+        r"""Whether proposals depend on $\nabla\log\gamma(y)$, which then follows $y$."""
         return self.slope.shape[-1] > self.quadratic.shape[-1]
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many numbers a state and a record's noise have."""
+        """Numbers of entries of a state and of a record's noise."""
         return self.quadratic.shape[-1], self.slope.shape[-2]
 
     @staticmethod
@@ -74,7 +74,7 @@ class TiltedKernel(eqx.Module):
         share: float,
         power: float = 1.0,
     ) -> "TiltedKernel":
-        r"""From $Q$, $l$, $B$ (or $(B, D)$), $b$, $S$, $w$ and $\rho$, at one time."""
+        r"""Build from $Q$, $l$, $B$ (or $(B, D)$), $b$, $S$, $w$ and $\rho$, at one time."""
         colour = np.linalg.cholesky(covariance)
         logs = np.log(np.diag(colour)).sum()
         constant = -0.5 * len(shift) * math.log(2 * math.pi)
@@ -87,7 +87,7 @@ class TiltedKernel(eqx.Module):
     def score(
         self, y: States, log_density: Float[Array, " P"]
     ) -> tuple[Scores, Float[Array, " P"]]:
-        r"""$\log\hat q(y)$, as the only term and by itself."""
+        r"""$\log\hat q(y)$, as the only term and as the sum."""
         product = jnp.asarray(self.quadratic) @ jax.lax.optimization_barrier(y)
         tilt = jnp.sum((0.5 * product + self.linear[:, None]) * y, axis=0)
         log_q = self.power * log_density + tilt
@@ -96,7 +96,7 @@ class TiltedKernel(eqx.Module):
     def propose(
         self, uniform: Float[Array, " P"], white: Float[Array, "e P"], scores: Scores, y: States
     ) -> Proposed:
-        r"""Draw $z$ from $r(\cdot \mid y)$, from a uniform and normals; the branch is left open."""
+        r"""Draw $z$ from $r(\cdot \mid y)$, by a uniform and normals, without a branch."""
         tilted = self._centre(y) + jnp.asarray(self.colour) @ white
         noise = jnp.where(uniform < self.share, white, tilted)
         none = jnp.zeros(uniform.shape, bool)

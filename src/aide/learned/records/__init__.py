@@ -1,1 +1,1 @@
-"""Runs forwards with the record of every step, and what pilot runs leave behind."""
+"""Runs forwards with the record of every step, and the statistics of pilot runs."""

@@ -1,4 +1,4 @@
-"""Pilot chains: what a model of the reverse is learned from."""
+"""Pilot chains, from which a model of the reverse is learned."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,14 +16,17 @@ from aide.learned.records.recorders import Recorder
 from aide.smc.smc import ALL_ZERO
 
 SPACING = 0.1
-"""Distance of neighbouring grid times relative to the time, and width of the window around each."""
+"""Distance of neighbouring grid times, and width of the window around each, as shares of the time.
+
+A choice: laws of a chain change on a logarithmic scale of time.
+"""
 
 
 class PartRecords(NamedTuple):
     """Records of one part of the kernel, [n, G, ...] over pilots and grid times.
 
-    `origin` is the number of the state before among all that a kernel which weighs them finds,
-    counted from the middle one if the kernel mirrors them; of other kernels, the branch.
+    `origin` is the index of the state before among all origins that a kernel weighs (relative to
+    the middle one if the kernel mirrors origins); for other kernels, the branch.
     """
 
     state: Stored
@@ -42,7 +45,7 @@ class PilotRuns(NamedTuple):
         last: Last states, [n, d].
         log_density: Log density of the last states, [n].
         moves: Share of the last half of the transitions in which the state changed, [n].
-        log_evidence: Log evidence before every step and in the end, [n, T + 1]; [n, 0] for chains.
+        log_evidence: Log evidence before every step and at the end, [n, T + 1]; [n, 0] for chains.
         log_weights: Log weights of the path at the same times.
     """
 
@@ -122,13 +125,13 @@ def _pilot(recorder: Recorder, stream: Key, run: Any, times: Int[Array, " G"]) -
 
 
 def refuse_dead(num_dead: int, num_pilots: int) -> None:
-    """Raise an error if all particles of some pilot had weight zero."""
+    """Raise if all particles of some pilot had weight zero."""
     if num_dead:
         raise ValueError(f"in {num_dead} of {num_pilots} pilot runs {ALL_ZERO}")
 
 
 def check_pilots(pilots: PilotRuns) -> None:
-    """Raise an error if a pilot has no output, no number or a step without a record."""
+    """Raise if a pilot has no output, a NaN or a step without a record."""
     num = len(pilots.last)
     refuse_dead(int(np.sum((pilots.log_evidence == -np.inf).any(axis=1))), num)
     for part in pilots.parts:

@@ -21,7 +21,7 @@ from aide.smc.sweep import WeightedParticles, total_log_evidence
 class Recording(NamedTuple):
     """A run and its records: of every part of the kernel, stacked over steps.
 
-    `log_evidence` is the log evidence before every step and in the end, [T + 1]; empty for a chain.
+    `log_evidence` is the log evidence before every step and at the end, [T + 1]; empty for a chain.
     `log_weights` are those of the path at the same times; `populations` are those of SMC.
     """
 
@@ -52,7 +52,7 @@ class ChainRecorder(eqx.Module):
     transitions: Transitions
 
     def record(self, key: Key) -> Recording:
-        """Run once; of the keys derived from `key`, numbers 0 and 1 are used."""
+        """Run once, with keys 0 and 1 derived from `key`."""
         key_start, key_steps = derive_keys(key, 2)
         first, layout = self.transitions.draw_start(key_start)
 
@@ -81,10 +81,10 @@ class SmcRecorder(eqx.Module):
         return Transitions.of(self.smc.start, segment)
 
     def record(self, key: Key) -> Recording:
-        """Run once, with the random numbers of `Smc.simulate`, which use derived keys 0 to 2."""
+        """Run once, as `Smc.simulate` with this key, which uses derived keys 0 to 2."""
         layout = FlatLayout(_blank_state(self.smc.start))
         populations, (states, records) = self._on_flat_states(layout).record(key)
-        # What led to the first state is blank.
+        # The record of the first state is blank.
         trace = jax.tree.map(lambda leaf: leaf[1:], records)
         totals = jax.vmap(total_log_evidence)(populations)
         log_weights = self.log_weights(layout, states)
@@ -118,7 +118,7 @@ class SmcRecorder(eqx.Module):
 
 
 class _RecordingStart:
-    """The start, with blank records. Like its layout it lives for the tracing of one program."""
+    """The start with blank records; used while one program is traced, like its layout."""
 
     def __init__(self, start: Any, layout: FlatLayout, blank: tuple[StepRecord, ...]):
         self.start, self.layout, self.blank = start, layout, blank
@@ -144,7 +144,7 @@ class _RecordingMove:
         self.move, self.kernels, self.layout = move, kernels, layout
 
     def forward(self, key: Key, pair: Any) -> tuple[Any, LogProb]:
-        # A single kernel uses the key as it would without records: same key, same run.
+        # A single kernel uses the key as the algorithm without records does, for the same run.
         num = len(self.kernels)
         keys = [key] if num == 1 else derive_keys(key, num)
         y, records = record_step(keys, self.kernels, pair[0])

@@ -1,11 +1,11 @@
-r"""Sums over many pilots at every time: all that tilted models are learned from.
+r"""Sums over many pilots at every time, from which tilted models are learned.
 
-Pilots themselves are not kept, so that there may be hundreds of thousands of them. With $g$ the
-gradient of the step's own $\log\gamma_t$, they leave, for the states before and after a step, sums
-of $(1, x)(1, x, g(x))^\top$, and for the step sums of $(1, y, z)(1, y, z, x)^\top$, where $z$ is
-the noise of its record relative to the centre of the kernel's own guess. Powers of $\gamma_t$ are
-learned from sums of $g g^\top$ and of the Hessian $H$ of $\log\gamma_t$ besides; one product
-$H e$ with random signs $e$ estimates $H$ without bias, as $H e e^\top$.
+Pilots themselves are not stored, so that there may be hundreds of thousands of them. With $g$ the
+gradient of the step's own $\log\gamma_t$, the sums are, for the states before and after a step,
+those of $(1, x)(1, x, g(x))^\top$, and for the step those of $(1, y, z)(1, y, z, x)^\top$, where
+$z$ is the noise of its record relative to the centre of the kernel's own guess. Powers of
+$\gamma_t$ are learned from sums of $g g^\top$ and of the Hessian $H$ of $\log\gamma_t$ besides;
+one product $H e$ with random signs $e$ estimates $H$ without bias, as $H e e^\top$.
 """
 
 from collections.abc import Callable
@@ -25,25 +25,25 @@ from aide.learned.records.recorders import Recorder, Recording
 from aide.learned.records.transitions import Transitions
 
 FOLDS = 8
-"""Number of sets of pilots whose sums are kept apart: each set tests a fit to the others."""
+"""Number of sets of pilots with separate sums: each set tests a fit to the others."""
 KEY_SIGNS = 1000
-"""Index of the key of random signs, above all indices that a run uses."""
+"""Index of the key of random signs, above all indices of keys that a run uses."""
 AT_ONCE = 64
-"""Pilots of one set that run side by side, so that their sums are one product of matrices."""
+"""Pilots of one set that run side by side, whose sums are one product of matrices."""
 
 
 class Statistics(NamedTuple):
     """Sums over pilots, [folds, times, ...].
 
     Attributes:
-        before: Of $(1, x)(1, x, g)^T$ for states before the steps; with curvature, of
+        before: Sums of $(1, x)(1, x, g)^T$ for states before the steps; with curvature, of
             $(1, x, g)(1, x, g)^T$.
-        after: The same for states after them.
-        hessians: With curvature, of $H$ before and after, [folds, times, 2, d, d]; else empty.
-        steps: Of $(1, y, z)(1, y, z, x)^T$ for steps that moved.
+        after: The same sums for states after the steps.
+        hessians: With curvature, sums of $H$ before and after, [folds, times, 2, d, d]; else empty.
+        steps: Sums of $(1, y, z)(1, y, z, x)^T$ for steps that moved.
         moved: Number of steps that moved.
-        count: Pilots, [folds].
-        dead: Pilots all of whose particles had weight zero at some time, [folds].
+        count: Number of pilots, [folds].
+        dead: Number of pilots all of whose particles had weight zero at some time, [folds].
     """
 
     before: Stored
@@ -56,7 +56,7 @@ class Statistics(NamedTuple):
 
 
 def shadow_steps(transitions: Transitions, size: int) -> np.ndarray:
-    """Steps $h$ of the shadows of the densities, [times, size]; 0 for kernels without any."""
+    """Steps $h$ of the densities' shadows, [times, size]; 0 for kernels without a shadow."""
     times = times_of(transitions)
 
     def at(inputs: Any) -> Array:
@@ -71,7 +71,7 @@ def shadow_steps(transitions: Transitions, size: int) -> np.ndarray:
 
 
 def times_of(transitions: Transitions) -> np.ndarray:
-    """Every step where densities or kernels change, else a grid."""
+    """Every step if densities or kernels change from step to step, else a grid."""
     if transitions.inputs is None:
         return time_grid(transitions.num_steps)
     return np.arange(transitions.num_steps)
@@ -84,7 +84,7 @@ def gather_statistics(
     report: Callable[[int], None],
     with_curvature: bool = False,
 ) -> Statistics:
-    """Run pilots, at least as many as stated, and add up; `report` counts finished folds."""
+    """Run at least `num_pilots` pilots and add up; `report` counts finished folds."""
     num_batches = max(1, -(-num_pilots // (FOLDS * AT_ONCE)))
     numbers = np.arange(FOLDS * num_batches * AT_ONCE, dtype=np.uint32)
     rows = (numbers.reshape(FOLDS, num_batches, AT_ONCE),)
@@ -125,7 +125,7 @@ def _fold(
 class _States(NamedTuple):
     """States at every time with weights that sum to 1, [G, P, ...], and their gradients.
 
-    `hessians` are $e$ and $H e$, [2, G, P, d], if they are asked for.
+    `hessians` are $e$ and $H e$, [2, G, P, d], or `None` without curvature.
     """
 
     states: Array
@@ -137,7 +137,7 @@ class _States(NamedTuple):
 def _vectors(
     recorder: Recorder, key: Key, with_curvature: bool
 ) -> tuple[_States, _States, Array, Array, Array, Array, Array]:
-    """What one pilot adds: states before and after, x, y, z, which steps moved, and was it dead."""
+    """The terms of one pilot: states before and after, x, y, z, which steps moved, and `dead`."""
     transitions = recorder.transitions
     run = recorder.record(key)
     times = times_of(transitions)
@@ -182,8 +182,9 @@ def _populations(
 ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     """States before and after every step, with weights.
 
-    Of SMC, all particles: those before a step as they are chosen for it, those after it before the
-    step's own weight. (The path of the output knows its future, the walk back must not.)
+    For SMC all particles count: before a step with the weights by which the step resamples, after
+    it with their weights before the step's own. (The output's path depends on later steps, which
+    the walk back must not know.)
     """
     population = run.populations
     if population is None or population.log_weights.shape[1] == 1:
@@ -200,7 +201,7 @@ def _populations(
     else:
         last = jax.vmap(weigh)(transitions.inputs, particles[1:])
     before = jax.nn.softmax(log_weights[:-1], axis=1)
-    # A particle of weight 0 has left the support: what it weighed before is not known any more.
+    # A particle of weight 0 has left the support: its weight before the step is unknown.
     left = log_weights[1:] == -jnp.inf
     after = jax.nn.softmax(jnp.where(left, -jnp.inf, log_weights[1:] - last), axis=1)
     return (particles[:-1][times], before[times]), (particles[1:][times], after[times])
@@ -235,5 +236,5 @@ def _add_up(
 
 
 def _finite(derivatives: Array) -> Array:
-    """0 where a derivative is not finite, as in proposals: kernels that need it reject there."""
+    """Set derivatives that are not finite to 0, as in proposals, where kernels then reject."""
     return jnp.where(jnp.isfinite(derivatives), derivatives, 0.0)

@@ -1,7 +1,7 @@
 """The transitions that are to be retraced: kernels one after another, with their records.
 
-Kernels are seen as functions of flat vectors (`aide._core.flat_states.FlatLayout`), all particles
-at once, the particle axis last.
+Kernels are functions of flat vectors here (`aide._core.flat_states.FlatLayout`), of all particles
+at once, with the particle axis last.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from aide.smc.moves import Steps
 
 
 class FlatStep(NamedTuple):
-    """A step forward with its record, and the log density where it led."""
+    """A step forward with its record, and the log density at the new state."""
 
     value: Float[Array, " d"]
     noise: Float[Array, " e"]
@@ -34,14 +34,14 @@ class FlatStep(NamedTuple):
 
 
 class FlatKernel:
-    """One retraceable kernel for one density, seen as functions of vectors.
+    """One retraceable kernel for one density, as functions of flat vectors.
 
-    It lives for the tracing of one program only.
+    An instance lives only while one program is traced.
 
     Args:
         kernel: The kernel.
-        log_density: The density it is meant for.
-        layout: That of its states.
+        log_density: The density for which the kernel steps.
+        layout: The layout of states.
     """
 
     def __init__(self, kernel: Any, log_density: LogDensity, layout: FlatLayout):
@@ -72,7 +72,7 @@ class FlatKernel:
     def reverse_noise(
         self, key: Key, white: Float[Array, "e P"], y: Float[Array, "d P"]
     ) -> Float[Array, "e P"]:
-        """The kernel's own guesses, from white noise if the kernel can (fast), or from the key."""
+        """The kernel's own guesses, from white noise if the kernel allows it, or from the key."""
         from_white = getattr(self.kernel, "reverse_noise_from", None)
         if from_white is not None:
 
@@ -93,14 +93,14 @@ class FlatKernel:
         return self.reverse_noise(jax.random.key(0), white, y)
 
     def gradient(self, y: Float[Array, "d P"]) -> Float[Array, "d P"]:
-        """The gradient of the log density, for proposals: 0 where it is not finite."""
+        """The gradient of the log density, for proposals; entries that are not finite become 0."""
         gradient = jax.vmap(jax.grad(self.log_density), -1, -1)(y)
         return jnp.where(jnp.isfinite(gradient), gradient, 0.0)
 
     def retrace(
         self, y: Float[Array, "d P"], log_density: Float[Array, " P"], noise: Float[Array, "e P"]
     ) -> tuple[Array, ...]:
-        """See `Retraceable`: arrays [B, d, P] and three times [B, P]."""
+        """Retrace many particles, as in `Retraceable`: arrays [B, d, P] and three times [B, P]."""
 
         def undo(y: Array, log_density_y: Array, noise: Array) -> tuple[Array, ...]:
             value, *logs = self.kernel.retrace(
@@ -127,10 +127,10 @@ class Transitions(eqx.Module):
     """A start distribution and the transitions that follow.
 
     Args:
-        start: Where the run starts.
+        start: The distribution of the first state.
         move_at: Maps the inputs of a step to its transition, with `kernel` and `log_density`.
-        inputs: Arrays with a leading step axis; `None` where all transitions are the same.
-        num_steps: How many transitions.
+        inputs: Arrays with a leading step axis; `None` if all transitions are the same.
+        num_steps: Number of transitions.
     """
 
     start: Any
@@ -140,11 +140,11 @@ class Transitions(eqx.Module):
 
     @staticmethod
     def of(start: Any, steps: Steps) -> "Transitions":
-        """Those of one run of moves."""
+        """The transitions of `Steps`."""
         return Transitions(start, steps.move_at, steps.inputs, steps.num_steps)
 
     def draw_start(self, key: Key) -> tuple[Array, FlatLayout]:
-        """Draw the first state, as a vector, and see how states are laid out."""
+        """Draw the first state; return it as a vector, with the layout of states."""
         first = sample_from(self.start, key)
         layout = FlatLayout(first)
         return layout.flat, layout
@@ -170,7 +170,7 @@ class Transitions(eqx.Module):
 def record_step(
     keys: Any, kernels: list[FlatKernel], x: Array
 ) -> tuple[Array, tuple[StepRecord, ...]]:
-    """One transition of one run with its records; one key per kernel."""
+    """Make one transition of one run with its records; one key per kernel."""
     records, log_density = [], kernels[0].log_density(x)
     for kernel, key in zip(kernels, keys, strict=True):
         y, noise, branch, log_density_y = kernel.record(key, x)
