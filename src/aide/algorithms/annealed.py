@@ -39,7 +39,7 @@ from aide.smc.smc import Smc
 
 
 class Tempered(eqx.Module):
-    r"""$\log\gamma_\beta$ as a function of $x$; the end points ignore the other density."""
+    r"""$\log\gamma_\beta$ as a function of $x$; each end depends on its own density alone."""
 
     log_start: LogDensity
     log_end: LogDensity
@@ -49,7 +49,7 @@ class Tempered(eqx.Module):
         """Evaluate the tempered log density."""
         start = as_log(self.log_start(x))
         end = check_scalar("log_joint", self.log_end(x))
-        # 0 * log 0 = 0 on the path, as in 0 * log(0) = log(0 ** 0).
+        # At the ends the other density does not count even where it is 0: 0 * log(0) = 0.
         first = jnp.where(self.temperature == 1.0, 0.0, (1.0 - self.temperature) * start)
         return first + jnp.where(self.temperature == 0.0, 0.0, self.temperature * end)
 
@@ -62,7 +62,7 @@ class AnnealingStep(AbstractMoveAt):
     r"""A kernel at $\beta_{t-1}$, then the weight $(\gamma/k_1)^{\beta_t-\beta_{t-1}}$.
 
     Inputs of a step are $\beta_{t-1}$, $\beta_t$ and, where kernels change along the path, the
-    numbers of its kernel; `kernel` is then what all of them share.
+    numbers of its kernel; `kernel` is then the part that all kernels share.
     """
 
     log_start: LogDensity
@@ -73,11 +73,11 @@ class AnnealingStep(AbstractMoveAt):
         as_invariant(self.kernel)  # a kernel without a reversal is an error here, not in a run
 
     def __call__(self, inputs: tuple[Any, ...]) -> "AnnealingMove":
-        """The move between two neighbouring temperatures."""
+        """The move between two successive temperatures."""
         return AnnealingMove(self, *inputs)
 
     def shortened(self, inputs: tuple[Any, ...], num_steps: int) -> Steps:
-        """Some of the temperatures, evenly chosen, the first and the last among them."""
+        """At most `num_steps` steps, at evenly chosen temperatures from the first to the last."""
         before, after, *numbers = inputs
         knots = np.append(np.asarray(before), np.asarray(after)[-1])
         chosen = np.linspace(0, len(knots) - 1, num_steps + 1).round().astype(int)
@@ -89,7 +89,7 @@ class AnnealingStep(AbstractMoveAt):
         return replace(self, log_start=LogDensityOf(start))
 
     def kernels(self, inputs: tuple[Any, ...]) -> list[KernelUse]:
-        """The kernel, at the first temperature; of several the first, a middle and the last."""
+        """The kernel at the first temperature; if kernels change, the first, a middle, the last."""
         num = len(inputs[0])
         places = sorted({0, num // 2, num - 1}) if len(inputs) > 2 else [0]
         moves = [self(take(inputs, place)) for place in places]
@@ -153,18 +153,18 @@ def tempered_smc(
     r"""An SMC sampler along the path from `start` to the posterior.
 
     Args:
-        start: Where the path begins, with `sample(key)` and `log_density(x)`; any distribution that
+        start: Beginning of the path, with `sample(key)` and `log_density(x)`; any distribution that
             covers the posterior will do.
-        log_joint: $\log\gamma$: prior times likelihood, or an unnormalised density. Where it is NaN
-            or $+\infty$ on the way, it counts as $-\infty$; see `aide.algorithms.strict`.
+        log_joint: $\log\gamma$: prior times likelihood, or an unnormalised density. A value of NaN
+            or $+\infty$ before the output counts as $-\infty$; see `aide.algorithms.strict`.
         kernel: MCMC kernel applied at every temperature but the last; or one for each of them: a
-            list of kernels of one kind, or what `aide.kernels.stack_kernels` makes of it.
+            list of kernels of one kind, or a `KernelSchedule` from `aide.kernels.stack_kernels`.
         num_particles: $P$.
         num_temperatures: Number of temperatures, equally spaced, the last one 1. Fix them before
             the run: a schedule adapted to the particles of the run itself makes $\xi$ wrong.
         temperatures: Your own increasing schedule in $(0, 1]$, ending at 1.
-        resampler: Multinomial at every step unless stated; a name such as "systematic" means that
-            scheme at every step.
+        resampler: An `EveryStep`, `EssBelow` or `Never`, or the name of a scheme, such as
+            "systematic", for every step; by default multinomial at every step.
         label: A name for tables.
     """
     schedule = check_schedule(num_temperatures, temperatures)
@@ -177,7 +177,7 @@ def tempered_smc(
         f"tempered SMC, {num_particles} particles, {size}" if num_particles > 1 else f"AIS, {size}"
     )
     chosen = EveryStep() if resampler is None else as_resampler(resampler)
-    written = as_written(log_joint)  # at outputs NaN is an error
+    written = as_written(log_joint)  # a NaN at an output is an error
     return Smc(start, moves, written, num_particles, first, chosen, label or name)
 
 
@@ -225,7 +225,7 @@ def _path(
 def check_schedule(
     num_temperatures: int | None, temperatures: Numbers | None, name: str = "num_temperatures"
 ) -> np.ndarray | Array:
-    """Temperatures equally spaced or as given; an error unless they increase to 1."""
+    """Temperatures equally spaced or as given; raise unless they increase to 1."""
     if (num_temperatures is None) == (temperatures is None):
         raise ValueError(
             f"give either {name} or temperatures, got "

@@ -2,8 +2,8 @@ r"""Unadjusted annealing: Langevin steps along temperatures, without an accept s
 
 Step $t$ is one of an unadjusted kernel for
 $\log\gamma_\beta = (1-\beta)\log k_1 + \beta\log\gamma$ at $\beta = \beta_t$; the output is the
-last position. These are the forward processes of ULA and UHA, MCD and LDVI, which differ in how
-they guess the way back.
+last position. These are the forward processes of ULA and UHA, MCD and LDVI, which differ in their
+guesses of the way back.
 """
 
 from dataclasses import replace
@@ -49,12 +49,12 @@ from aide.smc.moves import Steps
 class AnnealedLangevin(AbstractAlgorithm):
     r"""Start at $x_0 \sim k_1$, make one unadjusted step per temperature, output the last position.
 
-    Meta-inference walks back by the kernels' own guesses, as if each had reached its density: one
-    path, $\xi = k_1(x_0)\prod_t k_t(x_t, v_t \mid x_{t-1}) / g_t(v_t \mid x_t)$. That is the bound
-    of ULA and UHA. `aide.refine(key, algorithm)` learns a tight one.
+    Meta-inference walks back by the kernels' own guesses, as if each had reached its density, along
+    one path: $\xi = k_1(x_0)\prod_t k_t(x_t, v_t \mid x_{t-1}) / g_t(v_t \mid x_t)$. That is the
+    bound of ULA and UHA. `aide.refine(key, algorithm)` learns tighter meta-inference.
 
-    With momenta (`UnderdampedLangevin`) one more step draws a new momentum at the end, which says
-    nothing about the position: the last momentum of the run is hidden, like all others.
+    With momenta (`UnderdampedLangevin`) one more step draws a new momentum at the end, independent
+    of the position: the last momentum of the run is hidden, like all others.
 
     Args:
         start: $k_1$, with `sample(key)` and `log_prob(x)`.
@@ -85,12 +85,12 @@ class AnnealedLangevin(AbstractAlgorithm):
 
     @property
     def compile_for_speed(self) -> bool:
-        """Steps in a loop are worth a longer compilation."""
+        """Whether a longer compilation pays: it does, for steps in a loop."""
         return True
 
     @property
     def num_steps(self) -> int:
-        """Steps that move the position."""
+        """Number of steps that move the position."""
         return len(self.temperatures)
 
     @property
@@ -100,7 +100,7 @@ class AnnealedLangevin(AbstractAlgorithm):
 
     @property
     def state_start(self) -> Distribution:
-        """The law of the first state: `start`, with momenta from $N(0, I)$ where there are any."""
+        """The law of the first state: `start`, and $N(0, I)$ for momenta, if any."""
         return PhaseStart(self.start) if self.has_momenta else self.start
 
     def steps(self) -> Steps:
@@ -113,10 +113,10 @@ class AnnealedLangevin(AbstractAlgorithm):
         return Steps(LangevinStep(*shared, self.has_momenta), (temperatures, numbers))
 
     def lift(self, value: Value) -> tuple[Value, LogProb]:
-        r"""An output as the last state of the run, and what to add to its log density.
+        r"""An output as the last state of the run, and the log density to add to that of the state.
 
-        The last momentum is drawn from $N(0, I)$, whatever the position is:
-        $q(x) = q(x, p)/N(p; 0, I)$ for every $p$, of which 0 is as good as any.
+        The last momentum is drawn from $N(0, I)$, independent of the position:
+        $q(x) = q(x, p)/N(p; 0, I)$ for every $p$; here $p = 0$.
         """
         if not self.has_momenta:
             return value, jnp.zeros(())
@@ -124,7 +124,7 @@ class AnnealedLangevin(AbstractAlgorithm):
         return Phase(value, still), -log_standard_normal(still)
 
     def lower(self, state: Value) -> Value:
-        """The output of a run that ended in a state."""
+        """The output of a run, from its last state."""
         return state.position if self.has_momenta else state
 
     def simulate(self, key: Key) -> Draw:
@@ -143,7 +143,7 @@ class AnnealedLangevin(AbstractAlgorithm):
         numbered = (jnp.arange(num, dtype=jnp.uint32), steps.inputs)
         last, (after, noise) = jax.lax.scan(step, first, numbered)
         value = self.lower(last)
-        # The new momentum at the end may be any; `lift` has chosen one.
+        # The new momentum at the end is arbitrary; `lift` has chosen 0.
         end, extra = self.lift(value)
         after = jax.tree.map(lambda all, one: all.at[-1].set(one), after, end)
 
@@ -178,7 +178,7 @@ class AnnealedLangevin(AbstractAlgorithm):
         density = move.log_density
         back = move.kernel.retrace(density, y, density(y), noise)
         x = jax.tree.map(lambda leaf: leaf[0], back.value)
-        # No run forward has a state that overflowed: such a guess has weight 0.
+        # No run forward has an overflowed state: such a guess has weight 0.
         known = all_finite(x)
         log_w = log_ratio(back.log_forward[0], back.log_own[0])
         stay = jax.tree.map(lambda a, b: jnp.where(known, a, b), x, y)
@@ -190,13 +190,13 @@ class AnnealedLangevin(AbstractAlgorithm):
         return {"as given": self} if kept is None else {f"{len(kept)} steps": self.at_steps(kept)}
 
     def few_steps(self) -> np.ndarray | None:
-        """Which steps a small version keeps; `None` for all."""
+        """Indices of the steps of a small version; `None` for all."""
         if self.num_steps <= FEW_STEPS:
             return None
         return np.linspace(0, self.num_steps - 1, FEW_STEPS).round().astype(int)
 
     def at_steps(self, chosen: np.ndarray) -> "AnnealedLangevin":
-        """Some of the steps alone."""
+        """The algorithm with only the chosen steps."""
         return replace(
             self, schedule=self.schedule.pick(chosen), temperatures=self.temperatures[chosen]
         )
@@ -215,7 +215,7 @@ class LangevinStep(eqx.Module):
     has_momenta: bool = eqx.field(static=True)
 
     def __call__(self, inputs: tuple[Any, Any]) -> Transition:
-        """The kernel, and the density at its temperature."""
+        """Return the kernel, and the density at its temperature."""
         temperature, numbers = inputs
         density: Any = Tempered(self.log_start, self.log_end, temperature)
         density = PhaseDensity(density) if self.has_momenta else density
@@ -251,16 +251,16 @@ def annealed_langevin(
 ) -> AnnealedLangevin:
     r"""Unadjusted Langevin along temperatures: one step at each, the last position is the output.
 
-    It comes with the canonical guess of the way back, as if every kernel had reached its density.
-    `aide.refine(key, algorithm)` makes the bound tight.
+    The algorithm has the canonical guess of the way back, as if every kernel had reached its
+    density. `aide.refine(key, algorithm)` makes the bound tight.
 
     Args:
-        start: $k_1$, anything with `sample(key)` and `log_prob(x)`: a Gaussian fitted to the
-            posterior, say.
+        start: $k_1$, anything with `sample(key)` and `log_prob(x)`, such as a Gaussian fitted to
+            the posterior.
         log_joint: $\log\gamma$.
         kernel: `aide.kernels.Ula` or `aide.kernels.UnderdampedLangevin`; or one for every step: a
-            list of kernels of one kind, or what `aide.kernels.stack_kernels` makes of it.
-        num_steps: Temperatures, equally spaced, the last one 1.
+            list of kernels of one kind, or a `KernelSchedule` from `aide.kernels.stack_kernels`.
+        num_steps: Number of temperatures, equally spaced, the last one 1.
         temperatures: Your own increasing schedule in $(0, 1]$, ending at 1; fix it before the run.
         label: A name for tables.
     """

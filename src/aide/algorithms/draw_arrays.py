@@ -1,10 +1,10 @@
-r"""Arrays of stored draws: which axes are which, what is wrong with them, all as columns, in order.
+r"""Arrays of stored draws: their axes, their errors, all numbers as columns, and their order.
 
-Standard errors of stored draws rest on the order in which a chain visited them. Two kinds of lists
-have lost it. *Chains that take turns*: step 1 of every chain, then step 2 of every chain, as
-emcee's flat chains are; neighbours are independent, and draws $W$ apart are not. *Copies*: rows
-that were resampled with replacement, or drawn from a list; draws far apart are one and the same.
-Both are brought into an order in which autocorrelation sees the dependence.
+Standard errors of stored draws depend on the order in which a chain visited them. Two kinds of
+lists have lost this order. *Chains that take turns*: step 1 of every chain, then step 2 of every
+chain, as in emcee's flat chains; neighbours are independent, and draws $W$ apart are not. *Copies*:
+rows that were resampled with replacement, or drawn from a list; equal draws lie far apart. Both are
+brought into an order in which autocorrelation shows the dependence.
 """
 
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from aide._core.types import Value
 
 
 def as_chains(draws: Value, has_chains: bool) -> tuple[Value, tuple[int, int]]:
-    """Arrays with leading axes (chain, draw), reals in double precision; and these axes.
+    """Arrays with leading axes (chain, draw), reals in double precision; and the axes' lengths.
 
     Raises:
         ValueError: If arrays lack these axes, differ in them, or hold an entry that is not finite.
@@ -50,7 +50,7 @@ def as_chains(draws: Value, has_chains: bool) -> tuple[Value, tuple[int, int]]:
 
 
 def flat_draws(draws: Value) -> Value:
-    """Arrays with one leading axis, chain after chain."""
+    """Arrays with one leading axis, one chain after another."""
     return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), draws)
 
 
@@ -90,28 +90,28 @@ def _check_finite(name: str, array: np.ndarray, axes: tuple[str, ...]) -> None:
 
 
 FALSE_ALARM = 1e-6
-"""Chance that independent draws are taken for chains that take turns."""
+"""Probability that independent draws are taken for chains that take turns: a choice."""
 FEWEST_PAIRS = 20
-"""Pairs of draws at a distance from which their correlation is estimated, at least."""
+"""Least number of pairs of draws from which the correlation at a distance is estimated."""
 MOST_COLUMNS = 100
-"""Coordinates that are looked at, evenly chosen."""
+"""Largest number of coordinates that are tested, evenly chosen."""
 FEWEST_DRAWS = 4
-"""Draws per chain that R-hat needs, half a chain at a time."""
+"""Least number of draws per chain for R-hat, which halves the chain."""
 LEAST_LOSS = 0.95
-"""Copies count from this ratio on of what blocks are worth to their number."""
+"""Copies are put together if blocks of them are worth less than this share of their number."""
 MOST_EQUAL = 0.75
-"""A coordinate with one value in a larger share of draws has too few others for correlations."""
+"""Largest share of draws with one value: above, a coordinate has too few others to correlate."""
 DIGITS = 6
-"""Numbers of at most so many digits occur again by themselves: they were rounded, or are atoms."""
+"""Numbers with at most this many digits count as rounded, or as atoms, and not as copies."""
 
 
 class Order(NamedTuple):
-    """Where the draws of a list belong.
+    """A new order of a list of draws.
 
     Attributes:
         places: Chain times length plus position of each draw that is kept, in the new order.
-        num_chains: Chains after that.
-        words: What was recognised, in words.
+        num_chains: Number of chains in the new order.
+        words: A description of the order that was recognised.
     """
 
     places: np.ndarray
@@ -120,12 +120,12 @@ class Order(NamedTuple):
 
 
 def in_order(draws: Value) -> tuple[Value, str]:
-    """Draws with leading axes (chain, draw) in an order in which their dependence shows.
+    """Draws with leading axes (chain, draw) in an order that shows their dependence.
 
-    The words say what was recognised; they are empty if the order was right.
+    The words say which order was recognised; they are empty if the order was right.
 
     Raises:
-        ValueError: If the axes are (draw, chain), as far as the draws show it.
+        ValueError: If the draws show that the axes are (draw, chain).
     """
     found = []
     for recognise in (_taking_turns, _copies):
@@ -137,10 +137,10 @@ def in_order(draws: Value) -> tuple[Value, str]:
 
 
 def check_axes(draws: Value) -> None:
-    """Raise if the leading axes are (draw, chain) instead of (chain, draw), as far as it shows.
+    """Raise if the draws show that the leading axes are (draw, chain) instead of (chain, draw).
 
-    Either no statistic of chains that short exists, or draws depend on their neighbours along the
-    first axis, at least twice as strongly as along the second.
+    The signs are: chains too short for any statistic, or draws that depend on their neighbours
+    along the first axis at least twice as strongly as along the second.
     """
     columns = _some_columns(draws)
     num_chains, num = columns.shape[:2]
@@ -180,9 +180,9 @@ def _arranged(leaf: np.ndarray, order: Order) -> np.ndarray:
 def period_of(columns: np.ndarray) -> int:
     r"""The number of chains that take turns in every row of `columns`; 1 if none do.
 
-    The lag at which normal scores of ranks are most correlated, if that is above 1, the correlation
-    is at least twice that at every smaller lag, and chance does not explain it: of independent
-    draws, $r_k\sqrt{n - k}$ is about standard normal.
+    The lag at which normal scores of ranks are most correlated, if three conditions hold: the lag
+    is above 1, the correlation is at least twice that at every smaller lag, and chance does not
+    explain it. For independent draws $r_k\sqrt{n - k}$ is about standard normal.
     """
     num_chains, num, size = columns.shape
     lags = num - FEWEST_PAIRS // num_chains
@@ -204,7 +204,7 @@ def period_of(columns: np.ndarray) -> int:
 
 
 def normal_scores(values: np.ndarray) -> np.ndarray:
-    """Normal quantiles of the ranks of all values together."""
+    """Normal quantiles of the ranks of all values."""
     from scipy import stats
 
     ranks = stats.rankdata(values.ravel()).reshape(values.shape)
@@ -228,7 +228,7 @@ def _taking_turns(draws: Value, columns: np.ndarray) -> Order | None:
 
 
 def _copies(draws: Value, columns: np.ndarray) -> Order | None:
-    """Equal draws side by side, if they are copies that lie apart."""
+    """An order with equal draws side by side, if the draws are copies that lie apart."""
     if not any(leaf.dtype.kind == "f" for leaf in jax.tree.leaves(draws)):
         return None
     flat = columns.reshape(-1, columns.shape[2])
@@ -236,7 +236,7 @@ def _copies(draws: Value, columns: np.ndarray) -> Order | None:
     which = which.ravel()
     starts = np.ones(columns.shape[:2], bool)
     numbers = which.reshape(columns.shape[:2])
-    starts[:, 1:] = numbers[:, 1:] != numbers[:, :-1]  # a chain that stands still makes one block
+    starts[:, 1:] = numbers[:, 1:] != numbers[:, :-1]  # a chain that stays makes one block
     blocks = np.bincount(numbers[starts], minlength=first.size)
     worth = blocks.sum() ** 2 / np.sum(blocks.astype(float) ** 2)
     again = blocks > 1
@@ -251,7 +251,7 @@ def _copies(draws: Value, columns: np.ndarray) -> Order | None:
 
 
 def _has_many_digits(rows: np.ndarray) -> np.ndarray:
-    """Whether a row has a number that is not one of few digits, as a rounded one or 0 is."""
+    """Whether a row has a number of many digits, unlike 0 and rounded numbers."""
     size = np.abs(rows)
     exponent = np.floor(np.log10(np.where(size > 0, size, 1.0)))
     scaled = size * 10.0 ** (DIGITS - 1 - exponent)

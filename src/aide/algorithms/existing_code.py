@@ -1,4 +1,4 @@
-"""Existing code as an inference algorithm: plain Python or NumPy; a forward and a reverse run."""
+"""Existing code as an inference algorithm: plain Python or NumPy; forward and reverse runs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,17 +33,16 @@ class PythonAlgorithm:
 
     The methods receive a `numpy.random.Generator` (Philox) in place of a JAX key:
     `simulate(rng)` returns `(value, log_xi)`, `regenerate(rng, value)` a number. Each run and
-    meta-run gets a generator of its own, derived from (key, role, run, purpose, meta index), so
-    the same key gives the same numbers and extending a run repeats nothing. Values are arrays,
-    numbers, or tuples, lists and dicts of them, of the same shape in every run.
+    meta-inference run gets a generator of its own, derived from (key, role, run, purpose, meta
+    index), so that the same key gives the same numbers, and runs that are added repeat none. Values
+    are arrays, numbers, or tuples, lists and dicts of them, of the same shape in every run.
 
     Args:
         algorithm: The object with `simulate(rng)` and `regenerate(rng, value)`.
         log_z: $\log Z$; taken from the object's own `log_z` if it has one.
-        num_workers: Processes that share the runs, the same bits as one. They are started afresh on
-            first use and end with the call, so that the object must be importable: its class and
-            functions belong into a module, and a script is guarded by
-            `if __name__ == "__main__"`.
+        num_workers: Processes that share the runs, with the results of one process. They start on
+            first use and end with the call. The object must be importable: its class and functions
+            belong in a module, and a script is guarded by `if __name__ == "__main__"`.
         label: A name for tables.
     """
 
@@ -72,7 +71,7 @@ class PythonAlgorithm:
         return f"PythonAlgorithm({self.algorithm!r})"
 
     def simulate(self, rng: np.random.Generator) -> tuple[Value, float]:
-        """Run the wrapped algorithm once; the value comes back as NumPy arrays."""
+        """Run the wrapped algorithm once; return the value as NumPy arrays."""
         result = self.algorithm.simulate(rng)
         if not isinstance(result, tuple) or len(result) != 2:
             raise TypeError(
@@ -86,7 +85,7 @@ class PythonAlgorithm:
         return _scalar(self.label, "regenerate", self.algorithm.regenerate(rng, value))
 
     def shrunk(self) -> dict[str, Version]:
-        """The small versions of what is wrapped, each wrapped alike."""
+        """The small versions of the wrapped algorithm, each wrapped alike."""
         versions = small_versions(self.algorithm)
         return {
             name: version._replace(algorithm=self._around(version.algorithm))
@@ -94,28 +93,28 @@ class PythonAlgorithm:
         }
 
     def prefixes(self) -> list[Prefix]:
-        """The beginnings of what is wrapped, each wrapped alike."""
+        """The prefixes of the wrapped algorithm, each wrapped alike."""
         return [
             (name, lambda build=build: self._around(build()))
             for name, build in prefixes_of(self.algorithm)
         ]
 
     def kernels(self) -> Sequence[KernelUse]:
-        """The MCMC kernels of what is wrapped."""
+        """The MCMC kernels of the wrapped algorithm."""
         return kernels_of(self.algorithm)
 
     def determines_trace(self) -> bool:
-        r"""Whether what is wrapped says that its output determines the trace, or $\xi$."""
+        r"""Whether the wrapped algorithm says that its output determines the trace, or $\xi$."""
         return determines_trace(self.algorithm)
 
     def with_budget(self, factor: float) -> "PythonAlgorithm | None":
-        """What is wrapped with that multiple of its budget; `None` if there is no such version."""
+        """The wrapped algorithm with `factor` times its budget; `None` without such a version."""
         inner = budget_version(self.algorithm, factor)
         label = f"{self.label}, budget times {factor:g}"
         return None if inner is None else self._around(inner, label)
 
     def with_start(self, start: Distribution, label: str = "") -> "PythonAlgorithm":
-        """What is wrapped, from another start; an error unless it has such a method."""
+        """The wrapped algorithm with another start; raise if it has no such method."""
         inner = started_version(self.algorithm, start, label)
         return self._around(inner, label or f"{self.label}, other start")
 

@@ -19,7 +19,7 @@ from aide.smc.smc import Smc
 
 @keywords("aide.sir")
 def sir(start: Distribution, log_joint: LogDensity, *, num_particles: int, label: str = "") -> Smc:
-    r"""Draw $P$ proposals, output one of them by weight $\gamma(x)/k(x)$: SMC with no moves.
+    r"""Draw $P$ proposals, output one of them by weight $\gamma(x)/k(x)$: SMC without moves.
 
     Args:
         start: The proposal $k$, with `sample(key)` and `log_density(x)`.
@@ -41,13 +41,13 @@ class RejectionSampler(AbstractAlgorithm):
     r"""Propose $x \sim g$, accept with probability $\gamma(x)/(g(x)\,e^B)$.
 
     $\xi = \gamma(x)$, so $Z = \int\gamma$ (the evidence if $\gamma(x) = p(x, y)$) and `log_z` is
-    unknown. The rejected proposals need no meta-inference: they say nothing about $x$.
+    unknown. The rejected proposals need no meta-inference: they are independent of $x$.
 
     Args:
         proposal: $g$, with `sample(key)` and a normalised `log_density(x)`.
         log_joint: $\log\gamma$.
         log_bound: $B \ge \sup_x \log\gamma(x) - \log g(x)$. A proposal above the bound is an error.
-        max_tries: Proposals per output before giving up with an error.
+        max_tries: Largest number of proposals for one output; then an error.
         label: A name for tables.
     """
 
@@ -77,7 +77,7 @@ class RejectionSampler(AbstractAlgorithm):
             x = sample_from(self.proposal, key_x)
             log_ratio_x = log_ratio(self.log_joint(x), log_density_of(self.proposal, x))
             excess = log_ratio_x - self.log_bound
-            # NaN stops the loop; jnp.maximum passes it on.
+            # A NaN stops the loop; jnp.maximum passes it on.
             accepted = (jnp.log(jax.random.uniform(key_u)) < excess) | jnp.isnan(excess)
             return _State(state.tries + 1, x, jnp.maximum(state.log_excess, excess), accepted)
 
@@ -102,7 +102,7 @@ class RejectionSampler(AbstractAlgorithm):
 
 
 _ROUNDING = 1e-9
-"""Rounding allowed above the bound, in nats: a tight bound is met with equality."""
+"""Nats by which rounding may exceed the bound: a tight bound is met with equality."""
 _TOO_LOW = (
     "log_bound of RejectionSampler proved too low: a proposal had log_joint(x) - log proposal "
     "density above it, so its outputs would not follow the posterior. Raise log_bound to the "

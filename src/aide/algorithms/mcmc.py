@@ -46,12 +46,12 @@ class MarkovChain(AbstractAlgorithm):
     $\xi = \gamma(x_T)\,k_1(x_0)/\gamma(x_0)$, and `regenerate` runs the reversed kernel from $x_T$,
     as if the chain were in equilibrium. The bound then never falls below the divergence of the
     *start* (Cusumano-Towner & Mansinghka 2017, Figure 2). A kernel without a reversal has no
-    canonical meta-inference. `aide.refine(key, chain)` learns a better one for either.
+    canonical meta-inference. `aide.refine(key, chain)` learns better meta-inference for both.
 
     Args:
         start: $k_1$, with `sample(key)` and `log_density(x)`.
         log_joint: $\log\gamma$, which the kernel leaves invariant (unless it is unadjusted).
-        kernel: The transition, or a `KernelSchedule` with one for every step and perhaps more.
+        kernel: The transition, or a `KernelSchedule` with at least one kernel per step.
         num_steps: Number of transitions; 0 returns the start.
         label: A name for tables.
     """
@@ -86,13 +86,14 @@ class MarkovChain(AbstractAlgorithm):
 
     @property
     def compile_for_speed(self) -> bool:
-        """Transitions in a loop are worth a longer compilation."""
+        """Whether a longer compilation pays: it does, for transitions in a loop."""
         return True
 
     def canonical(self) -> Smc:
-        """The chain with canonical meta-inference: SMC with one particle that moves and no weights.
+        """The chain with canonical meta-inference: SMC with one particle and no weights.
 
-        An error says so if the kernel has no reversal.
+        Raises:
+            ValueError: If the kernel has no reversal.
         """
         shared = self.kernel.common if isinstance(self.kernel, KernelSchedule) else self.kernel
         lacking = lacks_reversal(shared)
@@ -107,7 +108,7 @@ class MarkovChain(AbstractAlgorithm):
         return Smc(self.start, (steps,), self.log_joint, 1, first, label=self.label)
 
     def steps(self, build: Callable[[Any, LogDensity], Any]) -> Steps:
-        """The transitions; `build(kernel, log_joint)` makes one of a kernel."""
+        """The transitions; `build(kernel, log_joint)` makes a transition of a kernel."""
         log_density = possible(self.log_joint)
         if not isinstance(self.kernel, KernelSchedule):
             return Steps(Constant(build(self.kernel, log_density)), num_steps=self.num_steps)
@@ -123,7 +124,7 @@ class MarkovChain(AbstractAlgorithm):
         return self.canonical().regenerate(key, value)
 
     def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
-        """What the steps of the run show that `simulate` makes with this key; no weights."""
+        """Diagnostics of the steps of the run that `simulate` makes with this key; no weights."""
         key_start, key_moves, _ = derive_keys(key, 3)
         even = lambda x: jnp.zeros(())
         first = start(key_start, SampleFrom(self.start), even, 1, None)
@@ -138,14 +139,14 @@ class MarkovChain(AbstractAlgorithm):
         return dataclasses.replace(self, num_steps=num_steps, label=label or other)
 
     def with_budget(self, factor: float) -> "MarkovChain | None":
-        """The chain with that multiple of its steps, for `aide.audit`.
+        """The chain with `factor` times its steps, for `aide.audit`.
 
-        `None` for less than one, and for more than there are kernels for.
+        `None` if that is less than one step, or more than there are kernels.
         """
-        num_steps, most = int(self.num_steps * factor), MAX_SIZE
+        num_steps, max_steps = int(self.num_steps * factor), MAX_SIZE
         if isinstance(self.kernel, KernelSchedule):
-            most = self.kernel.num_kernels
-        return self.with_steps(num_steps) if 1 <= num_steps <= most else None
+            max_steps = self.kernel.num_kernels
+        return self.with_steps(num_steps) if 1 <= num_steps <= max_steps else None
 
     def shrunk(self) -> dict[str, Version]:
         """Few steps, with canonical meta-inference."""
@@ -156,7 +157,7 @@ class MarkovChain(AbstractAlgorithm):
         return self.canonical().prefixes()
 
     def kernels(self) -> list[KernelUse]:
-        """The kernel, with the density it is meant for; of several, those `ScheduledStep` names."""
+        """The kernel with its density; of a schedule, some kernels (see `ScheduledStep`)."""
         return self.steps(Transition).kernels() or []
 
     def with_start(self, start: Distribution, label: str = "") -> "MarkovChain":
@@ -166,13 +167,13 @@ class MarkovChain(AbstractAlgorithm):
 
 
 class Transition(eqx.Module):
-    """A kernel, with or without a reversal, and the density it is meant for."""
+    """A kernel, with or without a reversal, and the density for which it steps."""
 
     kernel: Any
     log_density: LogDensity
 
     def observe_move(self, key: Key, x: Value) -> ObservedMove:
-        """A step, what was accepted, and how far it went."""
+        """A step, with its acceptance rates and its squared jump."""
         return observe_kernel(key, self.kernel, self.log_density, x)
 
     def kernels(self) -> list[KernelUse]:
@@ -185,7 +186,7 @@ class ScheduledStep(AbstractMoveAt):
 
     Args:
         build: Makes a step of a kernel and the density.
-        kernel: What all kernels share.
+        kernel: The part that all kernels share.
         log_density: The density.
     """
 
@@ -194,15 +195,15 @@ class ScheduledStep(AbstractMoveAt):
     log_density: LogDensity
 
     def __call__(self, inputs: Any) -> Any:
-        """The step whose kernel has these numbers."""
+        """Return the step whose kernel has these numbers."""
         return self.build(eqx.combine(inputs, self.kernel), self.log_density)
 
     def shortened(self, inputs: Any, num_steps: int) -> Steps:
-        """The first few steps: all lead from the density to itself."""
+        """The first few steps; each step leads from the density to the same density."""
         return Steps(self, take(inputs, slice(num_steps)))
 
     def with_start(self, start: Distribution) -> "ScheduledStep":
-        """The builder itself: it knows nothing of the start."""
+        """The builder itself, which does not depend on the start."""
         return self
 
     def kernels(self, inputs: Any) -> list[KernelUse]:
@@ -213,7 +214,7 @@ class ScheduledStep(AbstractMoveAt):
 
 
 def plain_label(num_steps: int) -> str:
-    """The name of a chain that was given none."""
+    """The default name of a chain."""
     return f"MCMC, {num_steps} steps"
 
 
@@ -228,16 +229,16 @@ def mcmc(
 ) -> MarkovChain:
     r"""Start at $x_0 \sim k_1$, make `num_steps` transitions, output the last state.
 
-    Canonical meta-inference, which this chain comes with, is loose: the bound never falls below the
+    The chain has canonical meta-inference, which is loose: the bound never falls below the
     divergence of the start. `aide.refine(key, chain)` makes it tight, and is needed for kernels
     without a reversal (`Ula`, `Sgld`).
 
     Args:
         start: $k_1$, with `sample(key)` and `log_density(x)`.
         log_joint: $\log\gamma$, which the kernel leaves invariant (unless it is unadjusted). A
-            proposal where it is NaN or $+\infty$ is rejected; see `aide.algorithms.strict`.
-        kernel: The transition; or one for every step: a list of kernels of one kind, or what
-            `aide.kernels.stack_kernels` makes of it.
+            proposal with a value of NaN or $+\infty$ is rejected; see `aide.algorithms.strict`.
+        kernel: The transition; or one for every step: a list of kernels of one kind, or a
+            `KernelSchedule` from `aide.kernels.stack_kernels`.
         num_steps: Number of transitions; 0 returns the start.
         label: A name for tables.
     """

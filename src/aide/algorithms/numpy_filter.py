@@ -1,4 +1,4 @@
-r"""Particle filters in NumPy, from step functions; the conditional filter comes with them."""
+r"""Particle filters in NumPy, from step functions, with their conditional filters."""
 
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -124,22 +124,22 @@ def numpy_filter(
     num_workers: int = 1,
     label: str = "",
 ) -> PythonAlgorithm:
-    r"""A particle filter from step functions in NumPy, with the conditional filter it needs.
+    r"""A particle filter from step functions in NumPy, with the conditional filter.
 
     States at step t are arrays with a leading axis that counts particles (or dicts, tuples, lists
     of such arrays); t counts from 0. The output is a path: one state per step, stacked.
 
     Args:
-        initial: `initial(rng, num)` draws that many first states.
+        initial: `initial(rng, num)` draws `num` first states.
         transition: `transition(rng, t, particles)` draws the state at t for each particle at t - 1.
         log_likelihood: `log_likelihood(t, particles)`: $\log p(y_t \mid x_t)$ of each.
         num_steps: $T$, the number of observations.
         num_particles: $P$.
         log_initial: `log_initial(particles)`: $\log p(x_1)$ of each.
         log_transition: `log_transition(t, before, after)`: $\log p(x_t \mid x_{t-1})$ of each.
-        relative_to_prior: Do without `log_initial` and `log_transition`, for transitions that can
-            be simulated only. Densities are then relative to the model's own law of paths: right
-            against other filters of the *same model* built in this way, and against nothing else.
+        relative_to_prior: Leave out `log_initial` and `log_transition`, for transitions that can
+            only be simulated. Densities are then relative to the model's own law of paths: valid
+            for a comparison with filters of the *same model* built in this way, and no others.
         proposal: Proposals other than the model's own steps; needs the two densities.
         resampler: As in `aide.ParticleFilter`: the name of a scheme, `aide.smc.EssBelow(...)`, ….
         num_workers: Processes that share the runs (see `aide.PythonAlgorithm`).
@@ -149,7 +149,7 @@ def numpy_filter(
     if relative_to_prior and (any(given) or proposal is not None):
         raise ValueError(
             "relative_to_prior=True leaves log_initial, log_transition and proposal out: give "
-            "either it or the densities."
+            "either relative_to_prior=True or the densities."
         )
     if not relative_to_prior and not all(given):
         raise ValueError(
@@ -172,7 +172,7 @@ def _compiled_resampler(
 
 
 def _descend(particles: Value, done: Resampled) -> tuple[Value, np.ndarray]:
-    """The parents, and their slots."""
+    """The parents of all particles, and the parents' slots."""
     if done.ancestors is None:
         return particles, np.arange(len(done.log_weights))
     ancestors = np.asarray(done.ancestors)
@@ -189,7 +189,7 @@ def _place(particles: Value, slot: int, kept: Value) -> Value:
 
 
 def _lowered(log_w: np.ndarray, slot: int) -> np.ndarray:
-    """An infinite retained weight (a state nobody can have proposed) counts as 0."""
+    """Weights in which an infinite retained weight (of a state no run can propose) is 0."""
     if log_w[slot] != np.inf:
         return log_w
     lowered = log_w.copy()
@@ -200,4 +200,4 @@ def _lowered(log_w: np.ndarray, slot: int) -> np.ndarray:
 def _draw_index(rng: Rng, log_w: np.ndarray) -> int:
     cumulative = np.cumsum(np.exp(log_w - np.max(log_w)))
     index = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
-    return min(int(index), len(log_w) - 1)  # weights that are NaN: so is the evidence, an error
+    return min(int(index), len(log_w) - 1)  # if weights are NaN, so is the evidence: an error

@@ -35,11 +35,11 @@ class NumpyProposal:
 
 @dataclass(frozen=True)
 class NumpySteps:
-    r"""What a filter needs of a model: $p(x_1)$, $p(x_t \mid x_{t-1})$, $p(y_t \mid x_t)$.
+    r"""The functions that a filter needs: $p(x_1)$, $p(x_t \mid x_{t-1})$, $p(y_t \mid x_t)$.
 
-    Particles are an array, or a dict, tuple or list of arrays, with a leading axis that
-    counts them. Without `log_initial` and `log_transition`, densities are relative to the law of
-    the model's own paths: $p(x_{1:T})$ is left out.
+    Particles are an array, or a dict, tuple or list of arrays, with a leading particle axis.
+    Without `log_initial` and `log_transition`, densities are relative to the law of the model's own
+    paths: $p(x_{1:T})$ is left out.
     """
 
     initial: Draw
@@ -77,7 +77,7 @@ class NumpySteps:
         return log_ratio(self._log_transition(t, before, after) + log_w, own)
 
     def log_joint(self, path: Value, num_steps: int) -> float:
-        r"""$\log p(x_{1:T}, y_{1:T})$ of one path; without $p(x_{1:T})$ where that is unknown."""
+        r"""$\log p(x_{1:T}, y_{1:T})$ of one path; $p(x_{1:T})$ is left out if it is unknown."""
         states = states_of(path, num_steps)
         total = self._log_initial(states[0]) + self._likelihood(0, states[0])
         for t in range(1, num_steps):
@@ -106,12 +106,12 @@ def states_of(path: Value, num_steps: int) -> list[Value]:
 
 
 def size_of(particles: Value) -> int:
-    """How many particles there are."""
+    """Number of particles."""
     return len(jax.tree.leaves(particles)[0])
 
 
 def log_ratio(log_numerator: np.ndarray, log_denominator: np.ndarray) -> np.ndarray:
-    r"""$\log (a/b)$, and $-\infty$ where $a = 0$, whatever $b$ is."""
+    r"""$\log (a/b)$, and $-\infty$ where $a = 0$, for every $b$."""
     zero = log_numerator == -np.inf
     return np.where(zero, -np.inf, log_numerator - np.where(zero, 0.0, log_denominator))
 

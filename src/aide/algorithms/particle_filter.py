@@ -31,10 +31,10 @@ from aide.smc.sweep import Retained, WeightedParticles, run_segment, slots_of_pa
 
 
 class FilterVersions:
-    """What filters with `num_particles` over `num_steps` observations have in common.
+    """Shared methods of filters with `num_particles` over `num_steps` observations.
 
     The output is the whole path, so that the filter after some of the observations
-    (`first_steps(num)`) is a filter.
+    (`first_steps(num)`) is again a filter.
     """
 
     def shrunk(self: Any) -> dict[str, Version]:
@@ -54,21 +54,22 @@ class FilterVersions:
         ]
 
     def determines_trace(self: Any) -> bool:
-        """Whether there is but one particle: its path is the output."""
+        """Whether there is only one particle: its path is the output."""
         return self.num_particles == 1
 
 
 class ParticleFilter(FilterVersions, AbstractAlgorithm):
     r"""SMC on paths $x_{1:T}$; $\xi = p(x_{1:T}, y_{1:T})/\hat p(y_{1:T})$, $Z = 1$.
 
-    Moves look at the last state only, so paths are not copied: `simulate` keeps the genealogy and
-    traces one path back (memory $O(PT)$), `regenerate` needs $O(P + T)$.
+    Moves depend on the last state only, so paths are not copied: `simulate` stores the genealogy
+    and traces one path back (memory $O(PT)$), `regenerate` needs $O(P + T)$.
 
     Args:
         model: The state-space model with its observations.
         num_particles: $P$.
-        proposal: `None` proposes from the transition (the bootstrap filter).
-        resampler: Multinomial at every step unless stated.
+        proposal: Proposals; by default the transition (the bootstrap filter).
+        resampler: An `EveryStep`, `EssBelow` or `Never`, or the name of a scheme for every step; by
+            default multinomial at every step.
         label: A name for tables.
     """
 
@@ -110,7 +111,7 @@ class ParticleFilter(FilterVersions, AbstractAlgorithm):
         )
 
     def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
-        """What the steps of the run show that `simulate` makes with this key."""
+        """Diagnostics of the steps of the run that `simulate` makes with this key."""
         key_start, key_steps, _ = derive_keys(key, 3)
         first = FirstState(self.model, self.proposal)
         population = start(key_start, first.sample, first.log_weight, self.num_particles, None)
@@ -137,7 +138,7 @@ class ParticleFilter(FilterVersions, AbstractAlgorithm):
 
     @property
     def num_steps(self) -> int:
-        """Observations."""
+        """Number of observations."""
         return self.model.num_steps
 
     def first_steps(self, num: int) -> "ParticleFilter":

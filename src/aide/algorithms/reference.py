@@ -18,7 +18,7 @@ from aide.algorithms.score_check import ScoreCheck, check_score
 from aide.algorithms.tractable import Tractable
 
 MOST_COLUMNS = 1000
-"""Effective sample sizes are computed for so many coordinates at most, evenly chosen."""
+"""Largest number of coordinates, evenly chosen, whose effective sample sizes are computed."""
 
 
 class ReferenceDraws(AbstractAlgorithm):
@@ -29,20 +29,20 @@ class ReferenceDraws(AbstractAlgorithm):
     number of runs is spread evenly over all chains. Autocorrelation along the chains enters the
     standard error and the interval; chains that take turns in one list, and copies (rows resampled
     with replacement), are recognised and put in order (`chains.words` says so). That the draws
-    are exact is an assumption: what a sampler missed, an estimate that rests on its draws cannot
-    see.
+    are exact is an assumption: an estimate from these draws cannot show regions that the sampler
+    missed.
 
     Args:
         draws: One array or a pytree of arrays whose leading axes are (chain, draw) or (draw,).
-        log_joint: $\log p(x, y)$ of one draw, up to a constant: a scalar function, on the space in
-            which the draws are (with the Jacobian, if that space was transformed). Written with
+        log_joint: $\log p(x, y)$ of one draw, up to a constant: a scalar function on the space of
+            the draws (with the Jacobian, if that space was transformed). Written with
             `jax.numpy`, or plain Python, which is then called draw by draw.
         has_chains: Whether the leading axes are (chain, draw); (4, 1000) could mean either.
         name: A name for tables.
 
     Raises:
         ValueError: If an array has no such axes, axes that differ from the others', or an entry
-            that is not finite; if the axes are (draw, chain), as far as the draws show it; or
+            that is not finite; if the draws show that the axes are (draw, chain); or
             if `log_joint` does not return one number.
     """
 
@@ -73,7 +73,7 @@ class ReferenceDraws(AbstractAlgorithm):
 
     @property
     def effective_size(self) -> float:
-        """Independent draws that would be worth as much: the smallest over all coordinates."""
+        """Smallest effective sample size of all coordinates."""
         return self.chains.effective
 
     @property
@@ -92,7 +92,7 @@ class ReferenceDraws(AbstractAlgorithm):
         return as_log(self.log_joint(value))
 
     def scorer(self) -> Tractable:
-        """The density alone, with the first draw for an output: what is compiled to score."""
+        """The density with the first draw as its only output, which is compiled to score."""
         first = jax.tree.map(lambda a: a[0, 0], self.draws)
         return Tractable(_Always(first), self.log_joint, None, self.label)
 
@@ -102,11 +102,11 @@ class ReferenceDraws(AbstractAlgorithm):
         return jax.tree.map(lambda a: a[places], flat_draws(self.draws))
 
     def thinned(self, factor: int | None = None) -> "ReferenceDraws":
-        """Every so many draws of each chain.
+        """Every `factor`-th draw of each chain.
 
         Args:
-            factor: 1 keeps all. By default as many draws are kept as are worth twice the effective
-                size, which loses little: for an AR(1) chain 7% of the effective size.
+            factor: 1 keeps all. By default twice as many draws are kept as the effective size,
+                which loses little: for an AR(1) chain 7% of the effective size.
         """
         if factor is None:
             factor = max(1, int(self.chains.size / (2 * max(self.effective_size, 1.0))))
@@ -118,42 +118,42 @@ class ReferenceDraws(AbstractAlgorithm):
         return self._part(slice(factor - 1, None, factor), f"every {factor}th of {self.label}")
 
     def halves(self) -> tuple["ReferenceDraws", "ReferenceDraws"]:
-        """First and second half of every chain: do they agree? See `aide.compare_draws`."""
+        """First and second half of every chain, to be compared by `aide.compare_draws`."""
         half = self.chains.num_draws // 2
         first = self._part(slice(0, half), f"first half of {self.label}")
         return first, self._part(slice(half, None), f"second half of {self.label}")
 
     def score_check(self, false_alarm: float = 1e-4) -> ScoreCheck:
-        r"""Do draws and `log_joint` belong together? Moves of coordinates must be balanced.
+        r"""Test whether draws and `log_joint` belong together, by the balance of small moves.
 
         A sign error, a missing Jacobian, other data or parameters in another order break the
-        balance; see `ScoreCheck`, which also says how large an error a pass would have shown.
+        balance; see `ScoreCheck`, which also says how large an error the check would find.
 
         Args:
-            false_alarm: Chance that a right `log_joint` is rejected, over all tests together.
+            false_alarm: Probability that a right `log_joint` is rejected, over all tests together.
         """
         return check_score(
             self.draws, self.log_joint, false_alarm, str(self.label), self.is_traceable
         )
 
     def shrunk(self) -> NoReturn:
-        """Raises: there is nothing to run."""
+        """Raise: a list of draws cannot be run."""
         raise NoSuchVersion(
             f"{self.label} cannot be checked by running it: it is a fixed list of draws, taken as "
             "exact. score_check() tests log_joint against the draws."
         )
 
     def with_budget(self, factor: float) -> NoReturn:
-        """Raises: there is nothing to run."""
+        """Raise: a list of draws cannot be run."""
         raise NoSuchVersion(
             f"{self.label} cannot be audited by running it again: it is a fixed list of draws, "
-            "taken as exact. What can be shown is that its parts agree: "
+            "taken as exact. A test can show whether its parts agree: "
             "aide.compare_draws(*gold.halves()), and R-hat between chains "
             f"({self.rhat:.3f}); score_check() tests log_joint against the draws."
         )
 
     def observe_steps(self, key: Key) -> NoReturn:
-        """Raises: no steps are known."""
+        """Raise: the steps of a list of draws are unknown."""
         raise NoSuchVersion(
             f"{self.label} has no steps to look at: it is a fixed list of draws "
             f"({self.chains.num_chains} x {self.chains.num_draws}, effective size "
@@ -190,7 +190,7 @@ def _chains_of(draws: Value, words: str) -> Chains:
 
 
 def _is_traceable(log_joint: LogDensity, x: Value) -> bool:
-    """Whether JAX can trace it; raises where it does not return one number."""
+    """Whether JAX can trace `log_joint`; raise if it does not return one number."""
     if not callable(log_joint):
         raise TypeError(f"log_joint must be a function of one draw, got {log_joint!r}.")
 

@@ -1,4 +1,4 @@
-"""Do draws and a log density belong together? By small moves, without the density's constant."""
+"""Whether draws and a log density belong together, by small moves, without the constant."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,37 +17,44 @@ from aide.reporting.grid import Grid
 from aide.reporting.numbers import FAILED, PASSED, UNDECIDED, p_value, short
 from aide.reporting.result import Result
 
-MOST_EVALUATIONS, FEWEST_DRAWS = 400_000, 200
-"""Log densities that are computed, at most, unless fewer than so many draws would be left."""
+MOST_EVALUATIONS = 400_000
+"""Largest number of log densities that are computed, if `FEWEST_DRAWS` allows it."""
+FEWEST_DRAWS = 200
+"""Least number of draws from which moves are made, at any cost."""
 MOST_PLAIN = 40_000
-"""The same for plain Python."""
+"""Largest number of log densities that are computed in plain Python, which is slower."""
 AT_ONCE = 4096
-"""Log densities that are computed together."""
+"""Number of log densities that one program computes together, which bounds memory."""
 STEPS = (2.0, 1.0, 0.5, 0.25, 0.1, 0.05, 0.02)
-"""Lengths of a move to choose from, in standard deviations of the coordinate."""
+"""Candidate lengths of a move, in standard deviations of the coordinate."""
 LEAST_ACCEPTED = 0.25
-"""Moves are as long as possible while this share of them would be accepted."""
+"""Each coordinate takes the longest move of which this share would be accepted: a choice."""
 PILOT_DRAWS = 100
-"""Draws by which the lengths are chosen."""
+"""Number of draws by which the lengths are chosen."""
 CLIP = 4.0
-"""Nats beyond which a log ratio counts no more: a test of widths is bounded by it."""
-PSEUDO, SIZES = 1.0, {"location": 1.0, "width": 2.0}
-"""Pseudo-terms, and their size, by which variances are enlarged: events that no draw shows."""
+"""Nats at which a log ratio is cut, which bounds the terms of a test of widths: a choice."""
+PSEUDO = 1.0
+"""Number of imagined terms that enlarge variances, for events that no draw shows."""
+SIZES = {"location": 1.0, "width": 2.0}
+"""Size of an imagined term of each identity, near the largest size of real ones."""
 POWER = 0.8
-"""Chance to see an error of the size that is stated."""
+"""Probability with which an error of the stated smallest size is found."""
 MOST_LINES = 8
+"""Largest number of tests that are printed."""
 DOUBTFUL = 0.01
-"""P-values below this are worth a look."""
+"""P-value below which the verdict is undecided."""
 ALL = "all coordinates"
+"""The coordinate that stands for all of them in the test of joint widths."""
 REMEDIES = (
     "Usual causes: a sign, a missing log Jacobian of a transformation, other data or priors than "
     "the sampler's, parameters in another order, chains that have not converged."
 )
+"""Advice that follows a check that did not pass."""
 
 
 @dataclass(frozen=True)
 class ScoreTest:
-    """One identity at one coordinate: the mean found, its standard error, and a p-value."""
+    """One identity at one coordinate: the mean of its terms, the standard error, and a p-value."""
 
     coordinate: str
     identity: str
@@ -58,11 +65,11 @@ class ScoreTest:
 
 
 class SmallestSeen(NamedTuple):
-    """Errors of a log density that are found in 4 of 5 cases.
+    """Errors of a log density that a check finds in 4 of 5 cases.
 
     Attributes:
-        temperature: A factor of the log density, above 1; infinite if none up to 100 would be.
-        shift: Standard deviations by which the mean of the worst coordinate is off; likewise.
+        temperature: A factor of the log density, above 1; infinite if 100 would not be found.
+        shift: Shift of the mean of any coordinate, in sds; infinite if 100 would not be found.
     """
 
     temperature: float
@@ -85,9 +92,9 @@ class ScoreCheck(Result):
 
     Attributes:
         tests: Two per real coordinate, and one of all of them.
-        false_alarm: Chance that draws and a density that belong together are rejected.
-        name: Whose draws.
-        smallest: What would have been seen; `None` if that is not known.
+        false_alarm: Probability that a density is rejected that belongs to the draws.
+        name: The name of the draws.
+        smallest: The smallest errors that the check would find; `None` if unknown.
     """
 
     tests: tuple[ScoreTest, ...]
@@ -97,29 +104,29 @@ class ScoreCheck(Result):
 
     @property
     def p_value(self) -> float:
-        """The smallest, times the number of tests."""
+        """The smallest p-value times the number of tests."""
         return min(1.0, len(self.tests) * min(test.p_value for test in self.tests))
 
     @property
     def passed(self) -> bool:
-        """Whether nothing speaks against them."""
+        """Whether no test rejects the density."""
         return self.p_value >= self.false_alarm
 
     @property
     def verdict(self) -> str:
-        """`passed`, `failed`, or `undecided` in between: a p-value below 1%."""
+        """`passed`, `failed`, or `undecided`: a p-value below 1% that is no rejection."""
         if not self.passed:
             return FAILED
         return PASSED if self.p_value >= DOUBTFUL else UNDECIDED
 
     @property
     def worst(self) -> tuple[ScoreTest, ...]:
-        """Those that speak against it most, first."""
+        """The tests with the smallest p-values."""
         return tuple(sorted(self.tests, key=lambda test: test.p_value)[:MOST_LINES])
 
     @property
     def headline(self) -> str:
-        """One line."""
+        """The verdict, the number of tests and the p-value on one line."""
         found: dict[str, str] = {PASSED: "fits the draws", FAILED: "does not fit the draws"}
         words = found.get(self.verdict, "may not fit the draws")
         return (
@@ -127,7 +134,7 @@ class ScoreCheck(Result):
         )
 
     def grid(self) -> Grid:
-        """The tests that came out worst."""
+        """The tests with the smallest p-values."""
         lines = tuple(
             (
                 test.coordinate,
@@ -142,14 +149,14 @@ class ScoreCheck(Result):
         return Grid(titles, lines, ("",) * len(lines), frozenset(titles[:2]))
 
     def rows(self) -> list[tuple[str, str]]:
-        """What it means."""
+        """The power and limits of a pass, or the usual causes of a failure."""
         if self.verdict == PASSED:
             text = "A constant factor of the density, and a mode that no draw visited."
             return [*self._power_rows(), ("not shown", text)]
         return [("reading", REMEDIES)]
 
     def _power_rows(self) -> list[tuple[str, str]]:
-        """What a pass is worth."""
+        """The smallest errors that would have been found."""
         if self.smallest is None:
             return []
         factor, shift = self.smallest
@@ -163,7 +170,7 @@ class ScoreCheck(Result):
         return [("power", text)]
 
     def numbers(self) -> dict[str, Any]:
-        """The p-value, how often it may be wrong, and what would have been seen."""
+        """The p-value, the rate of false alarms, and the smallest errors that would be found."""
         seen = SmallestSeen(np.nan, np.nan) if self.smallest is None else self.smallest
         return {"p_value": self.p_value, "false_alarm": self.false_alarm, **seen._asdict()}
 
@@ -172,7 +179,7 @@ class ScoreCheck(Result):
         return [dict(vars(test)) for test in self.tests]
 
     def plot_on(self, panels: np.ndarray) -> None:
-        """The p-values of the worst tests."""
+        """Plot the p-values of the worst tests."""
         names = [f"{test.coordinate}: {test.identity}" for test in self.worst]
         level = self.false_alarm / len(self.tests)
         plot_p_values(panels[0], names, [test.p_value for test in self.worst], level)
@@ -185,13 +192,13 @@ class Moves(NamedTuple):
     lengths: np.ndarray
 
     def location(self, tilt: float = 0.0) -> np.ndarray:
-        """Terms of every coordinate, if the log density had a slope of `tilt` per sd besides."""
+        """Terms of every coordinate; `tilt` adds a slope per sd to the log density."""
         more = tilt * self.lengths[:, None] * np.array([1.0, -1.0])
         accepted = special.expit(self.log_ratios + more)
         return accepted[..., 0] - accepted[..., 1]
 
     def width(self, factor: float = 1.0) -> np.ndarray:
-        """Terms of every coordinate, if the log density had this factor."""
+        """Terms of every coordinate; `factor` multiplies the log density."""
         ratios = factor * self.log_ratios
         return (special.expit(ratios) * np.clip(ratios, -CLIP, CLIP)).sum(axis=-1)
 
@@ -204,8 +211,8 @@ def check_score(
     Args:
         draws: Arrays with leading axes (chain, draw).
         log_joint: A function of one draw.
-        false_alarm: Chance that what belongs together is rejected.
-        name: Whose draws.
+        false_alarm: Probability that a density is rejected that belongs to the draws.
+        name: The name of the draws.
         is_traceable: Whether JAX can trace `log_joint`.
     """
     leaves = jax.tree.leaves(draws)
@@ -236,7 +243,7 @@ def balance_tests(moves: Moves, names: Sequence[str]) -> tuple[ScoreTest, ...]:
 
 
 def smallest_seen(moves: Moves, tests: Sequence[ScoreTest], false_alarm: float) -> SmallestSeen:
-    """By how far the means of the tests change with a wrong log density, at the same draws."""
+    """The smallest errors of the log density that the tests would find at these draws."""
     needed = -special.ndtri(false_alarm / len(tests) / 2) + special.ndtri(POWER)
     overall = tests[-1].std_error
     locations = [test.std_error for test in tests if test.identity == "location"]
@@ -252,7 +259,7 @@ def smallest_seen(moves: Moves, tests: Sequence[ScoreTest], false_alarm: float) 
 
 
 def _smallest(mean: Callable[[float], float], least: float, most: float = 99.0) -> float:
-    """The smallest size at which a mean that grows with it reaches `least`; infinite if none."""
+    """The smallest size at which an increasing mean reaches `least`; infinite if none does."""
     high = 1e-3
     while mean(high) < least:
         high *= 1.5
@@ -268,7 +275,7 @@ def _smallest(mean: Callable[[float], float], least: float, most: float = 99.0) 
 def _find_moves(
     draws: Value, columns: np.ndarray, places: np.ndarray, log_joint: LogDensity, traced: bool
 ) -> Moves:
-    """Log ratios at as many draws as the budget allows, in chains, evenly chosen."""
+    """Log ratios at evenly chosen draws of all chains, as many as the limits allow."""
     num_chains, num, _ = columns.shape
     budget = MOST_EVALUATIONS if traced else MOST_PLAIN
     most = max(budget // (2 * places.size), FEWEST_DRAWS)
@@ -294,7 +301,7 @@ def _find_moves(
 def _ratio_function(
     draws: Value, log_joint: LogDensity, places: np.ndarray, traced: bool
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    r"""From rows and lengths of moves to $l_\pm$: shape (row, coordinate, 2).
+    r"""A function from rows and lengths of moves to $l_\pm$: shape (row, coordinate, 2).
 
     A log density of NaN at a moved point counts as impossible; at a draw it is an error.
     """

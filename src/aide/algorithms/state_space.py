@@ -17,7 +17,7 @@ from aide._core.types import Key, LogProb, Numbers, Parameter, Value
 class StateSpaceModel(eqx.Module):
     """A model and its data. Distributions are anything with `sample(key)` and `log_prob(x)`.
 
-    Give functions as methods of an equinox module to change their parameters without recompiling.
+    Methods of an equinox module as functions let parameters change without a new compilation.
 
     Args:
         initial: Distribution of the first state.
@@ -106,7 +106,7 @@ class FirstState(eqx.Module):
 
 
 class Extend(eqx.Module):
-    """Extends a path by one state. Looks at the last state alone; backward drops the new one."""
+    """Extends a path by one state, given the last state alone; backward drops the new one."""
 
     model: StateSpaceModel
     proposal: Proposal | None
@@ -145,5 +145,5 @@ def _at(tree: Value, index: int) -> Value:
 
 
 def _is_list(tree: object) -> bool:
-    """A plain list of numbers is data, not a pytree of scalars."""
+    """Whether a tree is a plain list of numbers, which is data and not a pytree of scalars."""
     return isinstance(tree, list) and all(isinstance(item, int | float) for item in tree)

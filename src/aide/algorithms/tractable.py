@@ -42,7 +42,7 @@ class Tractable(AbstractAlgorithm):
             log_z_of(self)
 
     def __repr__(self) -> str:
-        """One line: what it is, and what is known about its density."""
+        """The algorithm's name and the knowledge of its density, on one line."""
         if self.log_z is None:
             known = "its density up to a constant"
         elif is_traced(self.log_z) or self.log_z != 0.0:
@@ -77,9 +77,9 @@ class Amortized(AbstractAlgorithm):
 
     Args:
         encoder: Maps an observation to a distribution over $x$ (with `sample` and `log_prob`). If
-            it is a pytree (an equinox network), neither new weights nor new observations
+            the encoder is a pytree (an equinox network), neither new weights nor new observations
             recompile anything.
-        observation: The data set at hand; `with_observation` changes it.
+        observation: The data set; `with_observation` changes it.
     """
 
     determines_log_xi: ClassVar[bool] = True
