@@ -1,4 +1,4 @@
-"""Is an algorithm, or a kernel, what it claims to be?"""
+"""Tests of the laws that algorithms and kernels must obey."""
 
 from aide.checking.algorithm.report import CheckReport
 from aide.checking.kernel.result import KernelCheck

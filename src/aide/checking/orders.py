@@ -1,9 +1,9 @@
-r"""Observations that might have come in the opposite order: exact tests at any tail.
+r"""Observations in an order that might have been the opposite: exact tests at any tail.
 
-Law 2, detailed balance and the exchange of exact draws and outputs all say the same: given the two
-things observed, but not which of them is which, the order seen has a *known* probability
-$1/(1 + e^{-g})$, whatever the algorithm. So a statistic $T$ is, given everything but the orders,
-a sum of independent variables with two known values each. Nothing about it has to be estimated.
+Law 2, detailed balance and the exchange of exact draws and outputs all have this form: given the
+two observations, but not which of them is which, the order seen has a *known* probability
+$1/(1 + e^{-g})$, for every algorithm. So a statistic $T$ is, given everything but the orders,
+a sum of independent variables with two known values each. Nothing has to be estimated.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from aide._core.numerics import special
 
 NEWTON_STEPS = 12
-"""Most steps of Newton's method; fewer make a p-value larger, never wrong."""
+"""Largest number of steps of Newton's method; fewer make a p-value larger, never wrong."""
 
 
 def sign_p_value(positive: np.ndarray, chance: np.ndarray) -> float:
@@ -34,14 +34,14 @@ def order_p_values(gap: np.ndarray, seen: np.ndarray, other: np.ndarray) -> np.n
     r"""Two-sided p-values of $\sum T$, one per column of `seen`.
 
     Chernoff: $P(\sum T \ge t) \le e^{-\lambda t}\prod_i\{\rho_i e^{\lambda a_i} + (1 - \rho_i)
-    e^{\lambda b_i}\}$ for every $\lambda \ge 0$, with $\rho = 1/(1 + e^{-g})$. Given the pairs the
-    right-hand side depends on $t$ alone and falls with it, so its smallest value at the sum that
-    was seen is a p-value, exactly.
+    e^{\lambda b_i}\}$ for every $\lambda \ge 0$, with $\rho = 1/(1 + e^{-g})$. Given the pairs, the
+    right-hand side depends on $t$ alone and decreases in $t$, so its smallest value at the sum that
+    was seen is an exact p-value.
 
     Args:
-        gap: $g$, the log odds of the order that was seen. Rows with $g = \infty$ say nothing.
+        gap: $g$, the log odds of the order that was seen. Rows with $g = \infty$ are left out.
         seen: $a$, the terms in the order that was seen, shape (runs, columns).
-        other: $b$, what they would have been in the opposite order.
+        other: $b$, the terms in the opposite order.
     """
     keep = gap < np.inf
     gap, seen, other = gap[keep], seen[keep], other[keep]
@@ -52,7 +52,7 @@ def order_p_values(gap: np.ndarray, seen: np.ndarray, other: np.ndarray) -> np.n
 
 
 def deviations(gap: np.ndarray, seen: np.ndarray, other: np.ndarray) -> np.ndarray:
-    r"""$\sum T$ in standard deviations given the pairs, for words: no p-value rests on it."""
+    r"""$\sum T$ in standard deviations given the pairs, for words: no p-value depends on it."""
     keep = gap < np.inf
     chance = special.expit(gap[keep])[:, None]
     variance = (chance * seen[keep] ** 2 + (1 - chance) * other[keep] ** 2).sum(axis=0)
@@ -68,7 +68,7 @@ def _chernoff(
     scale = np.maximum(np.abs(seen), np.abs(other)).max(initial=0.0)
     if scale == 0.0:
         return 1.0
-    # In units of the largest term, and with the sum positive: the other tail is the mirror image.
+    # In units of the largest term, with a positive sum: the other tail is the mirror image.
     unit = scale * (1.0 if seen.sum() > 0 else -1.0)
     seen, other = seen / unit, other / unit
     total = seen.sum()

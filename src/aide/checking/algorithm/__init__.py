@@ -1,1 +1,1 @@
-"""Is a pair of operations what it claims to be?"""
+"""Tests of the laws that `simulate` and `regenerate` of one algorithm must obey."""

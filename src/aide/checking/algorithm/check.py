@@ -1,23 +1,23 @@
 r"""`aide.check`: do an algorithm's two operations obey the laws?
 
-No knowledge of the output density is needed. The algorithm is shrunk to few particles and short
-horizons (`aide._core.versions`), run, and judged:
+The output density may be unknown. The algorithm is shrunk to few particles and few steps
+(`aide._core.versions`), run, and tested:
 
-| law | what it says | sees |
+| law | statement | finds |
 |---|---|---|
 | 1 | $E_r[\xi] = Z\,q(x)$, on a region of typical outputs | wrong or unnormalised densities |
 | 2 | given $|l|$ and $x$, $P(l > 0) = 1/(1 + e^{|l|})$ | operations that do not fit together |
-| 3 | $l = 0$ if the output determines the trace | the same, exactly |
-| 4 | AIDE against itself is at least 0 | the same, coarsely |
-| 5 | $E_{simulate}[h(x)/\xi] = 1/Z$ | densities, through `simulate` |
-| 6 | among moved copies, the k-th is the output with chance $\xi_k/\sum_j\xi_j$ | shapes |
+| 3 | $l = 0$ if the output determines the trace | operations that do not fit together |
+| 4 | AIDE against itself is at least 0 | operations that do not fit together, coarsely |
+| 5 | $E_{simulate}[h(x)/\xi] = 1/Z$ | wrong densities, through `simulate` |
+| 6 | among moved copies, the k-th is the output with chance $\xi_k/\sum_j\xi_j$ | wrong shapes |
 
-The chance that a correct algorithm fails, over all tests together, is at most `false_alarm`, at
-every sample size and every tail: signs are judged given all else (`aide.checking.orders`), means of
+A correct algorithm fails with probability `false_alarm` at most, over all tests together, at every
+sample size and every tail: signs are judged given all else (`aide.checking.orders`), means of
 non-negative terms by bets against "too large" (`aide._core.betting`), outputs among moved copies
 given the sets (`moved`).
-Runs are independent by construction; reference draws that a sampler picks from must be, too: of a
-Markov chain use a thinned part.
+Runs are independent by construction. Reference draws that a sampler picks from must be independent
+too: of a Markov chain use a thinned part.
 """
 
 import math
@@ -53,19 +53,22 @@ from aide.engine.programs.tracing import one_call
 from aide.reporting.numbers import FAILED
 
 CHUNK = 1000
-"""Runs that one program computes at a time."""
+"""Runs that one program computes at a time, which bounds memory."""
 KERNEL_RUNS = 100_000
-"""Steps of each MCMC kernel that are checked by themselves after a failure."""
+"""Steps of each MCMC kernel that is checked alone after a failure."""
+LOCATE_RUNS = 6000
+"""Largest number of runs of each prefix in the search for a wrong move."""
 SAME = 1e-6
-"""Largest |l| that counts as 0 where law 3 holds."""
+"""Largest |l| in nats that counts as rounding where law 3 holds."""
 LOCATE_LEVEL = 1e-6
-"""Largest chance of blaming a move that is right, over all prefixes tried together."""
+"""Largest probability of blaming a right move, over all prefixes that are tried."""
 
 
 def locate(key: Key, algorithm: InferenceAlgorithm, num_runs: int) -> str | None:
     """Name the first move after which law 2 fails with one particle; `None` if none does.
 
-    Prefixes are tried at growing lengths, then between the last right and the first wrong one.
+    Prefixes of growing lengths are tried, then a bisection between the last right and the first
+    wrong one.
     """
     prefixes = prefixes_of(algorithm)
     if not prefixes:
@@ -74,11 +77,11 @@ def locate(key: Key, algorithm: InferenceAlgorithm, num_runs: int) -> str | None
 
     def failing(index: int) -> bool:
         if index not in fails:
-            fails[index] = _fails(key, prefixes[index][1], num_runs, LOCATE_LEVEL / most)
+            fails[index] = _fails(key, prefixes[index][1], num_runs, LOCATE_LEVEL / num_tests)
         return fails[index]
 
     lengths = sorted({min(n, len(prefixes)) for n in (1, 2, 3, 4, 6, 8, 12, 16, 32, len(prefixes))})
-    most = len(lengths) + math.ceil(math.log2(len(prefixes) + 1))
+    num_tests = len(lengths) + math.ceil(math.log2(len(prefixes) + 1))
     right = -1
     for length in lengths:
         if failing(length - 1):
@@ -96,11 +99,11 @@ def locate(key: Key, algorithm: InferenceAlgorithm, num_runs: int) -> str | None
 def _fails(key: Key, build: Callable[[], InferenceAlgorithm], num_runs: int, level: float) -> bool:
     prefix = build()
     draws = draw(
-        key, prefix, prefix, num_gold=1, num_target=num_runs, chunk_size=1000, progress=False
+        key, prefix, prefix, num_gold=1, num_target=num_runs, chunk_size=CHUNK, progress=False
     )
     log_ratio = log_ratios(draws.target.own)
     if determines_trace(prefix):
-        return bool(np.abs(log_ratio).max() > 1e-6)
+        return bool(np.abs(log_ratio).max() > SAME)
     if np.abs(log_ratio).max() < ROUNDING:
         return False
     evidence = swap_evidence(log_ratio, np.zeros((num_runs, 0)), "")
@@ -136,18 +139,18 @@ def check(
     find: bool = True,
     progress: bool | None = None,
 ) -> CheckReport:
-    """Test the laws on an algorithm of the user.
+    """Test the laws on an algorithm.
 
     Args:
         key: A JAX key, or an integer seed.
         algorithm: Anything with `simulate(key)` and `regenerate(key, value)`.
         num_runs: Runs of `simulate`, shared by all versions of the algorithm that are tested.
-        false_alarm: Chance that a correct algorithm is reported as wrong.
-        shrink: Also test versions with 1, 2 and 3 particles and few steps, where errors show best.
+        false_alarm: Probability with which a correct algorithm may fail.
+        shrink: Also test versions with 1, 2 and 3 particles and few steps, which show errors best.
             An algorithm of your own takes part if it is a dataclass with `num_particles`, or has a
             method `shrunk()` returning a dict of named small versions.
-        find: On failure, look for the first wrong move of an SMC algorithm.
-        progress: Show progress bars; by default where a person waits.
+        find: On failure, search for the first wrong move of an SMC algorithm.
+        progress: Show progress bars; by default in long runs at a terminal.
     """
     key = as_key(key)
     check_algorithm("algorithm", algorithm)
@@ -167,7 +170,7 @@ def check(
         if find and any(item.law in (2, 3) for item in report.failures):
             subkey = jax.random.fold_in(key, len(versions))
             kernels = wrong_kernels(subkey, algorithm, KERNEL_RUNS)
-            place = locate(subkey, algorithm, min(int(numbers.max()), 6000))
+            place = locate(subkey, algorithm, min(int(numbers.max()), LOCATE_RUNS))
             report = report.with_place(place, kernels)
     return report
 
@@ -175,7 +178,7 @@ def check(
 def _examine(
     key: Key, name: str, version: Version, num_runs: int, progress: bool | None
 ) -> list[Evidence]:
-    """All tests of one version: pilot runs fit the region and the features, fresh runs judge."""
+    """All tests of one version: pilots fit the region and the features, fresh runs are tested."""
     algorithm = version.algorithm
     key_pilot, key_main, key_moved = jax.random.split(key, 3)
     num_pilot = num_runs // 5
@@ -184,7 +187,7 @@ def _examine(
     if version.has_density:
         region = fit_region(pilot.target.values)
     else:
-        region = "the density is left out here"
+        region = "the density of this version is unknown"
     num, log_z = num_runs - num_pilot, log_z_of(algorithm)
     if isinstance(region, str):
         draws = _draw(key_main, algorithm, algorithm, 1, num, progress)

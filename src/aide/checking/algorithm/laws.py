@@ -1,12 +1,12 @@
-r"""Laws 1 to 5 on the runs of a check, and what a test found (`Evidence`).
+r"""Laws 1 to 5 on the runs of a check, and the outcome of a test (`Evidence`).
 
 **Laws 2 to 4, exchange of traces.** Let $(x, \xi_1)$ come from `simulate`, $\xi_2$ from
 `regenerate` at that $x$, and $l = \log\xi_2 - \log\xi_1$. The law of $(x, u_1, u_2)$ is
 $q(x)\,q(u_1|x)\,r(u_2;x)$; exchanging the traces multiplies it by $\xi_2/\xi_1$. So given $|l|$
-*and* $x$, the sign of $l$ is positive with probability $1/(1 + e^{|l|})$, whatever the algorithm.
-Runs are put into cells by $|l|$ and by features of $x$; in each the number of positive signs is
-judged. Nothing is estimated, so the p-values hold at every sample size and every tail of $l$ (see
-`aide.checking.orders`).
+*and* $x$, the sign of $l$ is positive with probability $1/(1 + e^{|l|})$, for every algorithm.
+Runs are put into cells by $|l|$ and by features of $x$; in each cell the number of positive signs
+is judged. Nothing is estimated, so the p-values hold at every sample size and every tail of $l$
+(see `aide.checking.orders`).
 
 **Laws 1 and 5, the density and its mass.** With $f$ a distribution of known density on a region $S$
 (`aide.checking.algorithm.region`) and $0 \le \varphi \le 1$:
@@ -17,12 +17,12 @@ judged. Nothing is estimated, so the p-values hold at every sample size and ever
   outputs' density is positive on $S$ and $\xi > 0$.
 
 Both compare a non-negative term with one between 0 and 1, so a bet on "too large" is exact at any
-tail (`aide._core.betting`). A $\xi$ that is too large somewhere breaks the first, one that is too
-small the second. Neither needs anything of the algorithm; a mean that is too small proves nothing.
+tail (`aide._core.betting`). A $\xi$ that is too large somewhere breaks law 1, one that is too small
+law 5. Neither law has conditions on the algorithm; a mean that is too small proves nothing.
 
-The outputs' real numbers must have a density. A number that came twice has none: such runs are left
-out of the gains of law 5, and so is its largest gain, which may be an atom that came once. Leaving
-out gains can only lower the wealth.
+The outputs' real numbers must have a density. A number that occurs twice has none: such runs are
+left out of the gains of law 5, and so is its largest gain, which may be an atom that occurred once.
+Leaving out gains can only lower the wealth.
 """
 
 from collections.abc import Iterator
@@ -40,21 +40,21 @@ from aide.reporting.numbers import factor
 ROUNDING = 1e-9
 """Nats below which |l| is rounding, and within which two values of l are one atom."""
 MOST_BINS = 8
-"""Largest number of bins of |l|; half as many within each half of a feature."""
+"""Largest number of bins of |l|; within each half of a feature, half this number."""
 MIN_INFORMATION = 10.0
-"""Variance of the number of positive signs that a bin of |l| should have."""
+"""Least variance of the number of positive signs in a bin of |l|: fewer bins are made for less."""
 MIN_INSIDE = 0.01
 """Smallest share of the outputs that the region must hold, for laws 1 and 5."""
 FAR_BELOW = -4.5
-"""Standard errors below the law beyond which a p-value of 1 does not speak for law 1."""
+"""Standard errors below the law beyond which a p-value of 1 is no support for law 1."""
 MIN_EFFECTIVE = 30.0
-"""Effective number of weights below which their mean is not known."""
+"""Least effective number of weights for a statement about their mean."""
 LARGE = 40.0
-"""Log wealth beyond which words name the function 1, even if another function won more."""
+"""Log wealth above which a failure is described by the function 1, the simplest."""
 LOG_Z_PRECISION = 0.01
-"""Nats to which an unknown log Z is found."""
+"""Precision in nats of an unknown log Z."""
 FARTHEST_LOG_Z = 1e4
-"""Nats from the first guess within which an unknown log Z is looked for."""
+"""Largest distance in nats of an unknown log Z from the first guess."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ class Evidence:
     Attributes:
         law: Number of the law.
         variant: The (shrunken) algorithm that was run.
-        p_value: Chance of so large a deviation if the law holds, over all cells and functions of
-            this test together; exact, or an upper bound, at every sample size and every tail.
+        p_value: Probability of so large a deviation if the law holds, over all cells and functions
+            of this test together; exact, or an upper bound, at every sample size and every tail.
             `None` if the test could not be made.
-        words: What was seen.
-        num_runs: Runs of `simulate` it looked at.
+        words: A sentence on the result.
+        num_runs: Runs of `simulate` that were tested.
         log_mass: Log of the mass of $\xi$ on a region, relative to its claim (law 1).
-        doubt: Why a large p-value does not speak for the law here; `None` if it does.
+        doubt: The reason why a large p-value is no support for the law; `None` without such.
     """
 
     law: int
@@ -83,7 +83,7 @@ class Evidence:
 
 
 def swap_evidence(log_ratio: np.ndarray, features: np.ndarray, variant: str) -> Evidence:
-    """Judge the signs of l in all cells; `features` has one column per feature of x."""
+    """Test the signs of l in all cells; `features` has one column per feature of x."""
     num = log_ratio.size
     moved = np.abs(log_ratio) > ROUNDING
     if not moved.any():
@@ -119,7 +119,7 @@ def exchange_evidence(log_ratio: np.ndarray, variant: str) -> Evidence:
 def self_evidence(log_ratio: np.ndarray, variant: str) -> Evidence:
     r"""Law 4: AIDE of the algorithm against itself, the mean of $-l$, is no less than 0.
 
-    Given $|l|$ the mean of $-l$ is $|l|\tanh(|l|/2) \ge 0$, and the sign is all that is random.
+    Given $|l|$, the mean of $-l$ is $|l|\tanh(|l|/2) \ge 0$; only the sign is random.
     """
     value, num = -log_ratio, log_ratio.size
     if np.isinf(value).any():
@@ -168,9 +168,9 @@ class DensityRuns(NamedTuple):
     Attributes:
         log_weight: $\log\xi/f$ at draws of the region.
         log_inverse: $\log f/\xi$ at outputs of the algorithm, with its own trace.
-        is_atom: Whether a real number of the output came twice.
-        at_region: Columns with values in [0, 1] of the draws of the region.
-        at_outputs: The same of the outputs.
+        is_atom: Whether a real number of the output occurred twice.
+        at_region: Columns of features with values in [0, 1], at the draws of the region.
+        at_outputs: Columns of features at the outputs.
     """
 
     log_weight: np.ndarray
@@ -187,12 +187,12 @@ class Bet(NamedTuple):
     losses: np.ndarray
 
     def log_wealths(self, log_factor: float) -> np.ndarray:
-        """Of every column, with gains multiplied by a factor."""
+        """Log wealths of all columns, with gains multiplied by a factor."""
         return log_wealths(self.log_gains + log_factor, self.losses)
 
 
 def density_evidence(runs: DensityRuns, log_z: float | None, variant: str) -> list[Evidence]:
-    r"""Judge both laws; where $Z$ is unknown, whether they allow one and the same $Z$."""
+    r"""Test both laws; where $Z$ is unknown, whether one $Z$ satisfies both."""
     num = runs.log_weight.size
     inside = runs.log_inverse > -np.inf
     if inside.mean() < MIN_INSIDE:
@@ -217,13 +217,13 @@ def density_evidence(runs: DensityRuns, log_z: float | None, variant: str) -> li
 
 
 def untested(words: str, log_z: float | None, variant: str, num_runs: int) -> list[Evidence]:
-    """Why the laws could not be tested; without a stated $Z$ law 5 says nothing of its own."""
+    """The reason why laws were not tested; without a stated $Z$ law 5 adds nothing to law 1."""
     laws = (1,) if log_z is None else (1, 5)
     return [Evidence(law, variant, None, words, num_runs) for law in laws]
 
 
 def _judge(law: int, bet: Bet, log_factor: float, words: str, variant: str) -> Evidence:
-    """The average wealth over all functions; words for the plainest function that says as much."""
+    """Test the average wealth over all functions; describe the simplest one that shows as much."""
     found = bet.log_wealths(log_factor)
     means = _log_mean(bet.log_gains + log_factor) - _log(bet.losses.mean(axis=0))
     best = int(np.argmax(found))
@@ -237,7 +237,7 @@ def _least_wealth(weights: Bet, inverse: Bet) -> float:
     r"""A lower bound on the least average wealth over all $Z$, in logs.
 
     With growing $Z$ law 1's wealth falls and law 5's rises. Between $Z_1 \le Z_2$ around their
-    crossing neither is below its value at the farther end; outside one of them is above.
+    crossing neither wealth is below its value at the farther end; outside, one of them is above.
     """
     columns = 2 * weights.losses.shape[1]
 
@@ -246,7 +246,7 @@ def _least_wealth(weights: Bet, inverse: Bet) -> float:
 
     centre = float(_log_mean(weights.log_gains[:, :1])[0] - np.log(weights.losses[:, 0].mean()))
     if np.logaddexp(wealth(weights, -centre), wealth(inverse, centre)) <= 0:
-        return 0.0  # some Z is not even suspicious
+        return 0.0  # some Z satisfies both laws
 
     def is_below(log_z: float) -> bool:
         """Whether the crossing lies above this Z."""
@@ -265,7 +265,7 @@ def _least_wealth(weights: Bet, inverse: Bet) -> float:
 
 
 def _doubt(log_weight: np.ndarray, inside: np.ndarray, is_scaled: bool) -> str | None:
-    """Why the mean weight, though not too large, does not speak for law 1."""
+    """The reason why a mean weight that is not too large is no support for law 1, or `None`."""
     if log_weight.max() == -np.inf:
         return "xi is 0 at every draw of the region of typical outputs"
     weights = np.exp(log_weight - log_weight.max())
@@ -290,7 +290,7 @@ def _functions(features: np.ndarray) -> np.ndarray:
 
 
 def _where(column: int) -> str:
-    """Where a function looks, in words."""
+    """The outputs for which a function is large, in words."""
     if column == 0:
         return ""
     num = (column - 1) % (NUM_FEATURES + 1) + 1

@@ -2,7 +2,7 @@ r"""Does the sampler follow its density? Outputs hidden among moved copies of th
 
 Let $(u_0, x_0) \sim q$ come from `simulate`. Move $x_0$ by a random step to a hidden place, and
 from there by K independent steps of the same kind to $x_1, \dots, x_K$ (a random walk; a stretch
-about a centre, with its Jacobian $J_k$), so that a move is symmetric in the output and its copies;
+about a centre, with its Jacobian $J_k$), so that the output and its copies are exchangeable;
 let $u_k \sim r(u; x_k)$ come from `regenerate`. Given the set of all $(u_k, x_k)$, number $k$ is
 the output with probability
 
@@ -12,18 +12,18 @@ E\Big[\varphi(x_0) - \sum_k w_k\,\varphi(x_k)\Big] = 0$$
 for every $\varphi$ and every correct pair, with no knowledge of $q$ or $Z$. For a tractable
 algorithm this is the score identity $E[\nabla\varphi + \varphi\,\nabla\log\gamma] = 0$ in finite
 steps: it needs no gradient, holds at edges and jumps of the density and on integers, and its terms
-are bounded if $\varphi$ is. It sees what law 2 cannot: a density that is consistently wrong, such
-as a sign error, a missing Jacobian or a variance in the place of a scale, also where the constant
+are bounded if $\varphi$ is. Unlike law 2, it finds a density that is wrong in both operations, such
+as a sign error, a missing Jacobian or a variance in the place of a scale, even if the constant
 of the density is unknown.
 
 Given the sets, each term takes one of $K + 1$ values with known chances. Chernoff's bound on their
 sum therefore holds at any number of outputs and any tail, if outputs are independent: of a Markov
 chain stored as reference draws, use a thinned part.
 
-The law holds within any part of the space as well, if only sets that lie in it count. Real numbers
-are judged within three times the range of other outputs, integers within the configurations that
-these took, so that no program is asked about values it was not written for (an index beyond its
-array, weights that underflow).
+The law holds within any part of the space as well, if only sets within that part count. Real
+numbers must lie within three times the range of other outputs, integers within the configurations
+of other outputs, so that no program is run at values for which it was not written (an index beyond
+its array, weights that underflow).
 """
 
 from collections.abc import Callable
@@ -35,13 +35,13 @@ from jaxtyping import Bool, Float, Int
 from aide.checking.algorithm.region import repeated
 
 MOST_DIRECTIONS = 20
-"""Number of random projections that functions look at, where outputs have more dimensions."""
+"""Number of random projections that replace the coordinates of outputs with more dimensions."""
 STEPS = (0.5, 1.0, 2.0)
 """Lengths of moves, in units of the outputs' spread; each output draws one."""
 FITTED = 0.2
-"""Share of the outputs from which centre, spread and range are taken; they are not tested."""
+"""Share of the outputs that give centre, spread and range, and are not tested."""
 FEWEST = 50
-"""Number of different outputs below which nothing is tested."""
+"""Least number of different outputs for a test."""
 NUM_MOVED = 4
 """Moved copies of every output, K."""
 
@@ -54,12 +54,12 @@ class Move(NamedTuple):
     r"""Copies of outputs.
 
     Attributes:
-        name: What moved them, in words.
+        name: The kind of move, in words.
         copies: $x_1, \dots, x_K$ of every output.
         log_jacobian: $\log J_k$.
         functions: $\varphi$ at the output and its copies, between -1 and 1; last axis one each.
-        names: What each function looks at.
-        counts: Outputs whose set counts.
+        names: The names of the functions.
+        counts: Whether the set of an output lies in the part of the space that counts.
     """
 
     name: str
@@ -78,7 +78,7 @@ def moved_copies(
     is_integer: Bool[np.ndarray, " d"],
     num: int,
 ) -> list[Move]:
-    """Moves of the real numbers, as wide as `fitted` lie, and of the integers."""
+    """Moves of the real numbers, scaled by the spread of `fitted`, and of the integers."""
     found = []
     if is_real.any():
         reals = np.flatnonzero(is_real)
@@ -111,8 +111,8 @@ def _real_moves(
         placed = np.repeat(x[:, None], num, axis=1)
         placed[:, :, reals] = centre + scale * copies
         counts = ((least <= everywhere) & (everywhere <= most)).all(axis=(1, 2))
-        looks = (*names, "the distance from the centre")
-        return Move(name, placed, log_jacobian, functions, looks, counts)
+        names_of_all = (*names, "the distance from the centre")
+        return Move(name, placed, log_jacobian, functions, names_of_all, counts)
 
     steps = rng.choice(STEPS, size=(2, runs, 1, 1)) / np.sqrt(size)
     noise = rng.normal(size=(runs, num + 1, size)) @ root.T
@@ -126,7 +126,7 @@ def _real_moves(
 
 
 def _root(standard: Outputs) -> Float[np.ndarray, "r r"]:
-    """A square root of the correlations, drawn towards independence where outputs are few."""
+    """A square root of the correlations, shrunk towards independence for few outputs."""
     num, size = standard.shape
     weight = num / (num + 2.0 * size)
     spread = weight * np.cov(standard.T).reshape(size, size) + (1 - weight) * np.eye(size)
@@ -141,10 +141,10 @@ def _integer_move(
     is_integer: Bool[np.ndarray, " d"],
     num: int,
 ) -> Move:
-    """One of the integers up or down, twice by one or nothing.
+    """Move one integer of each output, to the hidden place and back, by -1, 0 or 1 each.
 
-    What counts is its place relative to the output: a shift common to a set cancels. A set counts
-    if `fitted` took all its configurations of what is not real.
+    The function is the copy's place relative to the output: a shift common to a set cancels. A set
+    counts if `fitted` has all its configurations of the numbers that are not real.
     """
     chosen = np.zeros((len(x), 1, x.shape[1]))
     integers = np.flatnonzero(is_integer)
@@ -160,14 +160,14 @@ def _integer_move(
 
 
 class MovedEvidence(NamedTuple):
-    r"""P-value of the hypothesis that all is right, and where it is worst.
+    r"""The p-value of law 6, and the function with the largest deviation.
 
     Attributes:
         p_value: Over all moves and functions together.
         worst: The function and the move.
-        num: Outputs tested; 0 (with p-value 1) means that there were too few different ones.
+        num: Outputs tested; 0 (with p-value 1) if there were too few different ones.
         seen: Mean of $\varphi$ at these outputs.
-        expected: What $\xi$ says about it, given the sets.
+        expected: Mean of $\varphi$ that $\xi$ predicts, given the sets.
     """
 
     p_value: float
@@ -189,13 +189,13 @@ def moved_evidence(
     r"""Test the law on outputs of one algorithm; see the module.
 
     Args:
-        seed: For the moves; must not depend on the outputs.
+        seed: Seed of the moves; must not depend on the outputs.
         outputs: One row of numbers per run. Runs are independent; an output with real numbers that
             occurs again (drawn from a finite list) counts once.
         own: $\log\xi$ from `simulate`.
         score: `score(rows, copies)`: $\log\xi$ of `regenerate` at copies of outputs number `rows`.
-        is_integer: Which numbers are integers; none unless stated.
-        is_fixed: Which numbers are left where they are; none unless stated.
+        is_integer: Which numbers are integers; by default none.
+        is_fixed: Which numbers are not moved; by default none.
         num_moved: Copies of every output, K.
     """
     none = np.zeros(outputs.shape[1], bool)
@@ -235,9 +235,7 @@ def moved_evidence(
 def hidden_p_value(
     values: Float[np.ndarray, "n K1"], log_weights: Float[np.ndarray, "n K1"]
 ) -> tuple[float, float]:
-    r"""Two-sided bound on the chance of a sum $\sum_n \varphi_{n0} - \bar\varphi_n$ so far from 0.
-
-    And the mean of $\bar\varphi_n$.
+    r"""Two-sided p-value of $\sum_n \varphi_{n0} - \bar\varphi_n$; mean of $\bar\varphi_n$.
 
     Given row $n$ as a set, $\varphi_{n0}$ is $\varphi_{nk}$ with probability $w_{nk}$, and
     $P(S \ge s) \le \inf_\lambda E[e^{\lambda S}]\,e^{-\lambda s}$.

@@ -23,11 +23,11 @@ MOST_OUTPUTS = 1000
 MOST_MOVED_SHARE = 0.25
 """Largest share of the runs whose outputs are moved."""
 SINGULAR = 1e10
-"""Condition number of correlations from which on outputs lie on a subspace."""
+"""Condition number of correlations above which outputs count as lying on a subspace."""
 
 
 class Numbers(NamedTuple):
-    """Outputs as rows of numbers, and what kind of number each column is.
+    """Outputs as rows of numbers, and the kind of number in each column.
 
     Attributes:
         rows: One row per run.
@@ -53,9 +53,9 @@ def moved_law(
     chunk_size: int,
     variant: str,
 ) -> Evidence:
-    r"""Judge law 6 on the first different outputs of `values`; `own` is $\log\xi$ of `simulate`.
+    r"""Test law 6 on the first different outputs of `values`; `own` is $\log\xi$ of `simulate`.
 
-    `pilot`, outputs of other runs, says which numbers have a density.
+    `pilot`, outputs of other runs, shows which numbers have a density.
     """
     num_runs = len(own)
     known, numbers = _numbers(pilot, pilot), _numbers(pilot, values)
@@ -102,14 +102,14 @@ def moved_law(
 
 
 def _chosen(numbers: Numbers, num: int) -> Int[np.ndarray, " m"]:
-    """The first different outputs; integers alone may well occur again."""
+    """The first different outputs; outputs of integers alone may repeat."""
     if (numbers.is_integer | numbers.is_fixed).all():
         return np.arange(num)
     return np.sort(np.unique(numbers.rows, axis=0, return_index=True)[1])[:num]
 
 
 def _numbers(pilot: Value, values: Value) -> Numbers:
-    """All numbers of outputs, leaf by leaf; `pilot` decides what kind they are."""
+    """All numbers of outputs, leaf by leaf; `pilot` decides their kinds."""
     rows, is_integer, is_fixed = [], [], []
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(pilot)]
     unique = _different(np.concatenate([_flat(leaf) for leaf in leaves], axis=1))
@@ -129,7 +129,7 @@ def _numbers(pilot: Value, values: Value) -> Numbers:
 
 
 def _why_not(known: Numbers, numbers: Numbers) -> str:
-    """Why these outputs cannot be moved, in words; empty if they can."""
+    """The reason why these outputs cannot be moved, in words; empty if they can."""
     is_real = ~known.is_integer & ~known.is_fixed
     if known.is_fixed.all():
         return "no number of the output can be moved: real numbers repeat, or are not numbers"

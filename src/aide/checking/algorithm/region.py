@@ -1,11 +1,11 @@
-"""How the laws look at outputs: a region whose distribution is known exactly, bounded functions.
+"""A region of outputs with an exactly known distribution, and bounded functions of outputs.
 
-**The region** is where laws 1 and 5 look. It is fitted to pilot outputs: discrete parts take a
-configuration seen often, with its frequency; continuous parts are uniform on an ellipsoid that
-holds three quarters of the pilot outputs of that configuration. Being bounded and compactly
-supported, this distribution keeps the ratios of both laws tame.
+**The region** is used by laws 1 and 5. It is fitted to pilot outputs: discrete parts take a
+frequent configuration, with its frequency; continuous parts are uniform on an ellipsoid that
+holds three quarters of the pilot outputs of that configuration. Since this distribution is bounded
+and has compact support, the ratios of both laws vary little.
 
-**The functions** (`ProbeFeatures`) lie between 0 and 1 and have no symmetries, so that they look at
+**The functions** (`ProbeFeatures`) lie between 0 and 1 and have no symmetries, so that they see
 outputs from several sides.
 """
 
@@ -24,29 +24,29 @@ from aide._core.random import derive_keys, draw_index, standard_normal
 from aide._core.types import Key, LogProb, Value
 
 MOST_DIMENSIONS = 50
-"""Continuous dimensions beyond which an ellipsoid holds nothing typical."""
+"""Largest number of continuous dimensions; in more, an ellipsoid holds nothing typical."""
 MIN_PILOTS = 20
-"""Pilot outputs per continuous dimension that an ellipsoid needs."""
+"""Least number of pilot outputs per continuous dimension for an ellipsoid."""
 MOST_REPEATED = 0.01
-"""Largest share of outputs with a real number that occurs again, if there is to be a density."""
+"""Largest share of outputs with a real number that occurs again, for numbers with a density."""
 MOST_CONFIGURATIONS = 256
 """Largest number of configurations of the discrete parts; the most frequent ones are taken."""
 FEW_VALUES = 0.05
 """Different values per output up to which floating-point numbers count as discrete."""
 MIN_SEEN = 20
-"""Pilot outputs that a configuration needs."""
+"""Least number of pilot outputs of a configuration."""
 INSIDE_SHARE = 0.75
-"""Share of a configuration's pilot outputs inside its ellipsoid."""
+"""Share of a configuration's pilot outputs inside its ellipsoid: a choice."""
 MIN_MASS = 0.02
 """Smallest share of the outputs that the configurations of the region must hold."""
 NUM_FEATURES = 3
-"""Number of projections that functions of outputs look at, beside the distance from the centre."""
+"""Number of projections among the functions, beside the distance from the centre."""
 LARGEST = 1e150
-"""Size to which infinite numbers of an output are cut: their squares stay finite."""
+"""Size to which infinite numbers of an output are cut, so that their squares are finite."""
 
 
 class OutputLayout(eqx.Module):
-    """How to take an output apart into continuous and discrete numbers, and put it together."""
+    """Takes an output apart into continuous and discrete numbers, and puts it together."""
 
     tree: PyTreeDef = eqx.field(static=True)
     leaves: tuple[tuple[tuple[int, ...], str, bool], ...] = eqx.field(static=True)
@@ -81,7 +81,7 @@ class OutputLayout(eqx.Module):
         return jnp.concatenate(parts[True]), jnp.concatenate(parts[False])
 
     def join(self, real: Array, rest: Array) -> Value:
-        """The output with these numbers."""
+        """The output made of these numbers."""
         leaves, begins = [], {True: 0, False: 0}
         for shape, dtype, is_real in self.leaves:
             end = begins[is_real] + math.prod(shape)
@@ -92,7 +92,7 @@ class OutputLayout(eqx.Module):
 
 
 class TypicalRegion(eqx.Module):
-    """The distribution; an algorithm with a known density for `aide.draw`."""
+    """The distribution on the region, as an algorithm with a known density for `aide.draw`."""
 
     layout: OutputLayout
     configurations: Float[np.ndarray, "num discrete"]
@@ -104,7 +104,7 @@ class TypicalRegion(eqx.Module):
 
     @property
     def log_z(self) -> float:
-        """Normalised."""
+        """0, for a normalised density."""
         return 0.0
 
     @property
@@ -122,7 +122,7 @@ class TypicalRegion(eqx.Module):
         return self.log_density(value)
 
     def sample(self, key: Key) -> Value:
-        """A configuration by its frequency; a uniform point of the ellipsoid around its centre."""
+        """Draw a configuration by its frequency, and a uniform point of its ellipsoid."""
         key_which, key_point = derive_keys(key, 2)
         which = draw_index(key_which, jnp.asarray(self.probabilities))
         size = self.centres.shape[1]
@@ -133,7 +133,7 @@ class TypicalRegion(eqx.Module):
         return self.layout.join(real, jnp.asarray(self.configurations)[which])
 
     def log_density(self, x: Value) -> LogProb:
-        """Minus infinity outside the region."""
+        """The log density; minus infinity outside the region."""
         real, rest = self.layout.split(x)
         same = jnp.all(jnp.asarray(self.configurations) == rest, axis=1)
         offsets = (real - jnp.asarray(self.centres)) @ jnp.asarray(self.inverse).T
@@ -143,7 +143,7 @@ class TypicalRegion(eqx.Module):
 
 
 def repeated(real: np.ndarray) -> np.ndarray:
-    """Whether any of a row's real numbers comes again in the same column: there is no density."""
+    """Whether any of a row's real numbers repeats in the same column, and has no density."""
     found = np.zeros(len(real), bool)
     for column in real.T:
         _, which, counts = np.unique(column, return_inverse=True, return_counts=True)
@@ -152,7 +152,7 @@ def repeated(real: np.ndarray) -> np.ndarray:
 
 
 def fit_region(values: Value) -> TypicalRegion | str:
-    """Fit to pilot outputs (stacked), or say in words why that cannot be done."""
+    """Fit to stacked pilot outputs; return the reason in words if that is impossible."""
     values = jax.tree.map(np.asarray, values)
     layout = OutputLayout.of(values)
     real, rest = layout.split_all(values)

@@ -25,27 +25,28 @@ CLAIMS = {
     (1, 5, 6): "Whether xi is the density of the outputs",
     (5,): "Whether Z is what log_z says",
 }
-"""What a pass says, by the laws that can show it; law 6 sees no constant, law 5 a stated one."""
+"""The claims of a pass, by the laws that can support them; law 6 says nothing about constants."""
 COLUMNS = ("law", "version", "p-value", "what was seen")
 NEVER_SHOWN = (
     "That log_joint is the density you mean: one that is wrong in the same way everywhere "
     "describes another posterior, and no test of this kind can tell.",
     "Errors that occur only with other data, settings or horizons than those run here.",
 )
+"""Questions that no check answers: the last lines of every report."""
 
 
 @dataclass(frozen=True, repr=False)
 class CheckReport(Result):
-    """What `aide.check` found.
+    """The outcome of `aide.check`.
 
     Attributes:
         name: The algorithm.
         evidence: The outcome of every test.
-        false_alarm: Chance that a correct algorithm fails, over all tests together.
+        false_alarm: Probability with which a correct algorithm fails, over all tests together.
         num_runs: Runs of `simulate`, over all versions of the algorithm.
         single: Versions with one particle.
         place: The first wrong move, if it was found.
-        kernels: MCMC kernels that are wrong by themselves, in words.
+        kernels: MCMC kernels that failed a check of their own, in words.
     """
 
     name: str
@@ -69,7 +70,7 @@ class CheckReport(Result):
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What a pass would need and was not shown, in words; nothing once a law is broken."""
+        """The claims of a pass that were not supported, in words; none once a law is broken."""
         found: list[str] = []
         if self.failures:
             return ()
@@ -104,7 +105,7 @@ class CheckReport(Result):
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """Where to look."""
+        """Usual causes of the failures."""
         return tuple(_advice(self))
 
     def with_place(self, place: str | None, kernels: tuple[str, ...]) -> "CheckReport":
@@ -116,7 +117,7 @@ class CheckReport(Result):
 
     @property
     def headline(self) -> str:
-        """One line."""
+        """The verdict, the p-value and the number of tests on one line."""
         found = f"{p_text(self.p_value)} over {_tests(self)}"
         return f"aide.check of {self.name}: {self.verdict} ({found})"
 
@@ -135,7 +136,7 @@ class CheckReport(Result):
         return Grid(COLUMNS, lines, verdicts, frozenset(COLUMNS))
 
     def rows(self) -> list[tuple[str, str]]:
-        """Where to look, what was not shown, what the laws are, and what no test can show."""
+        """Advice, claims that were not shown, the laws, and the limits of every check."""
         found = [("wrong move", f"The first wrong move is {self.place}.")] if self.place else []
         found += [("advice", text) for text in self.advice]
         found += [("not shown", text) for text in self.missing]
@@ -159,7 +160,7 @@ class CheckReport(Result):
         return PanelGrid(size=(6.4, 1.2 + 0.35 * len(self.judged)))
 
     def plot_on(self, panels: np.ndarray) -> None:
-        """The p-value of every test."""
+        """Plot the p-value of every test."""
         judged = self.judged
         names = [f"law {item.law}, {item.variant}" for item in judged]
         level = self.false_alarm / max(len(judged), 1)
@@ -191,7 +192,7 @@ def _advice(report: CheckReport) -> list[str]:
             )
         elif _is_right_with_one_particle(report):
             found.append(
-                "Nothing is wrong with one particle, so look at what is between particles: "
+                "Nothing is wrong with one particle, so the error concerns several particles: "
                 "the conditional resampler and the retained slot, the mean over particles (log P), "
                 "the number of particles in regenerate."
             )

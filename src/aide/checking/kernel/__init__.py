@@ -1,1 +1,1 @@
-"""Does a kernel leave its density invariant, and is its reversal right?"""
+"""Tests whether a kernel leaves its density invariant, and whether its reversal is right."""

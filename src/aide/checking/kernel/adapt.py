@@ -1,4 +1,4 @@
-"""Kernels of any origin as objects with `step(key, log_density, x)`, and what they claim."""
+"""Kernels of any origin as objects with `step(key, log_density, x)`, and their claims."""
 
 import inspect
 from collections.abc import Callable
@@ -28,14 +28,14 @@ class FunctionKernel(eqx.Module):
     takes_density: bool = eqx.field(static=True)
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
-        """Call it."""
+        """Call the function."""
         return self.function(key, log_density, x) if self.takes_density else self.function(key, x)
 
 
 class StateKernel(eqx.Module):
-    """An algorithm with `init(x)` and `step(key, state)`, as in BlackJAX; sees the position only.
+    """A kernel on positions from `init(x)` and `step(key, state)`, as in BlackJAX.
 
-    Each step starts from a fresh state: what else the state holds (a momentum) is initialised.
+    Each step starts from a new state: its other entries, such as a momentum, are initialised.
     """
 
     algorithm: StateAlgorithm
@@ -69,7 +69,7 @@ def as_kernel(name: str, kernel: Any) -> Any:
 def claimed_reversal(kernel: Any, adapted: Any, reversal: Any) -> Any:
     """The kernel that claims to reverse `adapted`: `adapted` itself if it claims to be reversible.
 
-    `None` if nothing is claimed: `reversal=False` says so, and an aide kernel without a reversal.
+    `None` without a claim: for `reversal=False`, and for an aide kernel without a reversal.
     """
     if reversal is False:
         return None

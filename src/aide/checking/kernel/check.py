@@ -1,4 +1,4 @@
-r"""Is this kernel reversible for this density; is its reversal right; is the density invariant?
+r"""Is a kernel reversible for a density; is its reversal right; is the density invariant?
 
 Laws (see `kernel_laws`, `kernel_invariance`): with $x \sim s$ and $w = \pi(x)/s(x)$, for all
 bounded $f$ and $g$, $E_s[w\{f(x) g(Kx) - g(x) f(K^*x)\}] = 0$ and $E_s[w\{g(Kx) - g(x)\}] = 0$.
@@ -30,9 +30,9 @@ from aide.engine.programs.tracing import one_call
 from aide.kernels.kernel import AnyKernel
 
 MIN_RUNS = 1000
-"""Fewest steps that a check accepts: fewer would show next to nothing."""
+"""Least number of steps that a check accepts: fewer would show next to nothing."""
 MOST_PILOTS = 20_000
-"""Most steps that choose the functions to look at; unless fewer, a quarter of all."""
+"""Largest number of steps that choose functions; with fewer, a quarter of all steps."""
 
 
 @one_call()
@@ -46,7 +46,7 @@ def check_kernel(
     num_runs: int = 100_000,
     false_alarm: float = 1e-4,
 ) -> KernelCheck:
-    r"""Test one step of an MCMC kernel against the density it is meant for.
+    r"""Test one step of an MCMC kernel against the density that it should leave invariant.
 
     A rejection holds for any start: a right kernel is rejected with probability `false_alarm` at
     most, however rare the states or heavy-tailed the weights. A pass needs a start that covers the
@@ -57,13 +57,13 @@ def check_kernel(
         kernel: An aide kernel; a function `step(key, x)` or `step(key, log_density, x)`; or an
             algorithm with `init(x)` and `step(key, state)`, such as `blackjax.nuts(...)`.
         log_density: $\log\pi$ of one state, up to a constant.
-        start: Where steps start: anything with `sample(key)` and `log_prob(x)`, roughly like the
-            density and rather wider than narrower.
-        reversal: The kernel that reverses this one. By default what the kernel itself says
-            (`reversal()`), and for other kernels that they are reversible. `False` claims none:
+        start: Distribution of the first states: anything with `sample(key)` and `log_prob(x)`,
+            similar to the density and rather wider than narrower.
+        reversal: The kernel that reverses this one. By default the claim of the kernel itself
+            (`reversal()`); a kernel without that method counts as reversible. `False` claims none:
             then invariance alone is tested.
-        num_runs: Steps to make; up to a quarter of them choose the functions to look at. Small
-            errors need many.
+        num_runs: Steps to make; up to a quarter of them choose the test functions. Small errors
+            need many.
         false_alarm: Probability with which a right kernel may be rejected.
     """
     check_distribution("start", start)
@@ -99,7 +99,7 @@ def check_kernel(
 def judge_runs(
     pilot: StepRuns, fresh: Iterable[StepRuns], law: str | None, num: int, rng: np.random.Generator
 ) -> tuple[list[LawTest], StartQuality]:
-    """Choose functions on the pilot runs, judge the `num` fresh ones.
+    """Choose functions on the pilot runs, and test the laws on the `num` fresh ones.
 
     Args:
         pilot: Pilot runs.
@@ -126,8 +126,8 @@ def judge_runs(
 def _log_bound(pilot: StepRuns, num: int) -> float:
     r"""$\log c$: the largest weight, at most $n^{1/3}$ mean weights, less from a bad start.
 
-    With weights cut at $c$, the effective number of runs is at least a tenth of all: a few runs
-    would decide otherwise, and could not decide much.
+    With weights cut at $c$, the effective number of runs is at least a tenth of all: otherwise a
+    few runs would decide, without much power.
     """
     log_weight = pilot.before.log_weight
     peak = log_weight.max()

@@ -1,4 +1,4 @@
-"""Functions of one state and of two, chosen on pilot runs, that a kernel is looked at through."""
+"""Functions of one state and of two, chosen on pilot runs, in which a kernel's law is tested."""
 
 from typing import NamedTuple
 
@@ -7,27 +7,27 @@ import numpy as np
 from aide.checking.kernel.runs import Points, StepRuns
 
 PLACES = ((0.3, 0.3), (0.6, 1.0), (0.8, 0.3), (0.45, 1.0), (0.2, 0.5))
-"""Of every sigmoid: the quantile at which it rises, and its width in standard deviations."""
+"""For every sigmoid the quantile at which it rises, and its width in sds: a choice of variety."""
 MOST_COORDINATES = 3
-"""Largest number of coordinates of the state, drawn at random, that functions look at."""
+"""Largest number of coordinates of the state, drawn at random, among the functions."""
 NUM_RANDOM = 2
-"""Number of random projections of the state that functions look at."""
+"""Number of random projections of the state among the functions."""
 FAR = 1e100
-"""Size to which infinite numbers are cut, so that sums of them stay finite."""
+"""Size to which infinite numbers are cut, so that sums of them are finite."""
 
 
 class View(NamedTuple):
-    r"""Some runs through all functions, one row a run; the reversal's repeat the kernel's if none.
+    r"""All functions of some runs, one row a run; without a reversal its columns are the kernel's.
 
     Attributes:
         log_weight: $\log w/c$ at the start, $w = \pi/s$.
-        log_weight_after: The same after a step of the kernel.
-        log_weight_reverse: The same after a step of the reversal.
+        log_weight_after: $\log w/c$ after a step of the kernel.
+        log_weight_reverse: $\log w/c$ after a step of the reversal.
         before: Functions of the start, between 0 and 1.
-        after: The same after a step of the kernel.
-        reverse: The same after a step of the reversal.
+        after: Functions of the state after a step of the kernel.
+        reverse: Functions of the state after a step of the reversal.
         jumps: Odd functions of the kernel's step, between -1 and 1.
-        jumps_reverse: The same of the reversal's step.
+        jumps_reverse: Odd functions of the reversal's step.
     """
 
     log_weight: np.ndarray
@@ -46,7 +46,7 @@ class Functions:
     Args:
         runs: Pilot runs, to which locations and scales are fitted.
         log_bound: $\log c$.
-        rng: Chooses coordinates and projections.
+        rng: Random numbers that choose coordinates and projections.
     """
 
     def __init__(self, runs: StepRuns, log_bound: float, rng: np.random.Generator):
@@ -79,7 +79,7 @@ class Functions:
         states = [self._states(*parts) for parts in zip(where, projected, strict=True)]
         jumps = [np.tanh((ahead - projected[0]) / self.jump_scale) for ahead in projected[1:]]
         weights = [points.log_weight - self.log_bound for points in where]
-        # The last of each is the kernel's again where there is no reversal.
+        # Without a reversal, the last of each is the kernel's again.
         return View(
             *(weights[0], weights[1], weights[-1]),
             *(states[0], states[1], states[-1]),
@@ -109,7 +109,7 @@ class Functions:
 def _directions(
     rng: np.random.Generator, size: int, varying: np.ndarray
 ) -> tuple[np.ndarray, list[str]]:
-    """Some coordinates that vary, and random unit vectors where there is more than one."""
+    """Some coordinates that vary; for more than one, random unit vectors besides."""
     chosen = np.sort(rng.permutation(varying)[:MOST_COORDINATES])
     columns = [np.eye(1, size, i)[0] for i in chosen]
     labels = [f"coordinate {i}" for i in chosen]

@@ -1,28 +1,28 @@
-r"""The two laws of a kernel: it is undone by its claimed reversal; its density is invariant.
+r"""The two laws of a kernel: its claimed reversal undoes it; its density is invariant.
 
 **Reversal**: $\pi(dx) K(x, dy) = \pi(dy) K^*(y, dx)$. With $x \sim s$ and $w = \pi/s$, a step of
 $K$ to $y$ gives the pair $(a, b) = (x, y)$ with density $1/w(a)$ relative to $\pi(da) K(a, db)$; a
 step of $K^*$ to $z$ gives $(a, b) = (z, x)$ with density $1/w(b)$. So if a fair coin decides which
-of the two is made, the pair alone gives the odds $w(b) : w(a)$ for $K$: *whatever* the kernel, and
-for every start. For a reversible kernel no coin is needed: given the two states, $x$ came first
+of both steps is made, the odds of $K$ given the pair are $w(b) : w(a)$, for *every* kernel and
+every start. For a reversible kernel no coin is needed: given the two states, $x$ came first
 with odds $w(y) : w(x)$. The terms
 
 $$T = w(x)\,H(x, y)\,m(x)\,m(y) \quad\text{or}\quad T = -w(x)\,H(z, x)\,m(x)\,m(z), \qquad
   m = \min\{1, c/w\},$$
 
-are then two known numbers with known odds and mean zero, and their sum is judged exactly (see
-`aide.checking.orders`), however rare the large ones are. $H$ runs over $f(x) g(y)$ and odd
-functions of the jump. On pilot runs the columns with the largest deviations and the best linear
-combination of all are picked; fresh runs judge these few.
+have two known values each, with known odds and mean zero, and their sum is judged exactly (see
+`aide.checking.orders`), however rare large terms are. $H$ runs over $f(x) g(y)$ and odd
+functions of the jump. Pilot runs select the columns with the largest deviations and the best linear
+combination of all columns; fresh runs test these few.
 
 **Invariance**: $\pi K = \pi$. With $y$ one step from $x$, for every $g \ge 0$
 
 $$E_s[w(x)\,m(x)\,g(y)\,m(y)] \le \int \pi\,g\,m = E_s[w(x)\,m(x)\,g(x)],$$
 
-with equality where no weight is cut: what arrives in $g$ cannot exceed what belongs there, for
-*every* start. Both sides lie between 0 and $c$ for $g \le 1$, so a bet on "too much" is exact at
-any tail (`aide._core.betting`). Where too little arrives, too much arrives elsewhere: which of $g$
-and $1 - g$ to bet on is settled on the pilot runs.
+with equality where no weight is cut: the mass that arrives in $g$ cannot exceed its mass under
+$\pi$, for *every* start. Both sides lie between 0 and $c$ for $g \le 1$, so a bet on "too much" is
+exact at any tail (`aide._core.betting`). Where too little arrives, too much arrives elsewhere: the
+pilot runs decide between bets on $g$ and on $1 - g$.
 """
 
 from collections.abc import Callable
@@ -36,9 +36,9 @@ from aide.checking.kernel.functions import Functions, View
 from aide.checking.orders import deviations, order_p_values
 
 NUM_PICKED = 8
-"""Number of functions that fresh runs judge, beside the best combination of all."""
+"""Number of functions that fresh runs test, beside the best combination of all."""
 RIDGE = 0.05
-"""Added to the diagonal of the correlations of pilot terms: a combination of few terms is noise."""
+"""Addition to the diagonal of correlations of pilot terms, which keeps few terms from deciding."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class LawTest:
 
     Attributes:
         law: `reversible`, `reversal` or `invariance`.
-        p_value: Chance of so large a deviation if the law holds, over all functions together; an
-            upper bound at every sample size, start and tail of the weights.
+        p_value: Probability of so large a deviation if the law holds, over all functions together;
+            an upper bound at every sample size, start and tail of the weights.
         z: The largest deviation in standard errors.
-        function: Where it was seen.
+        function: The function with the largest deviation.
     """
 
     law: str
@@ -60,12 +60,12 @@ class LawTest:
 
 
 class OrderedTerms(NamedTuple):
-    """Terms as they were seen and as they would be the other way round, and the log odds.
+    """Terms in the order that was seen and in the opposite order, and the log odds.
 
     Attributes:
-        gap: Log odds of the way that was seen; infinite where the pair says nothing.
-        seen: One row a run, one column per function of two states.
-        other: The same, the other way round.
+        gap: Log odds of the order that was seen; infinite for pairs without information.
+        seen: Terms in the order that was seen: one row a run, one column per function.
+        other: Terms in the opposite order.
     """
 
     gap: np.ndarray
@@ -81,7 +81,7 @@ def reversal_terms(
 ) -> tuple[Terms, list[str]]:
     """Terms of the law, one column per $H$, and their names.
 
-    Of a reversible kernel (`both_ways`) exchanging $f$ and $g$ changes the sign alone.
+    For a reversible kernel (`both_ways`), exchanging $f$ and $g$ only changes the sign.
     """
     names, size = functions.names, len(functions.names)
     first, second = np.triu_indices(size, 1) if both_ways else np.indices((size, size))
@@ -105,7 +105,7 @@ def reversal_terms(
 
 
 def _weigh(size: np.ndarray, log_start: np.ndarray, log_end: np.ndarray) -> OrderedTerms:
-    # A start where the density is 0, or an end that the start cannot reach, says nothing.
+    # A start where the density is 0, or an end that the start cannot reach, has no information.
     silent = (log_start == -np.inf) | (log_end == np.inf)
     log_start, log_end = np.where(silent, 0.0, log_start), np.where(silent, 0.0, log_end)
     log_damped = np.minimum(-log_start, 0.0) + np.minimum(-log_end, 0.0)
@@ -115,7 +115,7 @@ def _weigh(size: np.ndarray, log_start: np.ndarray, log_end: np.ndarray) -> Orde
 
 
 class ReversalTest:
-    """Picks columns and a linear combination on the pilot; then adds up fresh runs."""
+    """Selects columns and a linear combination on the pilot runs; then adds up fresh runs."""
 
     def __init__(self, law: str, terms: Terms, names: list[str], pilot: View):
         self.law, self.terms = law, terms
@@ -127,7 +127,7 @@ class ReversalTest:
         self.parts: list[OrderedTerms] = []
 
     def add(self, view: View) -> None:
-        """Look at fresh runs."""
+        """Add the terms of fresh runs."""
         pairs = self.terms(view)
         combined = (table @ self.coefficients for table in (pairs.seen, pairs.other))
         self.parts.append(OrderedTerms(pairs.gap, *combined))
@@ -153,9 +153,9 @@ def pick(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def law_test_of(law: str, p_value: float, z: np.ndarray, names: list[str]) -> LawTest:
-    """Name the function: one says more to a person than a combination, if it sees nearly as much.
+    """Name the single function with the largest deviation, or the last column, the combination.
 
-    The combination is the last.
+    A single function is named unless the combination deviates more than twice as much.
     """
     if not z.any():
         return LawTest(law, p_value, 0.0, "nothing: no state changed")
@@ -165,7 +165,7 @@ def law_test_of(law: str, p_value: float, z: np.ndarray, names: list[str]) -> La
 
 
 class InvarianceTest:
-    """Picks functions and a linear combination on the pilot; then adds up fresh runs."""
+    """Selects functions and a linear combination on the pilot runs; then adds up fresh runs."""
 
     def __init__(self, functions: Functions, pilot: View):
         gain, loss = _sides(pilot, pilot.before[:, 1:], pilot.after[:, 1:])
@@ -184,7 +184,7 @@ class InvarianceTest:
         self.parts: list[tuple[np.ndarray, np.ndarray]] = []
 
     def add(self, view: View) -> None:
-        """Look at fresh runs."""
+        """Add the terms of fresh runs."""
         ends = (view.before[:, 1:], view.after[:, 1:])
         before, after = (np.clip(end @ self.slopes + self.offsets, 0.0, 1.0) for end in ends)
         self.parts.append(_sides(view, before, after))
@@ -201,7 +201,7 @@ class InvarianceTest:
 
 
 def _sides(view: View, before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What arrives in each function and what belongs there, in units of $c$."""
+    r"""The mass that arrives in each function, and its mass under $\pi$, in units of $c$."""
     weight = np.exp(np.minimum(view.log_weight, 0.0))[:, None]
     damped = np.exp(np.minimum(-view.log_weight_after, 0.0))[:, None]
     return weight * after * damped, weight * before

@@ -1,4 +1,4 @@
-"""What a kernel check found, in words."""
+"""The result of a kernel check in words."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -28,14 +28,14 @@ class KernelCheck(Result):
     """The outcome of `aide.check_kernel`.
 
     Attributes:
-        p_value: Chance of so large a deviation if all laws hold, over all functions and laws.
+        p_value: Probability of so large a deviation if all laws hold, over all functions and laws.
         false_alarm: The p-value below which a kernel is rejected.
         reversal: The test of detailed balance, or of the claimed reversal; `None` if none is
             claimed.
         invariance: The test of invariance.
-        start: What the start allows to see.
-        num_runs: Fresh runs that were judged, after the pilots that chose the functions.
-        name: The kernel.
+        start: The quality of the start.
+        num_runs: Fresh runs that were tested, after the pilots that chose the functions.
+        name: The name of the kernel.
     """
 
     p_value: float
@@ -48,14 +48,14 @@ class KernelCheck(Result):
 
     @property
     def verdict(self) -> Verdict:
-        """`passed`, `failed`, or `undecided` (from a start that would not have shown much)."""
+        """`passed`, `failed`, or `undecided` (no law is broken, but the start has a flaw)."""
         if self.p_value < self.false_alarm:
             return FAILED
         return PASSED if self.start.flaw is None else UNDECIDED
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found, from a start that would have shown it."""
+        """Whether no law is broken, and the start has no flaw."""
         return self.verdict == PASSED
 
     @property
@@ -79,7 +79,7 @@ class KernelCheck(Result):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a pass does not say here."""
+        """Limits of this check."""
         found = []
         if self.start.moved == 0.0:
             found.append("The kernel never moved: then every density is invariant.")
@@ -109,7 +109,7 @@ class KernelCheck(Result):
 
     @property
     def headline(self) -> str:
-        """One line."""
+        """The verdict, the p-value and the rate of false alarms on one line."""
         rate = f"a correct kernel fails with probability {self.false_alarm:g} at most"
         return f"Kernel check of {self.name}: {self.verdict} ({p_text(self.p_value)}; {rate})"
 
@@ -131,7 +131,7 @@ class KernelCheck(Result):
         ]
 
     def plot_on(self, panels: np.ndarray) -> None:
-        """The p-value of every law."""
+        """Plot the p-value of every law."""
         level = self.false_alarm / len(self.tests)
         names = [test.law for test in self.tests]
         plot_p_values(panels[0], names, [test.p_value for test in self.tests], level)

@@ -1,7 +1,6 @@
-r"""Runs of a kernel check: $x \sim s$, one step of the kernel, one of its reversal; their worth.
+r"""Runs of a kernel check: $x \sim s$, one step of the kernel, one of its reversal; their weights.
 
-From their weights `StartQuality` says whether the start is close enough to the density to judge a
-kernel from there.
+From the weights `StartQuality` says whether the start is close enough to the density for a test.
 """
 
 from collections.abc import Iterator
@@ -25,19 +24,19 @@ from aide.engine.programs.places import Chunk
 from aide.estimation.interval import pareto_shape
 
 BLOCK_RUNS = 2**14
-"""Most runs that are kept in memory at a time."""
+"""Largest number of runs in memory at a time."""
 BLOCK_NUMBERS = 4_000_000
-"""Most numbers of their states that are kept in memory at a time: 32 MB."""
+"""Largest number of numbers of their states in memory at a time: 32 MB."""
 MIN_EFFECTIVE = 200.0
-"""Effective runs below which a pass would say little."""
+"""Least effective number of runs for a pass: fewer would show little."""
 TOO_HEAVY = 0.7
-"""Pareto shape of the weights above which their mean cannot be trusted (Vehtari et al. 2024)."""
+"""Pareto shape of the weights above which their mean is unreliable (Vehtari et al. 2024)."""
 MOST_UNCOVERED = 0.01
-"""Share of steps to places beyond all draws of the start, above which a pass says little."""
+"""Largest share of steps to places beyond all draws of the start, for a pass."""
 
 
 class KernelTrial(eqx.Module):
-    """What is on trial. `reversal` is `None` if the kernel claims to be reversible, or nothing."""
+    """The kernel, density and start of a check; `reversal` is `None` without another kernel."""
 
     kernel: Any
     reversal: Any
@@ -48,7 +47,7 @@ class KernelTrial(eqx.Module):
 class Points(NamedTuple):
     r"""States, one a row, with $\log\pi$ and $\log w = \log\pi - \log s$.
 
-    Arrays of JAX inside a run, of NumPy outside.
+    Arrays are JAX's inside a run, NumPy's outside.
     """
 
     flat: Any
@@ -57,7 +56,7 @@ class Points(NamedTuple):
 
 
 class StepRuns(NamedTuple):
-    """Where runs started, where the kernel went, and where the reversal went (or `None`)."""
+    """States at the start, after the kernel, and after the reversal (or `None`)."""
 
     before: Points
     after: Points
@@ -65,7 +64,7 @@ class StepRuns(NamedTuple):
 
 
 class TrialRuns:
-    """Runs of a trial, traced once; `rows` is about how many are asked for at a time."""
+    """Runs of a trial, traced once; about `rows` of them are asked for at a time."""
 
     def __init__(self, trial: KernelTrial, key: Key, rows: int):
         self._trial, self._key = trial, key
@@ -77,7 +76,7 @@ class TrialRuns:
         self._chunk = Chunk(min(rows, self._block))
 
     def blocks(self, runs: range) -> Iterator[StepRuns]:
-        """The runs with these numbers, in blocks that fit into memory."""
+        """The runs with these indices, in blocks that fit into memory."""
         for begin in range(runs.start, runs.stop, self._block):
             rows = np.arange(begin, min(begin + self._block, runs.stop), dtype=np.uint32)
             found = self._runs.map(self._key, (rows,), self._chunk)
@@ -139,7 +138,7 @@ def _raise(what: str, points: Points, wrong: np.ndarray) -> None:
 
 @dataclass(frozen=True)
 class StartQuality:
-    r"""What the weights $w = \pi/s$ say about the start.
+    r"""Properties of the start, from the weights $w = \pi/s$.
 
     Attributes:
         effective_runs: $(\sum w)^2 / \sum w^2$.
@@ -155,7 +154,7 @@ class StartQuality:
 
     @property
     def flaw(self) -> str | None:
-        """Why a pass from this start would say little, in words; `None` if it is good enough."""
+        """Why a pass from this start would show little, in words; `None` without a flaw."""
         if self.uncovered > MOST_UNCOVERED:
             return (
                 f"{self.uncovered:.1%} of the kernel's steps end where the density is larger, "
@@ -177,13 +176,13 @@ class Weights:
         self.moved: list[np.ndarray] = []
 
     def add(self, runs: StepRuns) -> None:
-        """Look at fresh runs."""
+        """Add the weights of fresh runs."""
         self.log_before.append(runs.before.log_weight)
         self.log_after.append(runs.after.log_weight)
         self.moved.append((runs.before.flat != runs.after.flat).any(axis=1))
 
     def start(self) -> StartQuality:
-        """Sum up."""
+        """The quality of the start, from all weights."""
         before, after = np.concatenate(self.log_before), np.concatenate(self.log_after)
         peak = before.max()
         weights = np.exp(before - peak)
