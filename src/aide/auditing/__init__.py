@@ -1,4 +1,4 @@
-"""Is a gold standard one?"""
+"""Audits: comparisons of a gold standard with versions of itself."""
 
 from aide.auditing.result import Audit
 from aide.auditing.simulated import Simulated

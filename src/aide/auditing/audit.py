@@ -1,4 +1,4 @@
-"""Is this gold standard golden? Against itself at other budgets and from other starts."""
+"""`aide.audit`: a gold standard against itself at other budgets and from other starts."""
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
@@ -39,12 +39,13 @@ from aide.estimation.closeness import check_tolerance
 NUM_CENTRE = 1000
 """Draws of a start whose mean is the centre about which the start is widened."""
 NUM_RUNS = 300
-"""Runs of each version, unless stated."""
+"""Default number of runs of each version."""
 NUM_RUNS_OF_MADE = 60
-"""Runs of each version of what `aide.gold_standard` made: an audit costs no more than an estimate.
+"""Default number of runs of each version of a gold standard from `aide.gold_standard`.
 
-An estimate has 3 runs and meta-runs of the gold standard for each of 500 outputs. Half, double and
-a rival that costs up to 4 times as much come to 24.5 for each of 60.
+The audit then costs no more than an estimate. An estimate has 3 runs and meta-inference runs of the
+gold standard for each of 500 outputs. Half and double budget and a rival of up to 4 times the cost
+make 24.5 for each of 60.
 """
 
 
@@ -62,19 +63,19 @@ class Widened(eqx.Module):
     factor: Parameter = eqx.field(converter=as_parameter)
 
     def sample(self, key: Key) -> Value:
-        """Draw and stretch."""
+        """Draw a state and stretch it."""
         x = sample_from(self.distribution, key)
         return jax.tree.map(lambda a, c: c + self.factor * (a - c), x, self.centre)
 
     def log_density(self, x: Value) -> LogProb:
-        """The density of the stretched draw."""
+        """The log density of a stretched draw."""
         back = jax.tree.map(lambda a, c: c + (a - c) / self.factor, x, self.centre)
         size = sum(np.size(leaf) for leaf in jax.tree.leaves(self.centre))
         return log_density_of(self.distribution, back) - size * jnp.log(self.factor)
 
 
 def can_be_widened(key: Key, thing: object) -> bool:
-    """Whether it is a distribution of real values."""
+    """Whether an object is a distribution of real values."""
     if not is_distribution(thing):
         return False
     shapes = in_double(jax.eval_shape, lambda k: sample_from(thing, k), key)
@@ -82,7 +83,7 @@ def can_be_widened(key: Key, thing: object) -> bool:
 
 
 def widen(key: Key, distribution: Distribution, factor: float) -> Widened:
-    """Stretch a distribution about its mean, which draws estimate."""
+    """Stretch a distribution about its mean, which is estimated from draws."""
     check_distribution("distribution", distribution)
     check_positive("factor", factor)
     if not can_be_widened(key, distribution):
@@ -95,7 +96,7 @@ def widen(key: Key, distribution: Distribution, factor: float) -> Widened:
 
 
 def _sample(distribution: Distribution, key: Key, words: Any) -> Value:
-    """A draw by the key that is made of these words, as an operation of the engine."""
+    """Draw by the key made of these words, as an operation of the engine."""
     return sample_from(distribution, jax.random.wrap_key_data(words, impl=jax.random.key_impl(key)))
 
 
@@ -127,37 +128,38 @@ def audit(
     Each comparison is AIDE's upper bound on the symmetrised KL divergence between two versions of
     the gold standard, whose runs are shared by all of them. Where the bound exceeds the tolerance,
     the lower bound of `Estimate.sandwich` tells disagreement from looseness. Agreement is
-    necessary, never sufficient: the result says in words what no such test can show.
+    necessary, never sufficient: the result states in words what no such test can show.
 
     Args:
         key: A JAX key, or an integer seed.
         gold: The gold standard.
-        with_budget: `with_budget(factor)` builds the gold standard with that multiple of its
-            budget (0.5 and 2 are asked for). Not needed for algorithms with two or more
+        with_budget: `with_budget(factor)` builds the gold standard with `factor` times its budget,
+            for factors of 0.5 and 2. Not needed for algorithms with two or more
             `num_particles`, nor for those with a method `with_budget(factor)`. Either may return
             `None`.
         starts: The gold standard from other starts, far apart and wide; the method
             `gold.with_start(start)` builds them. A dict gives them names.
         start_factor: `sir`, `tempered_smc`, `ais` and `mcmc` with real-valued states are also
-            started from a distribution this many times as wide; `None` leaves it out. What
-            `aide.gold_standard` made is compared with its rival instead, which was tuned for
-            another start.
-        simulated: What `aide.audit_simulated` found for the same algorithm, for the verdict.
-        tolerance: Nats of disagreement that would still do.
-        num_runs: Runs of each version: 300 unless stated, or 60 of what `aide.gold_standard` made,
-            which is tight enough for fewer; the audit then costs no more than an estimate.
+            started from a distribution this many times as wide; `None` leaves it out. A gold
+            standard from `aide.gold_standard` is compared with its rival instead, which was tuned
+            for another start.
+        simulated: The result of `aide.audit_simulated` for the same algorithm, for the verdict.
+        tolerance: Nats of disagreement that are small enough.
+        num_runs: Runs of each version: by default 300, or 60 of a gold standard from
+            `aide.gold_standard`, which is tight enough for fewer; the audit then costs no more than
+            an estimate.
         num_meta: Meta-inference runs per output; more tighten the bounds.
         measure_looseness: Draw one more meta-inference run per output, which measures how loose
             the bounds are.
-        keep_values: Keep the outputs, which lower bounds need and which is the default here.
+        keep_values: Keep the outputs, which lower bounds need; the default here.
         share: Draws of this gold standard with some target, whose gold runs are used again.
         first_run: Index of the first run, to spread runs over machines.
         checkpoint: A file for every version, by its name in the result.
         chunk_size: Runs computed at a time; never changes the numbers beyond rounding.
-        progress: Show a progress bar; by default if it takes long and a person watches.
+        progress: Show a progress bar; by default in long runs at a terminal.
         executor: Runs blocks of runs elsewhere; see `aide.draw`.
-        unchanged: Say that an algorithm in plain Python is what it was when the stored runs were
-            made; see `aide.draw`.
+        unchanged: State that an algorithm in plain Python is the one that made the stored runs;
+            see `aide.draw`.
     """
     check_algorithm("gold", gold)
     check_tolerance(tolerance)
@@ -197,7 +199,7 @@ def audit(
         executor=executor,
         unchanged=unchanged,
     )
-    closeness: Any = found.closeness  # about nats, as the tolerance is
+    closeness: Any = found.closeness  # in nats, like the tolerance
     tests = tuple(AuditTest(n, one, closeness[n]) for n, one in found.items())
     return Audit(tests, simulated, tolerance, tuple(untested), describe(gold), identity_of(gold))
 

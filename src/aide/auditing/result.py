@@ -1,4 +1,4 @@
-"""What an audit showed, and what it could not, in words."""
+"""The result of an audit in words: shown, not shown."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -30,9 +30,9 @@ class AuditTest:
     """One comparison of the gold standard with a version of itself.
 
     Attributes:
-        name: What it was compared with.
-        estimate: AIDE between the two.
-        closeness: Limits of the divergence beside the tolerance.
+        name: The version with which the gold standard was compared.
+        estimate: AIDE between both.
+        closeness: Limits of the divergence, and the tolerance.
     """
 
     name: str
@@ -41,12 +41,12 @@ class AuditTest:
 
     @property
     def upper(self) -> float:
-        """Upper confidence limit of the divergence, without `Estimate.unseen` outputs."""
+        """Upper confidence limit of the divergence, not counting `Estimate.unseen` outputs."""
         return self.closeness.upper
 
     @property
     def lower(self) -> float:
-        """Lower confidence limit, by a classifier, where the upper one did not decide; or 0."""
+        """Lower confidence limit by a classifier, where the upper limit does not decide; else 0."""
         return self.closeness.lower
 
     @property
@@ -90,9 +90,9 @@ class Audit(Result):
         tests: The comparisons.
         simulated: Results on simulated data, if there are any.
         tolerance: Largest disagreement in nats that is good enough.
-        untested: What could have been tested, and how to.
+        untested: Tests that were not made, and how to make them.
         name: The gold standard.
-        identity: What it is, so that no estimate with another one claims this audit.
+        identity: The identity of the gold standard; an estimate with another one refuses the audit.
     """
 
     tests: tuple[AuditTest, ...]
@@ -112,7 +112,7 @@ class Audit(Result):
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What it found against the gold standard, for estimates; empty if it passed."""
+        """Doubts about the gold standard, for estimates; none if it passed."""
         return () if self.passed else (self.provenance,)
 
     @property
@@ -122,23 +122,23 @@ class Audit(Result):
 
     @property
     def passed(self) -> bool:
-        """Whether everything tested agrees to within the tolerance."""
+        """Whether all versions agree to within the tolerance."""
         return self.verdict == PASSED
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """What this gold standard has been shown to do, and where it failed."""
+        """The outcomes of all tests in words."""
         found = [test.words for test in self.tests]
         if self.simulated is not None:
             result = self.simulated
-            if result.consistent:  # otherwise its numbers are about no posterior: see the note
+            if result.consistent:  # otherwise its numbers are about no posterior
                 found.append(_simulated_words(result))
             found += list(result.notes)
         return tuple(found)
 
     @property
     def not_shown(self) -> tuple[str, ...]:
-        """What no test here can show."""
+        """Questions that no test here can answer."""
         found = [
             "A mode that none of these versions visits: they agree with each other about the rest.",
             "A log density that describes another model than you mean: all versions share it.",
@@ -154,17 +154,17 @@ class Audit(Result):
 
     @property
     def headline(self) -> str:
-        """One line."""
+        """The verdict and the tolerance on one line."""
         return f"Audit of {self.name}: {self.verdict} at a tolerance of {in_nats(self.tolerance)}"
 
     def rows(self) -> list[tuple[str, str]]:
-        """What was shown, and what cannot be."""
+        """The outcomes, and the limits of the audit."""
         return [("shown", text) for text in self.shown] + [
             ("not shown", text) for text in self.not_shown
         ]
 
     def numbers(self) -> dict[str, Any]:
-        """The tolerance."""
+        """The tolerance, and the number of tests."""
         return {"tolerance": self.tolerance, "num_tests": len(self.tests)}
 
     def records(self) -> list[dict[str, Any]]:
@@ -186,7 +186,7 @@ class Audit(Result):
         return PanelGrid(size=(6.4, 1.2 + 0.35 * len(self.tests)))
 
     def plot_on(self, panels: np.ndarray) -> None:
-        """The limits of every test, and the tolerance."""
+        """Plot the limits of every test, and the tolerance."""
         limits = [(test.lower, test.upper) for test in self.tests]
         values = [test.estimate.value for test in self.tests]
         names = [test.name for test in self.tests]

@@ -1,4 +1,4 @@
-r"""An algorithm against exact posteriors, on data simulated from its model: call and result.
+r"""An algorithm against exact posteriors, on data simulated from its model.
 
 A draw $(x, y)$ from the joint distribution makes $x$ an exact draw of the posterior given $y$, so
 that no gold standard is needed (Grosse, Ancha & Roy, 2016, *Measuring the reliability of MCMC
@@ -42,7 +42,7 @@ from aide.reporting.numbers import interval, with_error
 from aide.reporting.result import Result
 
 FALSE_ALARM = 1e-4
-"""P-value below which sampler, density and algorithm do not belong together."""
+"""P-value below which sampler, density and algorithm count as not belonging together."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -51,9 +51,9 @@ class Simulated(Result):
 
     Attributes:
         pieces: $\log p$ and $\log\xi$ per data set.
-        log_z: What the algorithm claims about $\log Z$.
+        log_z: The algorithm's claim about $\log Z$.
         name: The algorithm.
-        why_slow: Why data sets were run one by one instead of compiled; empty if they were not.
+        why_slow: The reason why data sets were run one by one; empty if they were compiled.
     """
 
     pieces: Pieces
@@ -68,7 +68,7 @@ class Simulated(Result):
 
     @property
     def num_meta(self) -> int:
-        """M."""
+        """Meta-inference runs per output, M."""
         return self.pieces.exact_log_xi.shape[1]
 
     @cached_property
@@ -85,7 +85,7 @@ class Simulated(Result):
 
     @property
     def terms(self) -> np.ndarray:
-        """Their difference, per data set."""
+        """Upper terms minus lower terms, per data set."""
         return self.upper_terms - self.lower_terms
 
     @property
@@ -95,21 +95,21 @@ class Simulated(Result):
 
     @property
     def std_error(self) -> float:
-        """Standard error of `value`: data sets are independent, the two terms of one are not."""
+        """Standard error of `value`, whose terms are independent between data sets."""
         return mean_of(self.terms).std_error
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval for the expectation of `value`; see `confidence_limit`.
 
-        Law: with probability `level` it holds the mean of the terms, for some data sets of mass at
-        most `unseen(level)` left out.
+        Law: with probability `level` it holds the mean of the terms, not counting some data sets of
+        mass at most `unseen(level)`.
         """
         check_level(level)
         low, high = (confidence_limit((self.terms,), 0.5 + sign * level / 2) for sign in (-1, 1))
         return low, high
 
     def unseen(self, level: float = 0.95) -> float:
-        """Share of the data sets, draws and outputs that no run may have shown."""
+        """Largest share of data sets, draws and outputs that no run may have shown."""
         check_level(level)
         return unseen_share(self.num_datasets, level)
 
@@ -136,7 +136,7 @@ class Simulated(Result):
     def looseness(self) -> Mean:
         """Mean gap of two estimates of the log density, at the algorithm's own outputs.
 
-        It bounds what meta-inference adds there; at the exact draws nothing meters it.
+        It bounds what meta-inference adds there; at the exact draws no meter exists.
         """
         own, num = self.pieces.own_log_xi, self.num_meta
         return mean_of(row_log_mean_exp(own[:, :num]) - row_log_mean_exp(own[:, 1:]))
@@ -145,18 +145,18 @@ class Simulated(Result):
     def consistency(self) -> float | None:
         """P-value of the hypothesis that sampler, density and algorithm belong together.
 
-        See `aide.auditing.simulated_runs`; `None` if there are too few data sets to judge.
+        See `aide.auditing.simulated_runs`; `None` with too few data sets for a test.
         """
         return exchange_p_value(self.pieces)
 
     @property
     def consistent(self) -> bool:
-        """Whether `consistency` gives no reason for doubt, at a false-alarm rate of 1e-4."""
+        """Whether the test of `consistency` passes, at a false-alarm rate of 1e-4."""
         return self.consistency is None or self.consistency >= FALSE_ALARM
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to keep in mind about these numbers."""
+        """Caveats about these numbers."""
         found = []
         if self.why_slow:
             found.append(
@@ -206,7 +206,7 @@ class Simulated(Result):
 
     @property
     def headline(self) -> str:
-        """One line."""
+        """The bound, its interval and the number of data sets on one line."""
         low, high = self.interval()
         value = with_error(self.value, self.std_error)
         size = f"{self.num_datasets} data sets, M = {self.num_meta}"
@@ -217,7 +217,7 @@ class Simulated(Result):
 
     @property
     def subject(self) -> str:
-        """Which algorithm, on what."""
+        """The algorithm and the kind of data."""
         return f"{self.name} on simulated data"
 
     def numbers(self) -> dict[str, Any]:
@@ -236,7 +236,7 @@ class Simulated(Result):
         }
 
     def plot_on(self, panels: np.ndarray) -> None:
-        """A histogram of the terms, one per data set."""
+        """Plot a histogram of the terms, one per data set."""
         finite = self.terms[np.isfinite(self.terms)]
         panels[0].hist(finite, bins=40 if np.ptp(finite) > 1e-9 else 1, color="#1f6fb4", alpha=0.5)
         panels[0].axvline(self.value if np.isfinite(self.value) else 0.0, color="black", lw=1)
@@ -261,15 +261,15 @@ def audit_simulated(
       \ge E_y\big[KL(p(\cdot|y) \| q(\cdot; y)) + KL(q(\cdot; y) \| p(\cdot|y))\big],$$
 
     with equality for a tractable algorithm; $\hat\xi$ averages M traces, at $x'$ the algorithm's
-    own among them. What holds on simulated data holds on real data as far as those resemble it.
+    own trace among them. Results hold for real data as far as the simulated data resemble them.
 
     Args:
         key: A JAX key, or an integer seed.
         sample_joint: `sample_joint(key) -> (x, y)`: parameters from the prior, data given them.
-        log_joint: `log_joint(x, y)`, the density of that; constants may be missing.
-        algorithm_for: `algorithm_for(y)`: the algorithm for one data set. Written with `jax.numpy`
-            it is compiled once for all data sets; otherwise they are run one by one, which takes
-            far longer, and the result says so.
+        log_joint: `log_joint(x, y)`, the log density of `sample_joint`, up to a constant.
+        algorithm_for: `algorithm_for(y)`: the algorithm for one data set. A function of `jax.numpy`
+            is compiled once for all data sets; otherwise they are run one by one, which takes far
+            longer, and the result says so.
         num_datasets: Number of data sets.
         num_meta: Meta-inference runs per output, M.
     """

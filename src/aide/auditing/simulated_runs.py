@@ -1,18 +1,18 @@
-r"""Simulated data sets: a free exact draw, one run, and $\log\xi$ at both; the law they obey.
+r"""Simulated data sets: an exact draw, a run, and $\log\xi$ at both; the law that they obey.
 
 $(x, y) \sim p(x, y)$ makes $x$ an exact draw of $p(x \mid y)$ (Grosse, Ancha & Roy 2016).
 
 **Do sampler, density and algorithm belong together?** With the exact draw $x$ and a trace
-$u \sim r(u; x)$, and the algorithm's own $(u', x')$, the joint law of the two is
-$p(x \mid y)\,r(u; x)\,q(u', x')$. Exchanging them multiplies it by $e^{-D}$, $D$ the data set's
-term at M = 1. Hence, with no knowledge of $q$ or of $p(y)$:
+$u \sim r(u; x)$, and the algorithm's own $(u', x')$, the joint law of both is
+$p(x \mid y)\,r(u; x)\,q(u', x')$. Exchanging them multiplies the law by $e^{-D}$, $D$ the data
+set's term at M = 1. Hence, with unknown $q$ and $p(y)$:
 
 - given $|D|$, $D < 0$ with probability $1/(1 + e^{|D|})$;
 - $E[\{\varphi(x, y) - \varphi(x', y)\}/(1 + e^{D})] = 0$ for every bounded $\varphi$.
 
 Where the algorithm is exact, $D = 0$ and the second law says that $x$ and $x'$ are exchangeable
-given $y$ (simulation-based calibration, Talts et al. 2018). It sees a `log_joint` and an algorithm
-that agree with each other but not with the sampler, at which $D$ vanishes too.
+given $y$ (simulation-based calibration, Talts et al. 2018). This law also rejects a `log_joint` and
+an algorithm that agree with each other but not with the sampler, for which $D$ is 0 too.
 """
 
 from collections.abc import Callable
@@ -36,13 +36,13 @@ from aide.engine.runners.choose import is_plain_python
 NUM_FUNCTIONS = 12
 """Number of bounded functions of outputs and data whose means are tested."""
 MOST_DATA = 20
-"""Number of random projections of the data, where the data have more dimensions."""
+"""Number of random projections that replace data with more dimensions."""
 MIN_DATASETS = 100
-"""Number of data sets below which the laws are not tested."""
+"""Least number of data sets for a test of the laws."""
 
 
 class PlainPython(Exception):
-    """The algorithm for a data set cannot be traced at all."""
+    """Raised if the algorithm for a data set cannot be traced."""
 
 
 class SimulatedStudy(eqx.Module):
@@ -55,13 +55,13 @@ class SimulatedStudy(eqx.Module):
 
 
 class Pieces(NamedTuple):
-    r"""Per data set, all that the result needs: arrays of JAX inside a run, of NumPy outside.
+    r"""All numbers of a data set that the result needs: JAX's inside a run, NumPy's outside.
 
     Attributes:
         exact_log_joint: $\log p(x, y)$ at the exact draw.
-        exact_log_xi: $\log\xi$ of M fresh traces there.
+        exact_log_xi: $\log\xi$ of M fresh traces at the exact draw.
         own_log_joint: $\log p(x', y)$ at the algorithm's output.
-        own_log_xi: $\log\xi$ there: its own trace, then M fresh ones.
+        own_log_xi: $\log\xi$ at the algorithm's output: of its own trace, then of M fresh ones.
         exact_value: $x$ as a row of numbers.
         own_value: $x'$ as a row of numbers.
         data: $y$ as a row of numbers.
@@ -77,9 +77,9 @@ class Pieces(NamedTuple):
 
 
 def run_study(study: SimulatedStudy, key: Key, num: int) -> tuple[Pieces, str]:
-    """All data sets: compiled once where data sets can be traced, otherwise one by one.
+    """Run all data sets, compiled once if they can be traced, otherwise one by one.
 
-    Also says why they were run one by one; nothing if they were not.
+    Also return the reason why they were run one by one, or an empty string.
     """
     rows = (np.arange(num, dtype=np.uint32),)
     try:
@@ -92,7 +92,7 @@ def run_study(study: SimulatedStudy, key: Key, num: int) -> tuple[Pieces, str]:
 
 
 def first_data_set(study: SimulatedStudy, key: Key) -> tuple[Value, Any]:
-    """The exact draw and the data of the first data set, outside of compiled code."""
+    """The exact draw and the data of the first data set, computed outside of compiled code."""
     pair = in_double(study.sample_joint, run_key(key, 0, 0))
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise TypeError(f"sample_joint(key) must return (x, y), got {type(pair).__name__}.")
@@ -146,16 +146,16 @@ def _one_by_one(study: SimulatedStudy, key: Key, num: int) -> Pieces:
 
 
 class Given(eqx.Module):
-    """A value that is already there, in the place of a gold standard."""
+    """A given value in the place of a gold standard."""
 
     value: Value
 
     def simulate(self, key: Key) -> Draw:
-        """Return it."""
+        """Return the value."""
         return Draw(jax.tree.map(jnp.asarray, self.value), jnp.zeros(()))
 
     def regenerate(self, key: Key, value: Value) -> LogProb:
-        """Nothing is known about its density."""
+        """Return 0, since the density is unknown."""
         return jnp.zeros(())
 
 
@@ -170,7 +170,7 @@ def _like(own: Value, x: Value) -> Value:
 
 
 def exchange_p_value(pieces: Pieces) -> float | None:
-    """Both laws together (Bonferroni); `None` if there are too few data sets to judge.
+    """The p-value of both laws together (Bonferroni); `None` with too few data sets.
 
     Given the two outputs of every data set, but not which of them is exact, the orders are
     independent and their probabilities known: p-values hold at every sample size and every tail
@@ -200,10 +200,10 @@ def _functions_p_value(pieces: Pieces, term: np.ndarray) -> float:
 
 
 def _functions(pieces: Pieces) -> tuple[np.ndarray, np.ndarray]:
-    """Sigmoids of random projections of y and of what y does not explain of x, at both outputs.
+    """Sigmoids of random projections of y, and of the residual of x given y, at both outputs.
 
-    Everything is fitted to both outputs of every data set alike, so that it says nothing about
-    which is which.
+    Everything is fitted to both outputs of every data set alike, and so independent of which of
+    them is exact.
     """
     from scipy import special
 
@@ -217,7 +217,7 @@ def _functions(pieces: Pieces) -> tuple[np.ndarray, np.ndarray]:
     both = np.column_stack([_standard(values - fitted), design[:, 1:]])
     size = values.shape[1]
     directions = rng.normal(size=(both.shape[1], NUM_FUNCTIONS))
-    directions[size:] *= rng.random(NUM_FUNCTIONS)  # some look at x alone, some at x and y
+    directions[size:] *= rng.random(NUM_FUNCTIONS)  # some functions of x alone, some of x and y
     directions[:, ::3] *= (np.arange(both.shape[1]) < size)[:, None]
     shifts = np.linspace(-1.0, 1.0, NUM_FUNCTIONS)
     functions = special.expit(3.0 * (_standard(both @ directions) - shifts))
