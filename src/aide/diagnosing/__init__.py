@@ -1,4 +1,4 @@
-"""What the steps of an algorithm do: acceptance, weights, ancestors, jumps, evidence."""
+"""Diagnostics of the steps of an algorithm: acceptance, weights, ancestors, jumps, evidence."""
 
 from aide._core.versions import ObservedSteps
 from aide.diagnosing.diagnose import Diagnosis

@@ -1,4 +1,4 @@
-"""Running an algorithm a few times more and looking at its steps; the result in words."""
+"""`aide.diagnose`: extra runs of an algorithm, observed step by step; the result in words."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -29,21 +29,21 @@ from aide.reporting.numbers import UNDECIDED, Verdict, with_error
 from aide.reporting.result import Result
 
 NUM_RUNS = 20
-"""Runs that are observed, unless stated or unless they have too few particles."""
+"""Default number of observed runs, unless they have too few particles."""
 NUM_PARTICLES_SEEN = 200
-"""Particles that all observed runs together should have: runs of few particles are more runs."""
+"""Least number of particles of all observed runs together: few particles make more runs."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Diagnosis(Result):
-    """What the steps of an algorithm do, counted in a few runs; made by `aide.diagnose`.
+    """Diagnostics of the steps of an algorithm from a few runs; made by `aide.diagnose`.
 
     Attributes:
         name: The algorithm.
-        num_particles: Its particles, or `None`.
-        num_runs: Runs that were observed.
+        num_particles: Number of its particles, or `None`.
+        num_runs: Number of observed runs.
         steps: One `StepDiagnosis` per step.
-        log_evidence: That of every run; `None` for a chain, which has none.
+        log_evidence: Log evidence of every run; `None` for a chain.
     """
 
     name: str
@@ -59,19 +59,19 @@ class Diagnosis(Result):
 
     @property
     def headline(self) -> str:
-        """Whether there is something to stop at."""
+        """The number of problems on one line."""
         num = len(self.notes)
         found = "no problem was" if not num else f"{num} problem{'s were' if num > 1 else ' was'}"
         return f"{self.name}: {found} seen in {self.num_runs} runs observed step by step"
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What would make an expert stop."""
+        """Problems, in words."""
         return (*self.step_notes, *scatter_words(self.log_evidence))
 
     @property
     def step_notes(self) -> tuple[str, ...]:
-        """Those of them that name steps."""
+        """The problems of single steps."""
         return step_words(self.steps, self.num_runs)
 
     @property
@@ -80,11 +80,11 @@ class Diagnosis(Result):
         return UNDECIDED if self.notes else None
 
     def grid(self) -> Grid:
-        """Some steps, evenly chosen, the first and the last among them."""
+        """Some steps, evenly chosen from the first to the last."""
         return steps_grid(self.steps)
 
     def rows(self) -> list[tuple[str, str]]:
-        """The evidence, and how to read the table."""
+        """The evidence, and explanations of the table."""
         found = []
         if self.log_evidence is not None:
             mean, scatter = float(np.mean(self.log_evidence)), self.scatter or 0.0
@@ -103,7 +103,7 @@ class Diagnosis(Result):
         return [step._asdict() for step in self.steps]
 
     def numbers(self) -> dict[str, Any]:
-        """Evidence and its scatter, runs and particles."""
+        """The evidence and its scatter, the numbers of runs and of particles."""
         mean = None if self.log_evidence is None else float(np.mean(self.log_evidence))
         return {
             "log_evidence": mean,
@@ -117,7 +117,7 @@ class Diagnosis(Result):
         return steps_layout(self.steps, "temperature")
 
     def plot_on(self, panels: np.ndarray) -> None:
-        """Every column against temperature, or steps."""
+        """Plot every column against temperature, or steps."""
         draw_steps(panels, self.steps, "temperature")
 
 
@@ -125,16 +125,16 @@ class Diagnosis(Result):
 def diagnose(
     key: Key | int, algorithm: InferenceAlgorithm, *, num_runs: int | None = None
 ) -> Diagnosis:
-    r"""What every step does: acceptance, effective sample size, ancestors, jumps; and the evidence.
+    r"""Diagnose every step: acceptance, effective sample size, ancestors, jumps; and the evidence.
 
-    For `sir`, `tempered_smc`, `ais`, `mcmc`, particle filters, `aide.smc.Smc` and what
-    `aide.refine` makes of them. All numbers are counted in a few extra runs, those that `simulate`
-    makes: they describe the algorithm and prove nothing about its outputs.
+    For `sir`, `tempered_smc`, `ais`, `mcmc`, particle filters, `aide.smc.Smc` and their refined
+    versions. All numbers come from a few extra runs of `simulate`: they describe the algorithm and
+    prove nothing about its outputs.
 
     Args:
         key: A JAX key, or an integer seed.
         algorithm: The algorithm.
-        num_runs: Extra runs: 20 unless stated, or as many as make up 200 particles.
+        num_runs: Extra runs; by default 20, or more for 200 particles in all.
     """
     stated = getattr(algorithm, "num_particles", None)
     num_particles = stated if isinstance(stated, int) else None

@@ -1,4 +1,4 @@
-"""The steps of an algorithm: one line each, what would make an expert stop, table and curves."""
+"""The steps of an algorithm: a line for each, problems in words, a table and curves."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -12,29 +12,29 @@ from aide.reporting.grid import Grid
 from aide.reporting.numbers import UNDECIDED, cell
 
 LEAST_ACCEPTANCE = 0.15
-"""Share of accepted proposals below which a kernel hardly moves."""
+"""Share of accepted proposals below which a kernel counts as hardly moving: a convention."""
 MOST_SCATTER = 1.0
 """Standard deviation of the log evidence between runs, in nats, above which a note says so."""
 LONGEST_GAP = 3
-"""Distance in steps up to which two steps with few acceptances belong to one stretch."""
+"""Largest distance of two steps with few acceptances that one note puts together."""
 MOST_LINES = 12
-"""Steps shown in the table, evenly chosen; `records()` of a result has all of them."""
+"""Number of steps in the table, evenly chosen; `records()` of a result has all of them."""
 
 
 class StepDiagnosis(NamedTuple):
-    r"""One step, over all runs; `None` for what the algorithm has not.
+    r"""One step, over all runs; `None` for columns that the algorithm does not have.
 
     Attributes:
-        step: Its number; the start of an algorithm with weights is step 0.
+        step: The number of the step; the start of an algorithm with weights is step 0.
         temperature: Temperature at which the kernel moved.
-        acceptance: Share of proposals that were accepted; of a kernel that is several in a row, by
-            the one that accepts least.
+        acceptance: Share of proposals that were accepted; for several kernels in a row, the
+            smallest share.
         relative_ess: Effective share of the particles after the step, the mean over runs; with one
             particle, of the runs: $(\sum \hat p)^2/(n \sum \hat p^2)$.
-        num_ancestors: First particles that have descendants, the mean over runs.
+        num_ancestors: Number of first particles that have descendants, the mean over runs.
         one_ancestor: Share of the runs in which all particles descend from one.
-        jump: $E(y_j - x_j)^2 / 2\,\mathrm{var}(y_j)$, the mean over coordinates $j$: 1 if a step
-            forgets where it came from, 0 if nothing moves.
+        jump: $E(y_j - x_j)^2 / 2\,\mathrm{var}(y_j)$, the mean over coordinates $j$: 1 if the state
+            after a step is independent of the state before, 0 if nothing moves.
     """
 
     step: int
@@ -70,7 +70,7 @@ def summarise_steps(segments: Sequence[ObservedSteps]) -> tuple[StepDiagnosis, .
 
 
 def _jumps(segment: ObservedSteps) -> Float[np.ndarray, " T"] | None:
-    """Relative squared jumps; `None` where nothing is known, 0 where no coordinate varies."""
+    """Relative squared jumps, 0 where no coordinate varies; `None` if they are unknown."""
     moments = (segment.squared_jump, segment.mean, segment.mean_square)
     if any(part is None for part in moments):
         return None
@@ -101,7 +101,7 @@ def scatter_of(log_evidence: np.ndarray) -> float:
 
 
 def is_stuck(step: StepDiagnosis) -> bool:
-    """Whether its kernel accepts too little."""
+    """Whether the step's kernel accepts too little."""
     return step.acceptance is not None and step.acceptance < LEAST_ACCEPTANCE
 
 
@@ -121,7 +121,7 @@ def _rejections(steps: Sequence[StepDiagnosis]) -> list[str]:
 
 
 def _one_ancestor(steps: Sequence[StepDiagnosis], num_runs: int) -> list[str]:
-    """From when on more than half of the runs have one ancestor, up to the end."""
+    """The step from which on, up to the end, more than half of the runs have one ancestor."""
     late = list[StepDiagnosis]()
     for step in reversed(steps):
         if step.one_ancestor is None or step.one_ancestor <= 0.5:
@@ -138,7 +138,7 @@ def _one_ancestor(steps: Sequence[StepDiagnosis], num_runs: int) -> list[str]:
 
 
 def scatter_words(log_evidence: np.ndarray | None) -> list[str]:
-    """A sentence about the evidence, if it scatters or is 0."""
+    """A sentence about the evidence, if its scatter is large or it is 0."""
     if log_evidence is None:
         return []
     dead = int(np.sum(log_evidence == -np.inf))
@@ -173,11 +173,11 @@ COLUMNS = (
     ("num_ancestors", "ancestors", ".1f"),
     ("jump", "jump", ".3f"),
 )
-"""Field of a step, title, format."""
+"""Field of a step, title of the column, format."""
 
 
 def steps_grid(steps: Sequence[StepDiagnosis]) -> Grid:
-    """Some steps, evenly chosen, the first and the last among them; stuck ones are coloured."""
+    """Some steps, evenly chosen from the first to the last; steps that hardly move are coloured."""
     num = len(steps)
     places = np.unique(np.linspace(0, num - 1, min(num, MOST_LINES)).round().astype(int))
     shown = [steps[place] for place in places] if num else []
@@ -197,9 +197,9 @@ def steps_layout(steps: Sequence[StepDiagnosis], by: str) -> PanelGrid:
 
 
 def draw_steps(panels: np.ndarray, steps: Sequence[StepDiagnosis], by: str) -> None:
-    """Every column against `by`, a field of the steps: `temperature` or `step`.
+    """Plot every column against `by`, a field of the steps: `temperature` or `step`.
 
-    Where a column is known at steps that have no temperature, it is drawn against steps.
+    A column that is known at steps without a temperature is drawn against steps.
     """
     for panel, (name, title, _) in zip(panels, _drawn_columns(steps, by), strict=False):
         known = [step for step in steps if getattr(step, name) is not None]
