@@ -1,4 +1,4 @@
-"""How far a Markov chain is from its posterior, step by step."""
+"""The divergence of a Markov chain from its posterior, step by step."""
 
 from aide.convergence.curve import Convergence
 

@@ -1,4 +1,4 @@
-"""AIDE of a chain against its number of steps: when is it close enough?"""
+"""`aide.measure_convergence`: AIDE of a chain against its number of steps."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
@@ -47,32 +47,32 @@ def measure_convergence(
 ) -> Convergence:
     r"""Measure a chain after several numbers of steps against the same gold standard.
 
-    Beside AIDE's bound from above stand a bound from below from the same outputs, and what ordinary
-    chains of that many steps show: R-hat and ESS of all their draws, by ArviZ.
+    Besides AIDE's upper bound the result has a lower bound from the same outputs, and R-hat and ESS
+    of all draws of ordinary chains with the same numbers of steps, by ArviZ.
 
     Args:
         key: A JAX key, or an integer seed.
         gold: The gold standard.
-        chain: What `aide.refine` returned for the longest of them, or a chain with canonical
-            meta-inference; its own number of steps does not matter otherwise.
+        chain: A chain from `aide.refine` with the largest of `steps`, or a chain with canonical
+            meta-inference; its own number of steps is replaced.
         steps: Numbers of steps.
-        num_gold: Runs of the gold standard; a lower bound takes 50.
-        num_target: Runs of the chain, per number of steps; a lower bound takes 50.
+        num_gold: Runs of the gold standard; a lower bound needs 50.
+        num_target: Runs of the chain, per number of steps; a lower bound needs 50.
         num_meta_gold: Meta-inference runs of the gold standard per output.
         num_meta_target: Meta-inference runs per output. Two make the lower bound far sharper than
             one, if $Z$ is known on both sides.
-        num_chains: Ordinary chains for R-hat and ESS; 0 does without ArviZ.
+        num_chains: Ordinary chains for R-hat and ESS; 0 needs no ArviZ.
         measure_looseness: Draw one more meta-inference run per output, which measures how loose
             the bounds are.
-        keep_values: Keep the outputs, which lower bounds need and which is the default here.
+        keep_values: Keep the outputs, which lower bounds need; the default here.
         share: Draws of the same gold standard with another target, whose gold runs are used again.
         first_run: Index of the first run, to spread runs over machines.
         checkpoint: A file for every number of steps, by the number as a text.
         chunk_size: Runs computed at a time; never changes the numbers beyond rounding.
-        progress: Show a progress bar; by default if it takes long and a person watches.
+        progress: Show a progress bar; by default in long runs at a terminal.
         executor: Runs blocks of runs elsewhere; see `aide.draw`.
-        unchanged: Say that an algorithm in plain Python is what it was when the stored runs were
-            made; see `aide.draw`.
+        unchanged: State that an algorithm in plain Python is the one that made the stored runs;
+            see `aide.draw`.
     """
     if not steps:
         raise ValueError("steps must name at least one number of steps, got none.")

@@ -1,4 +1,4 @@
-"""What is known about a chain after each of several numbers of steps."""
+"""The result of `aide.measure_convergence`: a chain after several numbers of steps."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,26 +15,26 @@ from aide.reporting.grid import Grid
 from aide.reporting.result import Result
 
 LEVEL = 0.95
-"""Probability with which each limit holds, taken alone, and with which each sentence holds."""
+"""Confidence with which each limit alone holds, and each sentence: the usual convention."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Convergence(Result):
-    """What is known about the chain after each number of steps.
+    """The divergence of a chain after each of several numbers of steps.
 
     N runs do not show chains that are late or stuck more rarely than `left_out`; upper limits and
-    what follows from them are about the rest. Nothing is known about lengths that were not
-    measured: a divergence may rise again (unadjusted chains do).
+    statements based on them do not count such chains. Numbers of steps between the measured ones
+    are unknown: a divergence may rise again (that of unadjusted chains does).
 
     Attributes:
         steps: Numbers of steps, increasing.
-        estimates: One `Estimate` each; the gold standard's runs are the same in all.
-        lower: Lower 95% limits of the divergence from samples (`Estimate.sandwich`); NaN without.
+        estimates: One `Estimate` per number of steps; all share the gold standard's runs.
+        lower: Lower 95% limits of the divergence from samples (`Estimate.sandwich`), or NaN.
         rhat: R-hat of `num_chains` ordinary chains, the largest of all coordinates.
-        ess: Their bulk effective sample size, the smallest of all coordinates.
-        num_chains: How many there were.
-        lacks: What lower limits lack, in words, if there are none.
-        pilots: What pilot chains said about stuck and late ones (`ReverseFit.notes`).
+        ess: Bulk effective sample size of these chains, the smallest of all coordinates.
+        num_chains: Number of ordinary chains.
+        lacks: The reason, in words, why there are no lower limits.
+        pilots: Notes on stuck and late pilot chains (`ReverseFit.notes`).
     """
 
     steps: tuple[int, ...]
@@ -47,20 +47,20 @@ class Convergence(Result):
     pilots: tuple[str, ...] = ()
 
     def upper(self, level: float = LEVEL) -> tuple[float, ...]:
-        """Upper confidence limits of the bound without `left_out`: each holds with `level`."""
+        """Upper confidence limits of the bound, each with `level`, not counting `left_out`."""
         check_level(level)
         return tuple(balanced_limits(estimate.draws, level)[1] for estimate in self.estimates)
 
     def left_out(self, level: float = LEVEL) -> float:
-        """Share of the runs (of either algorithm) that the upper limits leave out, at most."""
+        """Largest share of the runs, of either algorithm, that the upper limits do not count."""
         return max(share for estimate in self.estimates for share in estimate.unseen(level))
 
     def steps_within(self, nats: float, level: float = LEVEL) -> int | None:
-        """The first length measured from which on every upper confidence limit is below `nats`.
+        """The first number of steps from which on every upper confidence limit is below `nats`.
 
-        Law: with probability `level`, no length *measured* from there on is farther away than
-        `nats`, `left_out` apart. For if one were, the limit of the longest of those would be too
-        low: one limit, that of a given length, decides, whether or not the divergence falls.
+        Law: with probability `level`, no *measured* number of steps from there on has a larger
+        divergence than `nats`, not counting `left_out`. A violation would need the limit of the
+        largest number of steps with a larger divergence to fail: a single given limit.
         """
         limits, first = self.upper(level), len(self.steps)
         while first and limits[first - 1] <= nats:
@@ -68,9 +68,10 @@ class Convergence(Result):
         return self.steps[first] if first < len(limits) else None
 
     def steps_beyond(self, nats: float) -> int | None:
-        """The last length measured up to which every lower limit is above `nats`.
+        """The last number of steps up to which every lower limit is above `nats`.
 
-        Law: with probability 95%, every length measured up to there is farther away than `nats`.
+        Law: with probability 95%, every measured number of steps up to there has a divergence above
+        `nats`.
         """
         num = 0
         while num < len(self.steps) and self.lower[num] > nats:
@@ -81,8 +82,8 @@ class Convergence(Result):
         r"""One dictionary per number of steps, for tables.
 
         `value` estimates the same bound as `Estimate.value`, with less noise if $Z$ is known on
-        both sides (`balanced_terms`); `upper` (without `left_out`), `lower` and `total_variation`
-        (everything included) are 95% limits.
+        both sides (`balanced_terms`); `upper` (not counting `left_out`), `lower` and
+        `total_variation` (counting everything) are 95% limits.
         """
         rows = []
         for index, upper in enumerate(self.upper()):
@@ -105,12 +106,12 @@ class Convergence(Result):
 
     @property
     def headline(self) -> str:
-        """The shortest statement about the smallest distance that was reached."""
+        """The sentence about the smallest divergence that was reached."""
         return curve_headline(self)
 
     @property
     def head(self) -> tuple[str, ...]:
-        """How far the gold standard can be trusted."""
+        """The trust in the gold standard."""
         return (self.estimates[-1].trust.words,)
 
     def grid(self) -> Grid:
@@ -118,24 +119,24 @@ class Convergence(Result):
         return grid_of(self)
 
     def rows(self) -> list[tuple[str, str]]:
-        """What the numbers say, in words."""
+        """The meaning of the numbers, in words."""
         return curve_rows(self)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to keep in mind: about stuck pilots, missing limits, and single estimates."""
+        """Caveats: stuck pilots, missing limits, and notes of single estimates."""
         return notes_of(self)
 
     def numbers(self) -> dict[str, Any]:
-        """What all lengths share."""
+        """The numbers that all numbers of steps share."""
         return {"num_chains": self.num_chains, "left_out": self.left_out()}
 
     def layout(self) -> PanelGrid:
-        """The divergence, and below it R-hat and ESS if there are any."""
+        """A panel for the divergence, and one below for R-hat and ESS, if known."""
         if np.isnan(self.rhat).all():
             return PanelGrid()
         return PanelGrid(2, 1, (5.6, 5.0), {"sharex": True, "height_ratios": [5, 3]})
 
     def plot_on(self, panels: np.ndarray) -> None:
-        """Bounds and looseness, R-hat and ESS against steps; the former alone in one panel."""
+        """Plot bounds and looseness, R-hat and ESS against steps; or bounds alone in one panel."""
         plot_convergence(self, panels)

@@ -1,4 +1,4 @@
-r"""What people look at instead: R-hat and effective sample size of a few ordinary chains.
+r"""The usual diagnostics, for comparison: R-hat and ESS of a few ordinary chains.
 
 Both come from ArviZ (Vehtari, Gelman, Simpson, Carpenter & Bürkner, 2021, Bayesian Analysis
 16:667-718). They compare the chains with each other and with themselves, never with the posterior.
@@ -21,15 +21,15 @@ from aide.algorithms.mcmc import MarkovChain, Transition
 from aide.engine.programs.map_runs import map_runs
 
 CHAINS = 2
-"""The stream of keys for these chains; the runs of an estimate use 0 and 1."""
+"""Index of the stream of keys for these chains; the runs of an estimate use 0 and 1."""
 FEWEST_DRAWS = 4
-"""Split chains need two draws in each half."""
+"""Least number of draws per chain: R-hat needs two in each half."""
 
 
 class Diagnostics(NamedTuple):
-    """After each number of steps: the largest R-hat and the smallest bulk ESS of all coordinates.
+    """The largest R-hat and the smallest bulk ESS of all coordinates after each number of steps.
 
-    NaN with fewer than four draws, or where no coordinate ever changed.
+    NaN with fewer than four draws, or if no coordinate ever changed.
     """
 
     rhat: tuple[float, ...]
@@ -37,7 +37,7 @@ class Diagnostics(NamedTuple):
 
 
 def import_arviz(num_chains: int) -> Any:
-    """ArviZ, or an error that says how to go on; `None` if no chains are wanted."""
+    """ArviZ, or an error with advice; `None` if no chains are wanted."""
     check_count("num_chains", num_chains, 0)
     if num_chains == 0:
         return None
@@ -91,7 +91,7 @@ def run_chains(key: Key | int, chain: MarkovChain, num_steps: int, num_chains: i
 
 
 class _Path:
-    """One chain as an operation of the engine; equal for equal numbers of steps."""
+    """One chain as an operation of the engine; equal to others of the same number of steps."""
 
     def __init__(self, num_steps: int):
         self.num_steps = num_steps
@@ -119,7 +119,7 @@ class _Path:
 
 
 def _step(kernel: Any, key: Key, log_density: LogDensity, x: Value) -> Value:
-    """One transition; a kernel of another kind may only know how to record one."""
+    """One transition; a kernel without `step` records one."""
     if callable(getattr(kernel, "step", None)):
         return kernel.step(key, log_density, x)
     return kernel.record(key, log_density, x).value

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 NATS = (1.0, 0.1, 0.05, 0.01)
-"""Distances about which there is a sentence."""
+"""Divergences in nats about which there may be a sentence."""
 GOOD_RHAT = 1.01
-"""Below it, R-hat is usually taken to say that chains have converged."""
+"""R-hat below which chains usually count as converged (Vehtari et al. 2021)."""
 
 COLUMNS = {
     "steps": ("steps", "d"),
@@ -31,7 +31,7 @@ COLUMNS = {
 
 
 def grid_of(curve: "Convergence") -> Grid:
-    """The numbers of every length."""
+    """The table of all numbers of steps."""
     lines = tuple(
         tuple(cell(record[name], form) for name, (_, form) in COLUMNS.items())
         for record in curve.records()
@@ -41,12 +41,12 @@ def grid_of(curve: "Convergence") -> Grid:
 
 
 def curve_headline(curve: "Convergence") -> str:
-    """The shortest statement about the smallest distance that was reached."""
+    """The sentence about the smallest divergence that was reached."""
     return _about_divergence(curve)[-1][0]
 
 
 def curve_rows(curve: "Convergence") -> list[tuple[str, str]]:
-    """What the numbers say, in words."""
+    """The meaning of the numbers, in words."""
     found = [("distance", " ".join(parts)) for parts in _about_divergence(curve)]
     if curve.num_chains and not np.isnan(curve.rhat[-1]):
         found.append(("R-hat", _about_rhat(curve)))
@@ -54,7 +54,7 @@ def curve_rows(curve: "Convergence") -> list[tuple[str, str]]:
 
 
 def notes_of(curve: "Convergence") -> tuple[str, ...]:
-    """What pilots said, why limits are missing, and which estimates have notes of their own."""
+    """Notes on pilots, on missing limits, and of the estimates."""
     found = list(curve.pilots)
     if curve.lacks:
         found.append(f"No lower bounds: {curve.lacks}")
@@ -67,9 +67,9 @@ def notes_of(curve: "Convergence") -> tuple[str, ...]:
 
 
 def _about_divergence(curve: "Convergence") -> list[list[str]]:
-    """Sentences about every distance that was reached, the smallest last."""
+    """Sentences about every divergence that was reached, the smallest last."""
     whom = curve.estimates[-1].draws.gold.name
-    # A later, smaller distance with the same number of steps says more: it replaces the earlier.
+    # A smaller divergence at the same number of steps replaces a larger one.
     reached = [(curve.steps_within(nats), nats) for nats in NATS]
     nearest = {steps: nats for steps, nats in reached if steps is not None}
     found = []
@@ -125,7 +125,7 @@ def _about_rhat(curve: "Convergence") -> str:
 
 BOUND, LOOSE, RHAT, ESS = "#1f6fb4", "#c8a200", "#b3392f", "#5a8f3c"
 LINEAR_BELOW = 0.01
-"""Nats, below which the axis is linear: the lower bound may be 0."""
+"""Nats below which the axis is linear, since the lower bound may be 0."""
 
 
 def plot_convergence(curve: "Convergence", panels: np.ndarray) -> None:
@@ -155,7 +155,7 @@ def plot_bounds(axis: Any, curve: "Convergence") -> None:
     axis.plot(curve.steps, value, "o-", color=BOUND, ms=3, label="AIDE: upper bound")
     if not np.isnan(lower).all():
         axis.plot(curve.steps, lower, "v-", color="0.3", ms=3, lw=0.8, label="lower limit, 95%")
-    # The looseness itself is never negative, only its estimate.
+    # The looseness is never negative, unlike its estimate.
     axis.plot(
         curve.steps,
         np.maximum(loose, 0.0),
