@@ -24,16 +24,16 @@ from aide.reporting.numbers import rounded_up, short, with_error
 def difference_of(one: Estimate, other: Estimate, metas: Metas | None = None) -> Mean:
     r"""$\hat D_{one} - \hat D_{other}$ with its standard error, paired run by run.
 
-    The gold standard's runs are the same in both, and run $i$ of either target has the same key,
-    so that pairs of terms, on either side, are independent of each other but not within: the
+    The gold standard's runs are the same in both, and run $i$ of either target has the same key.
+    So pairs of terms are independent of each other, but the terms of a pair are not: the
     variance is that of their differences, $\sum_{sides}\mathrm{var}(t_i - t'_i)/N$. Runs that only
-    one of the two has are left out of the error's pairs, and count as independent.
+    one of the two has count as independent.
 
     Args:
         one: An estimate.
-        other: Another one, of the same gold standard.
-        metas: M of both algorithms, the same for both bounds, since a bound falls as M grows: the
-            largest that both have unless stated.
+        other: Another estimate with the same gold standard.
+        metas: M of both algorithms, the same for both bounds, since a bound falls as M grows; by
+            default the largest that both have.
     """
     metas = metas or common_metas([one, other])
     parts = [terms_of(each.draws, metas) for each in (one, other)]
@@ -59,7 +59,7 @@ def bound_at(estimate: Estimate, metas: Metas) -> float:
 
 
 def _variance(first: np.ndarray, second: np.ndarray) -> float:
-    r"""Of a difference of means whose first terms are pairs: $s^2/N + s'^2/N' - 2nc/(NN')$."""
+    r"""Variance of a difference of means of paired terms: $s^2/N + s'^2/N' - 2nc/(NN')$."""
     both = min(first.size, second.size)
     if both < 2:
         return np.nan
@@ -70,20 +70,20 @@ def _variance(first: np.ndarray, second: np.ndarray) -> float:
 
 
 LEAST_FOR_TAIL = 25
-"""Fewer weights have no tail to fit."""
+"""Least number of weights for a tail fit."""
 
 
 class TargetRow(NamedTuple):
     """One target, measured.
 
     Attributes:
-        name: What it is called.
+        name: The name of the target.
         estimate: AIDE against the gold standard.
-        closeness: Limits beside the tolerance, if there is one.
-        rank: 1 for the smallest bound at an M that all targets have; `None` where nothing was
-            measured.
-        behind: How far its bound is above the smallest one at that M, paired run by run; `None`
-            for that one, and where nothing was measured.
+        closeness: Limits and the tolerance, if there is one.
+        rank: 1 for the smallest bound at an M that all targets have; `None` for targets without a
+            number.
+        behind: Difference of the bound and the smallest one at that M, paired run by run; `None`
+            for the smallest one, and for targets without a number.
     """
 
     name: str
@@ -97,10 +97,10 @@ class Column(NamedTuple):
     """One column.
 
     Attributes:
-        title: What stands above.
-        text: The cell of an entry.
-        numbers: What the cell says, by name, for records.
-        applies: Whether it says anything about an entry; shown if it does about one.
+        title: The heading.
+        text: The cell of a target.
+        numbers: The numbers of the cell, by name, for records.
+        applies: Whether a target has a cell; a column is shown if one target has.
         is_text: Whether cells are words.
     """
 
@@ -112,27 +112,27 @@ class Column(NamedTuple):
 
 
 def is_measured(estimate: Estimate) -> bool:
-    """Whether the estimate says anything: not where both sides state one density everywhere."""
+    """Whether the estimate is informative: not if both sides state one density everywhere."""
     return not rests_on_one_density(estimate.draws)
 
 
 def errors_of(entry: TargetRow) -> Errors | None:
-    """Errors of what people report; `None` without outputs, or where nothing was measured."""
+    """Errors of the variables; `None` without outputs or without a number."""
     kept = all(side.values is not None for side in entry.estimate.draws.sides)
     return entry.estimate.errors() if kept and is_measured(entry.estimate) else None
 
 
 def total_looseness(estimate: Estimate) -> float | None:
-    """Looseness of both algorithms, each at its own outputs; `None` if it was not drawn."""
+    """Looseness of both algorithms, each at its own outputs; `None` if it was not measured."""
     gaps = [gap.value for gap in estimate.looseness if gap is not None]
     return float(max(sum(gaps), 0.0)) if gaps else None
 
 
 def k_hat_of(estimate: Estimate) -> float | None:
-    r"""$\hat k$ of the weights $\gamma(x)/q(x)$ at the target's outputs: no part of AIDE.
+    r"""$\hat k$ of the weights $\gamma(x)/q(x)$ at the target's outputs, which is no part of AIDE.
 
-    `None` where all weights are equal, and unless both densities are exact: noise in a weight has
-    a tail of its own. A target that misses a mode has a small $\hat k$ all the same.
+    `None` if all weights are equal, or a density is not exact: noise in a weight has a tail of its
+    own. A target that misses a mode may have a small $\hat k$.
     """
     draws = estimate.draws
     if not are_tractable(draws) or draws.target.num_runs < LEAST_FOR_TAIL:
@@ -141,12 +141,12 @@ def k_hat_of(estimate: Estimate) -> float | None:
 
 
 def chains_of(entry: TargetRow) -> Chains:
-    """How the target's draws lie, if it is a fixed list of draws; else nothing is known."""
+    """The chains of a target that is a fixed list of draws; else an empty `Chains`."""
     return entry.estimate.draws.target.chains or Chains(0, 0)
 
 
 def verdict_of(entry: TargetRow) -> str:
-    """The verdict; how to decide what is undecided is said below the table."""
+    """The verdict; advice on undecided targets stands below the table."""
     return "" if entry.closeness is None else entry.closeness.cell
 
 
@@ -307,4 +307,4 @@ LEAVE_FIRST = (
     *("k-hat", "ESS", "R-hat", "misses", "invents", "looseness", "M", "above best"),
     *("worst sd", "90% intervals hold"),  # sentences below the table name the worst variables
 )
-"""Columns that a narrow terminal leaves out, the first one first."""
+"""Columns that a narrow terminal leaves out, in this order."""

@@ -24,9 +24,9 @@ from aide.estimation.summary import Estimate
 from aide.reporting.numbers import UNDECIDED
 
 TIMES_META = 30
-"""M is raised to at most this many times what was asked for, unless `max_meta` says otherwise."""
+"""Default factor by which M may be raised: a choice of how much an undecided target may cost."""
 TWO_LOOKS = 0.5
-"""The share of each of two looks: with the M asked for, and with a larger one."""
+"""Share of the permitted error for each of two looks, before and after M is raised."""
 
 
 @keywords("aide.compare")
@@ -54,36 +54,36 @@ def compare(
 ) -> Comparison:
     r"""AIDE for several targets; the gold standard is run once.
 
-    Each estimate has, to the bit, the draws of `aide.estimate` with the same key and settings.
+    Each estimate has, to the bit, the draws of `aide.estimate` with the same key and arguments.
 
     Args:
         key: A JAX key, or an integer seed.
         gold: The gold standard.
-        targets: The algorithms being measured, by name; or one algorithm, whose name is its label.
+        targets: The algorithms that are measured, by name; or one algorithm, named by its label.
         tolerance: Largest divergence in nats that is good enough, or errors: `means 0.1 sd, sds
-            10%, probabilities 0.05`. With it, every target gets a verdict at 95%: `passed`
+            10%, probabilities 0.05`. With a tolerance, every target gets a verdict at 95%: `passed`
             (its divergence is below), `failed` (it is above) or `undecided`; outputs are then kept
-            unless `keep_values=False`, because `failed` takes a lower limit (`Estimate.sandwich`).
-        num_gold: Runs of the gold standard: 500 unless stated, or all draws of
+            unless `keep_values=False`, because `failed` needs a lower limit (`Estimate.sandwich`).
+        num_gold: Runs of the gold standard; by default 500, or all draws of
             `aide.ReferenceDraws` if it has fewer.
-        num_target: Runs of every target; the same.
+        num_target: Runs of every target; the default is that of `num_gold`.
         num_meta_gold: Meta-inference runs of the gold standard per output.
         num_meta_target: Meta-inference runs of every target per output.
         max_meta: Where looseness leaves a target undecided, its M (or the gold standard's) is
-            raised once, up to this; by default 30 times what was asked for. 1 raises nothing.
-            Limits allow for both looks.
+            raised once, up to this number; by default to 30 times the M asked for. 1 raises
+            nothing. Limits allow for both looks.
         measure_looseness: Draw one more meta-inference run per output, which measures how loose
             the bounds are.
         keep_values: Keep the outputs, by default if they are small or there is a tolerance.
         share: Draws of the same gold standard with another target, whose gold runs are used again.
         first_run: Index of the first run, to spread runs over machines.
-        checkpoint: A file for every target, by name, that keeps finished blocks; calling again
+        checkpoint: A file for every target, by name, that stores finished blocks; the same call
             continues there.
         chunk_size: Runs computed at a time; never changes the numbers beyond rounding.
-        progress: Show a progress bar; by default if it takes long and a person watches.
+        progress: Show a progress bar; by default in long runs at a terminal.
         executor: Runs blocks of runs elsewhere; see `aide.draw`.
-        unchanged: Say that an algorithm in plain Python is what it was when the stored runs were
-            made; see `aide.draw`.
+        unchanged: State that an algorithm in plain Python is the one that made the stored runs;
+            see `aide.draw`.
     """
     key = as_key(key)
     if not isinstance(targets, Mapping):
@@ -135,7 +135,7 @@ def compare(
 
 
 def _check_kept(tolerance: Tolerance, keep_values: bool | None) -> None:
-    """Before anything runs: errors need the outputs."""
+    """Raise, before anything runs, if a tolerance of errors comes without outputs."""
     if isinstance(tolerance, ErrorTolerance) and keep_values is False:
         raise ValueError(
             f"tolerance '{tolerance}' is about errors, which need the outputs: leave out "
@@ -152,7 +152,7 @@ def _with_more_meta(
     how: RunOptions,
     file: str | Path | None,
 ) -> Estimate:
-    """The same runs with a larger M where one is to blame; otherwise the same estimate."""
+    """The same runs with a larger M if looseness prevents a decision; else the same estimate."""
     draws = estimate.draws
     wanted = metas_to_raise(estimate, tolerance)
     raised = {role: min(num, most[role]) for role, num in wanted.items()}
@@ -176,7 +176,7 @@ def _with_more_meta(
 def compare_estimates(
     estimates: Mapping[str, Estimate], tolerance: AnyTolerance | None = None
 ) -> Comparison:
-    """The table of estimates that are there already, by name, of the same gold standard."""
+    """The comparison of given estimates, by name, with the same gold standard."""
     tolerance = None if tolerance is None else as_tolerance(tolerance)
     judged = {} if tolerance is None else {n: judge(e, tolerance) for n, e in estimates.items()}
     return Comparison(dict(estimates), tolerance, judged)

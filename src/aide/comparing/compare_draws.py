@@ -1,4 +1,4 @@
-"""How far apart are two sets of draws at least? Draws only, no densities."""
+"""`aide.compare_draws`: a lower limit on the divergence of two sets of draws, from draws alone."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,26 +23,28 @@ from aide.reporting.numbers import FAILED, UNDECIDED, Verdict, in_nats, p_value,
 from aide.reporting.result import Result
 
 MOST_LINES = 8
+"""Largest number of functions in the table and the plot."""
 COLOURS = ("#c8a200", "#1f6fb4")
+"""Colours of both sets in the plot."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class DrawsDifference(Result):
-    r"""A lower limit on $D = KL(a \| b) + KL(b \| a)$, and what gives the difference away.
+    r"""A lower limit on $D = KL(a \| b) + KL(b \| a)$, and the functions that differ.
 
     Law: if both sets have the same distribution, a difference is claimed with probability
     `1 - level` at most: half of it by the limit, half by the tests of functions.
 
     Attributes:
         a: One set.
-        b: The other.
+        b: The other set.
         lower: $D \ge$ `lower` nats with probability `level` or more; 0 always holds.
-        lower_a_to_b: The same for $KL(a \| b)$ alone: what `b` misses.
-        lower_b_to_a: The same for $KL(b \| a)$ alone: what `b` invents.
-        tests: Functions of a draw, the most telling first.
-        level: The probability.
-        smallest: Nats by which one coordinate must be shifted to be found in 4 of 5 cases.
-        saturated: The number of draws holds the limit down, not the difference.
+        lower_a_to_b: The lower limit for $KL(a \| b)$ alone, large where `b` misses mass.
+        lower_b_to_a: The lower limit for $KL(b \| a)$ alone, large where `b` invents mass.
+        tests: Tests of functions of a draw, the smallest p-value first.
+        level: The confidence of all claims.
+        smallest: Divergence in nats of a shift in one coordinate that is found in 4 of 5 cases.
+        saturated: Whether the number of draws, not the difference, determines the limit.
     """
 
     a: DrawSet
@@ -57,7 +59,7 @@ class DrawsDifference(Result):
 
     @property
     def telling(self) -> tuple[FunctionTest, ...]:
-        """Functions whose means differ, at half of what `level` leaves."""
+        """Tests with p-values of at most half of `1 - level`."""
         return tuple(test for test in self.tests if test.p_value <= (1 - self.level) / 2)
 
     @property
@@ -72,7 +74,7 @@ class DrawsDifference(Result):
 
     @property
     def headline(self) -> str:
-        """One line."""
+        """The lower limit, or the smallest divergence that would be found, on one line."""
         pair, level = f"{self.a.name} and {self.b.name}", f"({100 * self.level:g}%)"
         if self.lower > 0:
             return f"{pair} are at least {in_nats(short(self.lower, 2))} apart {level}"
@@ -89,15 +91,15 @@ class DrawsDifference(Result):
         *,
         functions: Mapping[str, Callable[[Any], Any]] | None = None,
     ) -> Errors:
-        r"""How wrong is what one reports from `b`, if `a` is right? Every error with limits.
+        r"""Errors of results from `b` if `a` is right, each with limits.
 
         Law: with probability `level` all limits of the table hold together. They allow for the
-        autocorrelation of both sets, each number of a draw by its own. No density enters: an error
-        is known as well as the difference of two means is.
+        autocorrelation of both sets, separately for each number of a draw. No densities are used:
+        an error is known as precisely as the difference of two means.
 
         Args:
-            level: By default that of this result.
-            functions: Of one draw, by name; see `Estimate.errors`.
+            level: The confidence; by default that of this result.
+            functions: Functions of one draw, by name; see `Estimate.errors`.
         """
         chosen = self.level if level is None else level
         return errors_between(self.a, self.b, chosen, functions)
@@ -107,7 +109,7 @@ class DrawsDifference(Result):
         return self.errors().headline
 
     def rows(self) -> list[tuple[str, str]]:
-        """Errors of `b`, the draws, directions, and what a limit from below leaves open."""
+        """Errors of `b`, the draws, directions, and the question that lower limits leave open."""
         found = [("errors", f"Of {self.b.name} against {self.a.name}: {self._sentence}.")]
         found += [("draws", f"{one.words} independent draws.") for one in (self.a, self.b)]
         if self.lower > 0:
@@ -127,7 +129,7 @@ class DrawsDifference(Result):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Chains that disagree, and what holds the limit down."""
+        """Chains that disagree, and a limit that the number of draws determines."""
         found = [
             f"The chains of {one.name} do not agree with each other, drift, or are too short to "
             f"tell (R-hat {one.rhat:.2f} > {MOST_RHAT})."
@@ -142,7 +144,7 @@ class DrawsDifference(Result):
         return tuple(found)
 
     def grid(self) -> Grid:
-        """The most telling functions."""
+        """The functions with the smallest p-values."""
         titles = ("function", self.a.name, self.b.name, "p-value of all")
         lines = tuple(
             (test.function, short(test.in_a), short(test.in_b), p_value(test.p_value))
@@ -151,7 +153,7 @@ class DrawsDifference(Result):
         return Grid(titles, lines, ("",) * len(lines), frozenset(titles[:1]))
 
     def numbers(self) -> dict[str, Any]:
-        """Limits, and what they rest on."""
+        """The limits and the numbers of draws."""
         return {
             "lower": self.lower,
             "lower_a_to_b": self.lower_a_to_b,
@@ -171,11 +173,11 @@ class DrawsDifference(Result):
         return [test._asdict() for test in self.tests]
 
     def layout(self) -> PanelGrid:
-        """Two panels."""
+        """Two panels side by side."""
         return PanelGrid(1, 2, (9.0, 3.4))
 
     def plot_on(self, panels: np.ndarray) -> None:
-        """Left: p-values of functions. Right: the most telling coordinate in both sets."""
+        """Plot p-values of functions (left), and the coordinate that differs most (right)."""
         shown = self.tests[:MOST_LINES]
         level, values = (1 - self.level) / 2, [test.p_value for test in shown]
         plot_p_values(panels[0], [test.function for test in shown], values, level)
@@ -191,7 +193,7 @@ class DrawsDifference(Result):
 
 
 POWER = 0.8
-"""Chance to find a shift of size `DrawsDifference.smallest`."""
+"""Probability with which a shift of size `DrawsDifference.smallest` is found."""
 
 
 def compare_draws(
@@ -202,10 +204,10 @@ def compare_draws(
     has_chains: bool | None = None,
     level: float = 0.95,
 ) -> DrawsDifference:
-    r"""A lower limit on $KL(a \| b) + KL(b \| a)$ from draws alone, and what gives it away.
+    r"""A lower limit on $KL(a \| b) + KL(b \| a)$ from draws alone, and the functions that differ.
 
     A classifier between the two sets gives the limit: it is trained on some parts of the chains and
-    judged on others, so that the limit holds whatever it has learnt. Locations, spreads and
+    tested on others, so that the limit holds for every classifier. Locations, spreads and
     dependences are tested besides, for all of them together. Autocorrelation is accounted for in
     both; draws of slow chains are thinned to twice their effective size. Nothing here is random:
     the same draws give the same result.
@@ -213,11 +215,11 @@ def compare_draws(
     Args:
         a: One set: an array of shape (draw,), (draw, coordinate) or (chain, draw, coordinate), a
             pytree (dict) of arrays with a leading axis (draw,), or `aide.ReferenceDraws`.
-        b: The other, with the same coordinates; the numbers of draws may differ.
-        names: What they are called.
-        has_chains: Whether the leading axes are (chain, draw); unless stated they are for one
-            array with three axes, and not otherwise.
-        level: Chance, at least, that everything the result claims holds.
+        b: The other set, with the same coordinates; the numbers of draws may differ.
+        names: The names of both sets.
+        has_chains: Whether the leading axes are (chain, draw); by default only for a single array
+            with three axes.
+        level: Least probability with which everything that the result claims holds.
     """
     check_level(level)
     first, second = (
@@ -246,6 +248,6 @@ def compare_draws(
 
 
 def _smallest_shift(a: DrawSet, b: DrawSet, num_tests: int, level: float) -> float:
-    r"""$\delta^2$: a shift by $\delta$ standard deviations, so many nats for a Gaussian."""
+    r"""$\delta^2$, the divergence in nats of a Gaussian shifted by $\delta$ standard deviations."""
     needed = -special.ndtri((1 - level) / 4 / max(num_tests, 1)) + special.ndtri(POWER)
     return float(needed**2 * (1 / a.effective + 1 / b.effective))

@@ -1,4 +1,4 @@
-"""What several targets have in common: a gold standard, and a table."""
+"""The result of `aide.compare`: estimates of several targets, as a table."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -35,8 +35,9 @@ from aide.reporting.numbers import FAILED, PASSED, UNDECIDED, Verdict, all_of, i
 from aide.reporting.result import Result
 
 NUMBERS = re.compile(r"[-+]?[0-9][0-9.,]*(?:e[-+]?[0-9]+)?%?")
+"""Numbers in a note: notes that differ in numbers alone are printed once."""
 MOST_NOTES = 8
-"""Notes of the estimates that are printed; the most important come first."""
+"""Largest number of notes of the estimates that are printed, the most important first."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -46,7 +47,7 @@ class Comparison(Result, Mapping[str, Estimate]):
     Attributes:
         estimates: One `Estimate` per target; the gold standard's runs are the same in all.
         tolerance: Largest divergence in nats that is good enough, or `None`.
-        closeness: Limits beside the tolerance, per target; empty without one.
+        closeness: Limits and the tolerance, per target; empty without a tolerance.
     """
 
     estimates: Mapping[str, Estimate]
@@ -64,10 +65,10 @@ class Comparison(Result, Mapping[str, Estimate]):
 
     @property
     def ranking(self) -> tuple[str, ...]:
-        """Names by their bounds at `common_metas`, the smallest first.
+        """Names in the order of their bounds at `common_metas`, the smallest first.
 
-        A bound falls as M grows, so that bounds at different M have no order. Targets whose
-        estimate says nothing (`rests_on_one_density`) come last.
+        A bound falls as M grows, so that bounds at different M have no order. Targets without a
+        number (`rests_on_one_density`) come last.
         """
 
         def place(name: str) -> tuple[bool, float]:
@@ -77,11 +78,11 @@ class Comparison(Result, Mapping[str, Estimate]):
 
     @cached_property
     def common_metas(self) -> Metas:
-        """M of the gold standard and of the target at which targets are ranked: all have it."""
+        """M of the gold standard and of the target that all have, at which targets are ranked."""
         return common_metas([one for one in self.values() if is_measured(one)] or [*self.values()])
 
     def difference(self, one: str, other: str) -> Mean:
-        """How far the bound of `one` is above that of `other`, with the error of the difference.
+        """The bound of `one` minus that of `other`, with the standard error of the difference.
 
         Runs are paired: the gold standard's are shared, and the targets' have the same keys. Both
         bounds are taken at the same M, the largest that both have.
@@ -90,7 +91,7 @@ class Comparison(Result, Mapping[str, Estimate]):
 
     @cached_property
     def entries(self) -> tuple[TargetRow, ...]:
-        """All targets in their ranking, as the table has them."""
+        """The rows of the table, in the order of the ranking."""
         best, found = self.ranking[0], []
         for rank, name in enumerate(self.ranking, 1):
             row = TargetRow(name, self[name], self.closeness.get(name), rank)
@@ -111,7 +112,7 @@ class Comparison(Result, Mapping[str, Estimate]):
     def verdict(self) -> Verdict | None:
         """`failed` if one target failed, `passed` if all passed; `None` without a tolerance.
 
-        Where something speaks against the gold standard, nothing is shown by being near it.
+        A gold standard in doubt shows nothing: closeness to it then counts as `undecided`.
         """
         if not self.outcomes:
             return None
@@ -120,7 +121,7 @@ class Comparison(Result, Mapping[str, Estimate]):
 
     @property
     def headline(self) -> str:
-        """How many targets, against whom, and how many are close enough."""
+        """The number of targets, the gold standard, and the number of targets that passed."""
         gold = next(iter(self.values())).draws.gold
         num = "1 target" if len(self) == 1 else f"{len(self)} targets"
         text = f"{num} against {gold.name}"
@@ -132,12 +133,12 @@ class Comparison(Result, Mapping[str, Estimate]):
 
     @property
     def trust(self) -> Trust:
-        """How far the gold standard can be trusted."""
+        """The trust in the gold standard."""
         return next(iter(self.values())).trust
 
     @property
     def head(self) -> tuple[str, ...]:
-        """How far the gold standard can be trusted."""
+        """The trust in the gold standard."""
         return (self.trust.words,)
 
     def grid(self) -> Grid:
@@ -160,7 +161,7 @@ class Comparison(Result, Mapping[str, Estimate]):
         ]
 
     def rows(self) -> list[tuple[str, str]]:
-        """How to read the table, and what would decide what is undecided."""
+        """Explanations of the table, and advice on undecided targets."""
         unseen = max(share for one in self.values() for share in one.unseen(LEVEL))
         found = [*self._unmeasured(), *self._order()]
         if any(entry.behind for entry in self.entries):
@@ -195,7 +196,7 @@ class Comparison(Result, Mapping[str, Estimate]):
         return [*found, ("unseen", f"{text}; they could add any number of nats.")]
 
     def _meaning(self, unseen: float) -> list[tuple[str, str]]:
-        """What the verdicts that occur mean."""
+        """The meaning of the verdicts that occur."""
         if self.tolerance is None:
             return []
         if isinstance(self.tolerance, ErrorTolerance):
@@ -213,7 +214,7 @@ class Comparison(Result, Mapping[str, Estimate]):
         return [(str(verdict), text) for verdict, text in words.items() if verdict in seen]
 
     def _unmeasured(self) -> list[tuple[str, str]]:
-        """Targets about which the estimate says nothing, and what would."""
+        """Targets without a number, and other ways to test them."""
         found = []
         for name, one in self.items():
             if is_measured(one):
@@ -228,7 +229,7 @@ class Comparison(Result, Mapping[str, Estimate]):
         return found
 
     def _order(self) -> list[tuple[str, str]]:
-        """At which M targets are ranked, where they differ in it."""
+        """The M at which targets are ranked, if they differ in M."""
         metas = {
             tuple(side.num_meta for side in one.draws.sides)
             for one in self.values()
@@ -246,13 +247,13 @@ class Comparison(Result, Mapping[str, Estimate]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was raised on the way, and the notes on all targets, the most important first."""
+        """The changes of M, and the notes on all targets, the most important first."""
         raised = []
         for name in self.ranking:
             words, found = self[name].look.words, "It was decided"
             if self.outcomes.get(name) == UNDECIDED:
                 found = "It is undecided even"
-            if words:  # of `until` they are a sentence, of a raised M the end of one
+            if words:  # with `until` a sentence, after a raised M the end of one
                 says = f"{found} {words}." if words.startswith("after") else words
                 raised.append(f"{name}: {says}")
         return (*raised, *self._notes_on_targets())
@@ -260,7 +261,7 @@ class Comparison(Result, Mapping[str, Estimate]):
     def _notes_on_targets(self) -> list[str]:
         """Notes of the estimates, in their order of importance.
 
-        What is said of several targets is said once: in full of the one with the largest bound.
+        A note on several targets is printed once, in full for the target with the largest bound.
         """
         ranked = sorted(
             (rank, -place, name, note)
@@ -296,11 +297,11 @@ class Comparison(Result, Mapping[str, Estimate]):
         }
 
     def layout(self) -> PanelGrid:
-        """A line of its own for every target."""
+        """A row for every target."""
         return PanelGrid(size=(6.4, 1.2 + 0.35 * len(self)))
 
     def plot_on(self, panels: np.ndarray) -> None:
-        """The interval of every target in their ranking, and a tolerance in nats."""
+        """Plot the interval of every target in their ranking, and a tolerance in nats."""
         nats = None if isinstance(self.tolerance, ErrorTolerance) else self.tolerance
         entries = [entry for entry in self.entries if is_measured(entry.estimate)]
         limits = [entry.estimate.interval(LEVEL) for entry in entries]
@@ -314,7 +315,7 @@ def _fewest_runs(estimate: Estimate) -> int:
 
 
 def _error_meaning(tolerance: ErrorTolerance, seen: set[Verdict]) -> list[tuple[str, str]]:
-    """What verdicts on errors mean."""
+    """The meaning of verdicts on errors."""
     words: dict[Verdict, str] = {
         PASSED: f"With 95% confidence all errors are within {tolerance}.",
         FAILED: f"With 95% confidence one error is beyond {tolerance}.",

@@ -1,4 +1,4 @@
-"""A set of draws made ready to be compared: columns with names, chains, and what they are worth."""
+"""A set of draws prepared for a comparison: named columns, chains, and effective sizes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from aide.estimation.sandwich.sandwich import MIN_RUNS
 from aide.estimation.terms import Sequences
 
 PER_EFFECTIVE = 2
-"""Of a chain that moves slowly so many draws per effective one are kept; 7% is lost for AR(1)."""
+"""Draws of a slow chain that are kept per effective draw; an AR(1) chain loses 7% by that."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,15 @@ class DrawSet:
     """Draws of one distribution.
 
     Attributes:
-        name: What they are called.
+        name: The name of the set.
         values: The draws that are used, chain after chain, with one leading axis.
-        columns: All numbers of each: shape (draw, coordinate).
+        columns: All numbers of each draw: shape (draw, coordinate).
         coordinates: A name for every column.
         sequences: Rows of each chain, in order.
-        num_draws: As many were given.
-        effective: Independent ones that would be worth as much.
+        num_draws: Number of draws that were given.
+        effective: Effective sample size, the smallest of all coordinates.
         rhat: Largest split R-hat of all coordinates.
-        order: In which order they were found, if that had to be recognised; see `draw_order`.
+        order: The order in which the draws were given, if it had to be recognised.
     """
 
     name: str
@@ -57,14 +57,14 @@ class DrawSet:
 
     @property
     def words(self) -> str:
-        """How many, and what they are worth."""
+        """The number of draws and their effective size, in words."""
         num = len(self.sequences)
         chains = f" in {num} chains" if num > 1 else ""
         return f"{self.num_draws:,} draws of {self.name}{chains}, worth {self.effective:.0f}"
 
 
 def make_draw_set(name: str, draws: Value | ReferenceDraws, has_chains: bool | None) -> DrawSet:
-    """Check them, find out what they are worth, and thin chains that move slowly."""
+    """Check draws, compute their effective size, and thin slow chains."""
     if isinstance(draws, ReferenceDraws):
         draws, has_chains = draws.draws, True
     if has_chains is None:
@@ -129,9 +129,9 @@ def errors_between(
     level: float,
     functions: Mapping[str, Callable[[Any], Any]] | None = None,
 ) -> Errors:
-    """Errors of what one reports from `target`, with `gold` as the gold standard, by draws alone.
+    """Errors of results from `target`, with `gold` as the gold standard, by draws alone.
 
-    Chains enter in their order, so that autocorrelation counts in every single limit.
+    Chains are used in their order, so that every single limit allows for autocorrelation.
     """
     check_level(level)
     check_functions(functions)

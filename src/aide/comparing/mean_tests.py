@@ -1,7 +1,7 @@
-r"""Which functions of a draw have different means in two sets of draws?
+r"""Tests whether functions of a draw have different means in two sets of draws.
 
 **Functions.** Every coordinate is replaced by the normal scores of its ranks in both sets together,
-which makes tails harmless and changes nothing if the two distributions are equal. Of the scores
+which tames tails and changes nothing if both distributions are equal. Of the scores
 $z$, location $z_i$, spread $z_i^2$ and dependence $z_i z_j$ are compared. P-values are multiplied
 by the number of functions (Bonferroni).
 
@@ -24,21 +24,22 @@ from aide.comparing.draw_sets import DrawSet
 from aide.estimation.terms import Sequences
 
 FEW_EVENTS = 10
-"""Draws off the most common value, below which a sample says nothing about its own dependence."""
+"""Least number of draws off the most common value for an estimate of their own dependence."""
 CLEARLY_NOT = 0.2
-"""P-values above this are not made more accurate."""
+"""P-value above which the normal approximation is not replaced by a more accurate one."""
 DIGITS = 1e-12
+"""Relative difference below which two values count as equal: rounding in double precision."""
 
 
 class _Worth(NamedTuple):
-    """Draws' worth of independent ones, and how well that is known."""
+    """The effective number of draws, and the degrees of freedom of its estimate."""
 
     num: float
     freedom: float
 
 
 class _Pooled(NamedTuple):
-    """Different values with mean 0 and variance 1, and the share of each."""
+    """Different values, standardised to mean 0 and variance 1, and the share of each."""
 
     values: np.ndarray
     shares: np.ndarray
@@ -50,13 +51,13 @@ def mean_test(
     sequences: tuple[Sequences, Sequences],
     effective: tuple[float, float],
 ) -> float:
-    """P-value, two-sided, of the difference of two means.
+    """Two-sided p-value of the difference of two means.
 
     Args:
-        in_a: The function at the draws of one sample.
-        in_b: At those of the other.
+        in_a: Values of the function at the draws of one sample.
+        in_b: Values at the draws of the other sample.
         sequences: Rows of each chain, in order.
-        effective: Independent draws that either sample is worth, for functions that hardly move.
+        effective: Effective sizes of both samples, for functions that hardly change.
     """
     both = np.concatenate([in_a, in_b])
     values, counts = np.unique(both, return_counts=True)
@@ -88,7 +89,7 @@ def _worth(
     effective: tuple[float, float],
     mode: float,
 ) -> tuple[_Worth, _Worth]:
-    """Of each sample by its own autocorrelation, where enough of it moves to have one."""
+    """The effective number of each sample, by its own autocorrelation if enough of it changes."""
     found, known = [], []
     for terms, rows, size in zip((in_a, in_b), sequences, effective, strict=True):
         if np.ptp(terms) == 0:
@@ -111,8 +112,8 @@ def _worth(
 def _counted(in_a: np.ndarray, in_b: np.ndarray, worth: tuple[_Worth, _Worth]) -> float:
     """Fisher's exact test of two counts.
 
-    Counts among draws that depend on each other are scaled to what these are worth, and rounded
-    towards each other.
+    Counts among draws that depend on each other are scaled to the effective number of draws, and
+    rounded towards each other.
     """
     from scipy import stats
 
@@ -135,7 +136,7 @@ def _student(freedom: float, score: float) -> float:
 
 
 def _saddlepoint(pooled: _Pooled, nums: tuple[float, float], at: float) -> float:
-    r"""$P(\bar x_a - \bar x_b \ge at)$ of two samples from pooled values.
+    r"""$P(\bar x_a - \bar x_b \ge at)$ for two samples from pooled values.
 
     With $K$ the cumulant generating function of one value, that of the difference is
     $K(s) = n K_1(s/n) + m K_1(-s/m)$; $K'(\hat s) = at$,
@@ -145,7 +146,7 @@ def _saddlepoint(pooled: _Pooled, nums: tuple[float, float], at: float) -> float
     low, high = 0.0, np.sqrt(min(nums)) * np.sqrt(max(nums))
     while _cumulants(pooled, nums, high)[1] < at:
         low, high = high, 2 * high
-        if high > 1e12:  # beyond everything that the values reach
+        if high > 1e12:  # no mean of the values reaches this difference
             return 0.0
     for _ in range(60):
         middle = 0.5 * (low + high)
@@ -180,17 +181,17 @@ def _cumulants(pooled: _Pooled, nums: tuple[float, float], s: float) -> tuple[fl
 
 
 MOST_PAIRS = 500
-"""Of more pairs of coordinates, only neighbours are compared."""
+"""Largest number of pairs of coordinates; if there are more, only neighbours are compared."""
 
 
 class FunctionTest(NamedTuple):
-    """One function in both sets.
+    """The test of one function.
 
     Attributes:
-        function: Whose what: `location of x[0]`.
+        function: Name of the function, such as `location of x[0]`.
         in_a: Mean, standard deviation or correlation in the first set.
-        in_b: The same in the second.
-        p_value: For all functions together.
+        in_b: Mean, standard deviation or correlation in the second set.
+        p_value: P-value over all functions together.
         column: The coordinate, or the first of two.
     """
 
@@ -202,7 +203,7 @@ class FunctionTest(NamedTuple):
 
 
 def compare_functions(a: DrawSet, b: DrawSet) -> tuple[FunctionTest, ...]:
-    """All functions, the most telling first."""
+    """Tests of all functions, the smallest p-value first."""
     scores = _normal_scores(np.concatenate([a.columns, b.columns]))
     z, w = scores[: len(a.columns)], scores[len(a.columns) :]
     names, size = a.coordinates, scores.shape[1]
