@@ -9,7 +9,7 @@ from aide.tuning.settings import settings_of
 from aide.tuning.tune import _starts
 
 MEANS = [1.0, 0.5, 0.3, 0.1]
-"""The divergence is the square, so that later ones are closer, and dearer."""
+"""The divergence is the square, so that later ones are closer, and costlier."""
 
 
 def cost(setting):

@@ -1,4 +1,4 @@
-"""One target at many settings, or on many data sets; and the cheapest setting that will do."""
+"""One target at many settings, or on many data sets; and the cheapest sufficient setting."""
 
 from aide.tuning.data_sets import DataSweep, sweep_data
 from aide.tuning.sweep import Sweep

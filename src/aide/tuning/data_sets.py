@@ -1,4 +1,4 @@
-"""One algorithm on many data sets: which are hard for it?
+"""`sweep_data`: one algorithm on many data sets, and the features that make them hard.
 
 With features of the data sets, the log of the divergence is modelled as a linear function of them.
 """
@@ -28,7 +28,7 @@ from aide.tuning.settings import particles_of
 from aide.tuning.sweep import MOST_LINES
 
 SPARE = 3
-"""Number by which data sets must exceed the coefficients of a model for it to be fitted."""
+"""Least excess of the number of data sets over that of coefficients, for a model to be fitted."""
 
 
 class Hardness(NamedTuple):
@@ -41,8 +41,8 @@ class Hardness(NamedTuple):
         intercept: $a$.
         coefficients: $b_j$: the change of $\log D$ per standard deviation of a feature.
         std_errors: Standard errors of the coefficients.
-        error: Root mean square error of $\log D$ at a data set left out of the fit.
-        baseline: The same for the mean of $\log D$ alone.
+        error: Root mean square error of $\log D$ at data sets left out of the fit.
+        baseline: Root mean square error of the mean of $\log D$ at data sets left out.
     """
 
     names: tuple[str, ...]
@@ -56,7 +56,7 @@ class Hardness(NamedTuple):
 
     @property
     def explained(self) -> float:
-        """Share of the variance of log D predicted at data left out; below 0: the mean wins."""
+        """Share of the variance of log D predicted at data left out; below 0 the mean is better."""
         return 1.0 - (self.error / self.baseline) ** 2 if self.baseline > 0 else 0.0
 
     def predict(self, features: Mapping[str, float]) -> float:
@@ -93,7 +93,7 @@ def fit_hardness(
 ) -> Hardness | None:
     r"""Least squares; errors at data left out are $e_i/(1 - h_{ii})$ with leverages $h_{ii}$.
 
-    `None` where there are too few data sets. Divergences must be positive.
+    `None` with too few data sets. Divergences must be positive.
     """
     names = tuple(features[0]) if features else ()
     num = len(divergences)
@@ -133,10 +133,10 @@ class DataSweep(Result):
 
     Attributes:
         points: One `Point` per data set; its setting is `{"data": name}`.
-        features: Of every data set; empty if none were given.
+        features: Features of every data set; empty if none were given.
         hardness: A model of the log divergence, or `None` without features or with few data sets.
-        num_floored: Estimates below their standard error, which stands for them in the model.
-        trusts: How far the gold standard of every data set can be trusted, if that is known.
+        num_floored: Number of estimates that the model replaces by their larger standard error.
+        trusts: The trust in the gold standard of every data set, if known.
     """
 
     points: tuple[Point, ...]
@@ -147,7 +147,7 @@ class DataSweep(Result):
 
     @property
     def head(self) -> tuple[str, ...]:
-        """How far the gold standards can be trusted."""
+        """The trust in the gold standards."""
         return common_words(self.trusts)
 
     @property
@@ -187,12 +187,12 @@ class DataSweep(Result):
         ]
 
     def rows(self) -> list[tuple[str, str]]:
-        """Which data are hard."""
+        """The features that make data hard."""
         return [] if self.hardness is None else [("hard data", self.hardness.words)]
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the model rests on."""
+        """Limits of the model."""
         if self.features and self.hardness is None:
             return ("Too few data sets for a model of the divergence from these features.",)
         if self.num_floored:
@@ -203,7 +203,7 @@ class DataSweep(Result):
         return ()
 
     def numbers(self) -> dict[str, Any]:
-        """The model."""
+        """The coefficients and errors of the model."""
         found = self.hardness
         if found is None:
             return {"num_data": len(self.points)}
@@ -222,7 +222,7 @@ class DataSweep(Result):
         return PanelGrid(1, num, (min(3.4 * num + 1.2, 12.0), 3.4), {"squeeze": False})
 
     def plot_on(self, panels: np.ndarray) -> None:
-        """The bound against every feature."""
+        """Plot the bound against every feature."""
         names = list(self.features[0]) if self.features else ["data set"]
         values = [point.bound for point in self.points]
         errors = [point.bound_std_error for point in self.points]
@@ -255,20 +255,20 @@ def sweep_data(
 ) -> DataSweep:
     """AIDE on every data set, and which features of the data make them hard.
 
-    Data sets of one shape share compiled programs if they are arrays of the algorithms.
+    Data sets of one shape share compiled programs if they are arrays inside the algorithms.
 
     Args:
         key: A JAX key, or an integer seed.
-        data: Data sets, by name or in a row.
-        gold: From a data set to its gold standard.
-        target: From a data set to the algorithm being measured.
-        features: From a data set to numbers by name, for a model of the log divergence whose error
-            is that at data sets left out of its fit.
+        data: Data sets, as a mapping by name or as a sequence.
+        gold: Maps a data set to its gold standard.
+        target: Maps a data set to the algorithm that is measured.
+        features: Maps a data set to numbers by name, for a model of the log divergence, whose error
+            is measured at data sets left out of its fit.
         num_gold: Runs of every gold standard.
         num_target: Runs of every target.
         num_meta_gold: Meta-inference runs of the gold standards per output.
         num_meta_target: Meta-inference runs of the targets per output.
-        progress: Show a progress bar; by default if it takes long and a person watches.
+        progress: Show a progress bar; by default in long runs at a terminal.
         measure_looseness: See `aide.draw`.
         chunk_size: See `aide.draw`.
     """

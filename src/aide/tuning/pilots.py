@@ -1,4 +1,4 @@
-"""What settings cost and where their bounds may lie, by a few runs each that are in no result."""
+"""Pilots of settings: a few runs each, in no result, which measure costs and foresee bounds."""
 
 import json
 from collections.abc import Callable
@@ -26,22 +26,23 @@ SIZES: Sizes = {
     "num_meta_gold": PILOT_METAS,
     "num_meta_target": PILOT_METAS,
 }
-"""Of the pilot of a setting."""
+"""Runs and M of the pilot of a setting."""
 MOST_PILOTS = 16
-"""Number of settings up to which all get a pilot; of more, only those of a search by halving."""
+"""Largest number of settings that all get a pilot; of more settings, a bisection gives pilots."""
 
 
 class Planned(NamedTuple):
-    """One setting, and what its pilot asks for.
+    """One setting, and the plan from its pilot.
 
     Attributes:
-        index: Its number in the settings as given.
+        index: Index of the setting in the settings as given.
         setting: The parameters.
         plan: Runs, M, cost, and the bound that is foreseen.
-        seconds: Of one run of the target.
-        num_particles: How many the algorithm says that it has, or `None`.
-        cost: By which settings are ordered.
-        share: The largest error that the pilot estimates, over its tolerance; `None` for nats.
+        seconds: Seconds of one run of the target.
+        num_particles: The algorithm's number of particles, or `None`.
+        cost: The cost by which settings are ordered.
+        share: The largest error that the pilot estimates, divided by its tolerance; `None` for
+            nats.
         is_beyond: Whether the pilot shows an error beyond its tolerance.
     """
 
@@ -60,21 +61,21 @@ class Planned(NamedTuple):
         return words_of(self.setting)
 
     def is_foreseen(self, tolerance: Tolerance, errors: float = 0.0) -> bool:
-        """Whether it is foreseen to be within the tolerance, by that many pilot errors."""
+        """Whether the setting is foreseen within the tolerance, by `errors` standard errors."""
         if isinstance(tolerance, ErrorTolerance):
             return self.share is not None and self.share <= 1.0
         return self.plan.bound + errors * self.plan.std_error < tolerance
 
     def is_hopeless(self, tolerance: Tolerance, errors: float) -> bool:
-        """Whether its bound is foreseen to be that many pilot errors above the tolerance."""
+        """Whether the bound is foreseen `errors` standard errors above the tolerance."""
         if isinstance(tolerance, ErrorTolerance):
             return self.is_beyond
         return not self.plan.bound - errors * self.plan.std_error <= tolerance
 
     def is_blocked_by_looseness(self, tolerance: Tolerance) -> bool:
-        """Whether its bound is above the tolerance, and meta-inference may be all of the excess.
+        """Whether the bound is above the tolerance, and looseness may explain the excess.
 
-        Errors are estimated without a bound: looseness widens their limits and shifts nothing.
+        Errors are estimated without a bound: looseness widens their limits and moves nothing.
         """
         if isinstance(tolerance, ErrorTolerance):
             return False
@@ -82,12 +83,12 @@ class Planned(NamedTuple):
 
 
 def goal_of(tolerance: Tolerance) -> Shown | Decided:
-    """Until a setting is decided."""
+    """The goal of runs at one setting: a decision."""
     return Decided(tolerance) if isinstance(tolerance, ErrorTolerance) else Shown(tolerance)
 
 
 class Pilots:
-    """Pilots of settings, run when they are asked for, and kept in a folder if there is one."""
+    """Pilots of settings, run when they are needed, and stored in a folder if there is one."""
 
     def __init__(
         self,
@@ -110,7 +111,7 @@ class Pilots:
 
     @property
     def by_name(self) -> str:
-        """What settings are ordered by."""
+        """The name of the cost by which settings are ordered."""
         if self._cost is None:
             return "seconds of one run"
         return self._cost if isinstance(self._cost, str) else "cost"
@@ -120,7 +121,7 @@ class Pilots:
         return build(self._target, planned.setting)
 
     def ladder(self) -> list[Planned]:
-        """Settings with their pilots, from cheap to dear: all of them, or those that halve."""
+        """Settings with their pilots, from cheap to costly: all, or those of a bisection."""
         num = len(self._settings)
         if num <= MOST_PILOTS:
             found = [self._plan(index) for index in range(num)]
@@ -138,7 +139,7 @@ class Pilots:
                 high = middle
             else:
                 low = middle
-        for index in range(max(high - 2, 0), min(high + 4, num)):  # some to either side of it
+        for index in range(max(high - 2, 0), min(high + 4, num)):  # neighbours on both sides
             if index not in found:
                 found[index] = self._plan(index)
         return list(found.values())
@@ -158,7 +159,7 @@ class Pilots:
                 "errors": self._errors(pilot, algorithm),
             }
             self._write(index, stored)
-        self.num_runs += PILOT_RUNS  # also of one that is stored: a study that goes on ends alike
+        self.num_runs += PILOT_RUNS  # of stored pilots too: a study that continues ends alike
         plan, seconds = as_allocation(stored["plan"]), stored["seconds"]
         share, is_beyond = stored.get("errors") or (None, False)
         cost = self._cost_of(setting, seconds)
@@ -168,7 +169,7 @@ class Pilots:
     def _errors(
         self, pilot: PilotDraws, algorithm: InferenceAlgorithm
     ) -> tuple[float, bool] | None:
-        """The largest error over its tolerance, and whether one is shown to be beyond."""
+        """The largest error divided by its tolerance, and whether an error is shown beyond it."""
         if not isinstance(self._tolerance, ErrorTolerance):
             return None
         found = Estimate(pilot.draws, posterior=posterior_of(self._algorithm, algorithm))

@@ -1,4 +1,4 @@
-"""What is kept of one setting (numbers, no draws), and the curve of several settings."""
+"""The stored numbers of one setting, without draws, and plots of several settings."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -31,18 +31,18 @@ class Point(NamedTuple):
 
     Attributes:
         setting: The parameters.
-        num_particles: How many the algorithm says that it has, or `None`.
-        seconds: Of one run of the target, measured here.
+        num_particles: The algorithm's number of particles, or `None`.
+        seconds: Seconds of one run of the target, measured on this machine.
         value: AIDE's estimate by its plain terms, that of `aide.estimate`.
-        std_error: Its standard error.
-        bound: The same bound by its calm terms, which vary less: `low` and `high` are about it.
-        low: Lower limit of that at 95%; no lower limit of the divergence.
-        high: Upper limit of the divergence at 95%, `Estimate.unseen` outputs left out.
-        looseness: What meta-inference adds at most at own outputs, or `None`.
+        std_error: Standard error of `value`.
+        bound: The same bound by balanced terms, which vary less.
+        low: Lower 95% limit of `bound`; no lower limit of the divergence.
+        high: Upper 95% limit of the divergence, not counting `Estimate.unseen` outputs.
+        looseness: Nats that meta-inference adds at own outputs, or `None`.
         num_meta: M of the target.
         num_runs: Runs of the target.
         bound_std_error: Standard error of `bound`.
-        closeness: Errors of what people report beside their tolerance, or `None`.
+        closeness: Errors of the variables and their tolerance, or `None`.
     """
 
     setting: Setting
@@ -72,21 +72,21 @@ class Point(NamedTuple):
 
     def record(self) -> dict[str, Any]:
         """All numbers, parameters first."""
-        mine = {k: v for k, v in self._asdict().items() if k not in ("setting", "closeness")}
+        numbers = {k: v for k, v in self._asdict().items() if k not in ("setting", "closeness")}
         tolerance = None if self.closeness is None else self.closeness.tolerance
         errors = error_record(tolerance, self.closeness)
-        return {**self.setting, **mine, **errors}
+        return {**self.setting, **numbers, **errors}
 
 
 def titles_of(tolerance: Tolerance) -> tuple[str, ...]:
-    """Of the columns that are beside the tolerance."""
+    """Titles of the columns about the tolerance."""
     if isinstance(tolerance, ErrorTolerance):
         return tuple(KINDS[kind] for kind in kinds_of(tolerance))
     return "bound (nats)", "95% limits"
 
 
 def kinds_of(tolerance: ErrorTolerance) -> list[str]:
-    """What it limits, in the order of the parts of a verdict."""
+    """The kinds of error that a tolerance limits, in the order of the parts of a verdict."""
     return [kind for kind, limit in tolerance._asdict().items() if limit is not None]
 
 
@@ -98,7 +98,7 @@ def error_cells(closeness: ErrorCloseness) -> tuple[str, ...]:
 def error_record(
     tolerance: Tolerance | None, closeness: ErrorCloseness | None
 ) -> dict[str, float | None]:
-    """The same as numbers: in sds, logarithms of ratios of sds, and probabilities."""
+    """Limits of the largest error of every kind, in sds, logs of sd ratios, and probabilities."""
     found: dict[str, float | None] = {}
     if isinstance(tolerance, ErrorTolerance):
         for index, kind in enumerate(kinds_of(tolerance)):
@@ -115,7 +115,7 @@ def point_of(
     tolerance: Tolerance | None = None,
     posterior: NamesOutputs | None = None,
 ) -> Point:
-    """The numbers of one target's draws; errors if the tolerance is one of errors."""
+    """The numbers of one target's draws; with errors if the tolerance is one of errors."""
     estimate = Estimate(found.draws, posterior=posterior)
     low, high = balanced_limits(found.draws, LEVEL)
     target = found.draws.target
@@ -137,13 +137,14 @@ def point_of(
 
 
 def seconds_words(seconds: float) -> str:
-    """`1.2 ms`."""
+    """A time in words, such as `1.2 ms`."""
     if seconds >= 1.0:
         return f"{short(seconds)} s"
     return f"{short(1e3 * seconds)} ms" if seconds >= 1e-3 else f"{short(1e6 * seconds)} µs"
 
 
 COLOUR = "#1f6fb4"
+"""Colour of bounds and bands."""
 
 
 def plot_points(
@@ -154,10 +155,10 @@ def plot_points(
     label: str = "",
     others: Sequence[float] = (),
 ) -> Any:
-    """The bound against something, with its 95% band; scales are logarithmic if they can be.
+    """Plot the bound with its 95% band against `places`, on logarithmic scales if possible.
 
-    With a tolerance of errors, the largest error over its tolerance instead of the bound. `others`
-    are places of what is drawn beside the points, for the choice of the scale.
+    With a tolerance of errors, plot the largest error divided by its tolerance. `others` are further
+    places on the axis, for the choice of the scale.
     """
     is_errors = isinstance(tolerance, ErrorTolerance)
     order = np.argsort(places, kind="stable")
@@ -186,7 +187,7 @@ def plot_points(
 
 
 def _band(point: Point, is_errors: bool) -> tuple[float, float, float]:
-    """Value, lower and upper limit."""
+    """The value, the lower and the upper limit of one point."""
     if not is_errors:
         return point.bound, point.low, point.high
     if point.closeness is None:

@@ -1,4 +1,4 @@
-"""Settings of a target: a grid of parameters, or a list; and the algorithm at each of them."""
+"""Settings of a target: a grid of parameters, or a list; and the algorithm at each setting."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,9 +11,9 @@ from aide.engine.programs.tracing import users_code_ran
 
 Setting = dict[str, Any]
 Family = Callable[..., InferenceAlgorithm] | InferenceAlgorithm
-"""A function from parameters to an algorithm, or an algorithm that can be had with others."""
+"""A function from parameters to an algorithm, or an algorithm that can be rebuilt with others."""
 METAS = ("num_meta_gold", "num_meta_target")
-"""Parameters of the estimate that a grid may name beside those of the target."""
+"""Parameters of the estimate that a grid may have besides those of the target."""
 BUDGET = "budget_factor"
 """Name of the parameter that multiplies the budget of an algorithm with `with_budget`."""
 
@@ -41,8 +41,8 @@ def settings_of(
 def build(family: Family, setting: Setting) -> InferenceAlgorithm:
     """The algorithm at a setting: the function's, or the given one with other parameters.
 
-    An algorithm is rebuilt with these fields, or asked for a multiple of its budget if the one
-    parameter is called `budget_factor`.
+    An algorithm is rebuilt with these fields, or with a multiple of its budget if the only
+    parameter is `budget_factor`.
     """
     own = {name: value for name, value in setting.items() if name not in METAS}
     if not isinstance(family, InferenceAlgorithm):
@@ -71,7 +71,7 @@ def metas_of(setting: Setting, num_meta_gold: int, num_meta_target: int) -> Size
 
 
 def words_of(setting: Setting) -> str:
-    """`num_particles=100, step=0.5`."""
+    """A setting in words, such as `num_particles=100, step=0.5`."""
     return ", ".join(f"{name}={_short(value)}" for name, value in setting.items())
 
 
@@ -82,7 +82,7 @@ def particles_of(algorithm: InferenceAlgorithm) -> int | None:
 
 
 def axis_of(settings: Sequence[Setting]) -> str | None:
-    """The one parameter that varies, if all its values are numbers; `None` otherwise."""
+    """The name of the only parameter that varies, if its values are numbers; else `None`."""
     names = [name for name in settings[0] if len({repr(setting[name]) for setting in settings}) > 1]
     if len(names) != 1:
         return None

@@ -32,7 +32,7 @@ from aide.tuning.settings import (
 )
 
 MOST_LINES = 40
-"""A longer table is for records and plots."""
+"""Largest number of settings in a table; more are for records and plots."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -43,7 +43,7 @@ class Sweep(Result):
         gold: The gold standard's name.
         points: One `Point` per setting, in the order given; no draws are kept.
         tolerance: Largest divergence in nats, or errors, that are good enough, or `None`.
-        trust: How far the gold standard can be trusted, if that is known.
+        trust: The trust in the gold standard, if known.
     """
 
     gold: str
@@ -53,7 +53,7 @@ class Sweep(Result):
 
     @property
     def headline(self) -> str:
-        """How many settings, and how many of them have an upper limit within the tolerance."""
+        """The number of settings, and of those with an upper limit within the tolerance."""
         text = f"{len(self.points)} settings measured against {self.gold}"
         if self.tolerance is None:
             return text
@@ -64,7 +64,7 @@ class Sweep(Result):
 
     @property
     def head(self) -> tuple[str, ...]:
-        """How far the gold standard can be trusted."""
+        """The trust in the gold standard."""
         return () if self.trust is None else (self.trust.words,)
 
     def grid(self) -> Grid | None:
@@ -98,7 +98,7 @@ class Sweep(Result):
         return [point.record() for point in self.points]
 
     def rows(self) -> list[tuple[str, str]]:
-        """What the limits mean."""
+        """The meaning of the limits."""
         best = min(self.points, key=lambda point: point.bound)
         text = "All errors of one setting hold together with 95% confidence."
         errors = [("errors", text)] if isinstance(self.tolerance, ErrorTolerance) else []
@@ -125,11 +125,11 @@ class Sweep(Result):
         }
 
     def layout(self) -> PanelGrid:
-        """Against the parameter, and against the cost."""
+        """Two panels side by side."""
         return PanelGrid(1, 2, (9.0, 3.6))
 
     def plot_on(self, panels: np.ndarray) -> None:
-        """Left: against the parameter, or the order of the settings. Right: against seconds."""
+        """Plot against the parameter or the order of settings (left), and seconds (right)."""
         axis = axis_of([point.setting for point in self.points])
         places = (
             list(range(1, len(self.points) + 1))
@@ -164,7 +164,7 @@ def sweep(
     """AIDE of a target at every setting of a grid; the gold standard is run once.
 
     Settings that differ in arrays and floats share one compiled program; integers, such as numbers
-    of particles, have one each. Numbers are kept and draws are not, so that memory stays flat.
+    of particles, need one each. Numbers are stored and draws are not, so that memory stays flat.
 
     Args:
         key: A JAX key, or an integer seed.
@@ -180,7 +180,7 @@ def sweep(
         num_target: Runs of the target at every setting.
         num_meta_gold: Meta-inference runs of the gold standard per output.
         num_meta_target: Meta-inference runs of the target per output.
-        progress: Show a progress bar; by default if it takes long and a person watches.
+        progress: Show a progress bar; by default in long runs at a terminal.
         measure_looseness: See `aide.draw`.
         chunk_size: See `aide.draw`.
     """

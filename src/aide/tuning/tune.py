@@ -1,15 +1,15 @@
-r"""The cheapest setting that will do.
+r"""`aide.tune`: the cheapest setting that is good enough.
 
 A pilot under a key of its own measures the cost of the settings and foresees which are within the
 tolerance. From the cheapest of those on, settings are tested one by one, each until it is decided:
 the next cheaper one as long as they are shown to be within the tolerance. If the first one fails,
-the next dearer ones follow.
+the next more costly ones follow.
 
-Law: the chosen setting is not within the tolerance with probability 2.5% at most (5% for errors of
-what people report, whose limits are two-sided), whatever the settings are. Going down is a test in
-a fixed sequence: to choose a setting that is too far, the first such one in the sequence must pass,
-for which the limits of one setting have to fail. Each further start, upwards, spends its own share
-of the error, $1/(k(k+1))$ of start $k$. Given the pilot, the order is fixed in advance.
+Law: the chosen setting is beyond the tolerance with probability 2.5% at most (5% for errors of
+variables, whose limits are two-sided), for any settings. Going down is a test in a fixed sequence:
+a setting beyond the tolerance is chosen only if the first such setting in the sequence passes,
+which needs the limits of one given setting to fail. Each further start, upwards, spends its own
+share of the error, $1/(k(k+1))$ of start $k$. Given the pilot, the order is fixed in advance.
 """
 
 import time
@@ -37,9 +37,9 @@ from aide.tuning.tuned import TestedSetting, Tuned
 HOPELESS_ERRORS = 3.0
 """Standard errors of the pilot above the tolerance from which on a setting is not tried."""
 BUDGET_SHARE = 0.5
-"""Share of the budget left that one setting may use while others may follow."""
+"""Share of the remaining budget that one setting may use while others may follow: a choice."""
 MOST_STARTS = 4
-"""Number of settings in a row that may fail before dearer ones are no longer tried."""
+"""Number of failed settings in a row after which more costly ones are no longer tried."""
 
 
 @keywords("aide.tune")
@@ -64,30 +64,30 @@ def tune(
 ) -> Tuned:
     """The cheapest setting of a target that is shown to be within a tolerance (97.5%; errors 95%).
 
-    Runs go where the decision is close, M is chosen for each setting, and the result says where
-    looseness, not the algorithm, is in the way.
+    More runs are made where the decision is close, M is chosen for each setting, and the result
+    says where looseness, not the algorithm, prevents a decision.
 
     Args:
         key: A JAX key, or an integer seed.
         gold: The gold standard.
         target: A function from parameters to an algorithm, or an algorithm; see `aide.sweep`.
-        settings: A grid, or a list of settings; more than 16 must be given from cheap to dear.
+        settings: A grid, or a list of settings; more than 16 must be given from cheap to costly.
         tolerance: Largest divergence in nats that is good enough, or errors: `means 0.1 sd, sds
             10%, probabilities 0.05`.
         cost: The name of a parameter, or a function of a setting; by default measured seconds of
             one run.
-        max_runs: Runs that all of it may make, 100,000 unless stated. The test of a setting may
-            spend half of what is left while others may follow.
-        max_seconds: Seconds that all of it may take; no limit unless stated.
-        folder: Keeps what was finished; the same call continues there.
+        max_runs: Largest number of runs in all; by default 100,000. The test of a setting may
+            spend half of the rest while others may follow.
+        max_seconds: Largest number of seconds in all; by default unlimited.
+        folder: Stores finished parts; the same call continues there.
         measure_looseness: Draw one more meta-inference run per output, which measures how loose
             the bounds are.
         keep_values: Keep the outputs, which is the default here.
         chunk_size: Runs computed at a time; never changes the numbers beyond rounding.
-        progress: Show progress bars; by default if it takes long and a person watches.
+        progress: Show progress bars; by default in long runs at a terminal.
         executor: Runs blocks of runs elsewhere; see `aide.draw`.
-        unchanged: Say that an algorithm in plain Python is what it was when the stored runs were
-            made; see `aide.draw`.
+        unchanged: State that an algorithm in plain Python is the one that made the stored runs;
+            see `aide.draw`.
     """
     check_algorithm("gold", gold)
     tolerance = as_tolerance(tolerance)
@@ -134,7 +134,7 @@ def tune(
 
 
 def _check_kept(tolerance: Tolerance, keep_values: bool | None) -> None:
-    """Before anything runs."""
+    """Raise, before anything runs, if a tolerance of errors comes without outputs."""
     if isinstance(tolerance, ErrorTolerance) and keep_values is False:
         raise ValueError(
             f"tolerance '{tolerance}' is about errors, which need the outputs: leave out "
@@ -143,7 +143,7 @@ def _check_kept(tolerance: Tolerance, keep_values: bool | None) -> None:
 
 
 def _starts(ladder: list[Planned], tolerance: Tolerance) -> list[tuple[int, float]]:
-    """Places on the ladder with their shares: the cheapest foreseen within, then dearer ones."""
+    """Places of the starts with their shares: the cheapest foreseen within, then costlier ones."""
     foreseen = [i for i, one in enumerate(ladder) if one.is_foreseen(tolerance, 1.0)]
     first = foreseen[0] if foreseen else len(ladder) - 1
     places = range(first, min(first + MOST_STARTS, len(ladder)))

@@ -1,4 +1,4 @@
-"""The result of `aide.tune`: the setting that was chosen, and why no cheaper one was."""
+"""The result of `aide.tune`: the chosen setting, and why no cheaper one was chosen."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ from aide.tuning.settings import Setting, axis_of
 
 
 class TestedSetting(NamedTuple):
-    """A setting whose runs were added to until it was decided, or the budget spent."""
+    """A setting to which runs were added until it was decided, or the budget was spent."""
 
     planned: Planned
     estimate: Estimate
@@ -45,26 +45,26 @@ class TestedSetting(NamedTuple):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Of the bound in nats; the upper one is one of the divergence, too."""
+        """Limits of the bound in nats; the upper one is also a limit of the divergence."""
         return balanced_limits(self.estimate.draws, self.estimate.look.level(LEVEL))
 
     @property
     def closeness(self) -> ErrorCloseness | None:
-        """Errors beside their tolerance, if it is one of errors."""
+        """Errors and their tolerance, if it is one of errors."""
         if not isinstance(self.tolerance, ErrorTolerance):
             return None
         return judge_errors(self.estimate, self.tolerance)
 
     @property
     def is_within(self) -> bool:
-        """Whether it was shown to be within the tolerance."""
+        """Whether the setting was shown to be within the tolerance."""
         if isinstance(self.tolerance, ErrorTolerance):
             return judge_errors(self.estimate, self.tolerance).outcome == PASSED
         return self.limits[1] <= self.tolerance
 
     @property
     def is_loose(self) -> bool:
-        """Whether looseness, not the algorithm, may be why it was not; errors have none."""
+        """Whether looseness may explain a missing pass; never for errors, which have none."""
         if isinstance(self.tolerance, ErrorTolerance):
             return False
         slack = total_looseness(self.estimate) or 0.0
@@ -72,7 +72,7 @@ class TestedSetting(NamedTuple):
 
     @property
     def outcome(self) -> str:
-        """The verdict, and why there is none."""
+        """The verdict, and the reason if it is undecided."""
         if isinstance(self.tolerance, ErrorTolerance):
             return judge_errors(self.estimate, self.tolerance).outcome
         if self.is_within:
@@ -83,20 +83,20 @@ class TestedSetting(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What is shown about it."""
+        """The limits that were shown."""
         if self.closeness is not None:
             return self.closeness.limits
         return f"its divergence is below {in_nats(short(self.limits[1]))} (97.5%)"
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Of a table, under `titles_of` the tolerance."""
+        """Cells of a table, under the titles of `titles_of`."""
         if self.closeness is not None:
             return error_cells(self.closeness)
         return short(bound_of(self.estimate)), interval(*self.limits)
 
     def point(self) -> Point:
-        """Its numbers, as those of a sweep."""
+        """The numbers of the setting, as in a sweep."""
         draws, one = self.estimate.draws, self.planned
         return Point(
             one.setting,
@@ -121,11 +121,11 @@ class Tuned(Result):
     Attributes:
         gold: The gold standard's name.
         tolerance: Largest divergence in nats, or errors, that are good enough.
-        ladder: Settings that were looked at, from cheap to dear.
-        tried: Those that were decided, by their index in the settings as given.
-        cost: What "cheap" means.
-        num_runs: Runs of all of it, pilots included.
-        trust: How far the gold standard can be trusted, if that is known.
+        ladder: Settings with pilots, from cheap to costly.
+        tried: Settings that were tested, by their index in the settings as given.
+        cost: The name of the cost.
+        num_runs: Runs in all, pilots included.
+        trust: The trust in the gold standard, if known.
     """
 
     gold: str
@@ -138,7 +138,7 @@ class Tuned(Result):
 
     @cached_property
     def best(self) -> TestedSetting | None:
-        """The cheapest that was shown to be within; `None` if none was."""
+        """The cheapest setting that was shown to be within the tolerance; `None` if none was."""
         within = [self.tried[p.index] for p in self.ladder if self._is_within(p)]
         return within[0] if within else None
 
@@ -147,12 +147,12 @@ class Tuned(Result):
 
     @property
     def setting(self) -> Setting | None:
-        """The parameters of the best one."""
+        """The parameters of the best setting."""
         return None if self.best is None else self.best.planned.setting
 
     @property
     def estimate(self) -> Estimate | None:
-        """AIDE at the best one."""
+        """AIDE at the best setting."""
         return None if self.best is None else self.best.estimate
 
     @property
@@ -162,7 +162,7 @@ class Tuned(Result):
 
     @property
     def headline(self) -> str:
-        """The setting, or that there is none."""
+        """The best setting, or that none was found."""
         if self.best is None:
             return f"No setting was shown to be within {self._wanted} of {self.gold}"
         name = self.best.planned.name
@@ -177,11 +177,11 @@ class Tuned(Result):
 
     @property
     def head(self) -> tuple[str, ...]:
-        """How far the gold standard can be trusted."""
+        """The trust in the gold standard."""
         return () if self.trust is None else (self.trust.words,)
 
     def grid(self) -> Grid:
-        """One line per setting that was looked at, from cheap to dear."""
+        """One line per setting with a pilot, from cheap to costly."""
         titles = ("setting", "one run", *titles_of(self.tolerance), "M", "runs", "verdict")
         lines = tuple(self._line(planned) for planned in self.ladder)
         verdicts = tuple(PASSED if self._is_within(p) else "" for p in self.ladder)
@@ -207,7 +207,7 @@ class Tuned(Result):
         return "not tried: bound above" if above else "not tried"
 
     def records(self) -> list[dict[str, Any]]:
-        """One dictionary per setting that was looked at."""
+        """One dictionary per setting with a pilot."""
         found = []
         for planned in self.ladder:
             tried = self.tried.get(planned.index)
@@ -230,7 +230,7 @@ class Tuned(Result):
         return found
 
     def rows(self) -> list[tuple[str, str]]:
-        """What was chosen by what, and what the chosen one says."""
+        """The order of the settings, the confidence, the runs, and outputs that may be missing."""
         found = [
             ("cost", f"Settings are ordered by {self.cost}."),
             (
@@ -255,7 +255,7 @@ class Tuned(Result):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Where looseness is in the way, and what the best estimate notes."""
+        """Settings that looseness leaves undecided, and the notes of the best estimate."""
         loose = [
             planned.name
             for planned in self.ladder
@@ -273,11 +273,11 @@ class Tuned(Result):
                 "could show that a cheaper setting is close enough."
             )
         if self.best is None and not loose:
-            found.append("Add dearer settings, allow a larger tolerance, or a larger budget.")
+            found.append("Add costlier settings, allow a larger tolerance, or a larger budget.")
         return (*found, *(() if self.best is None else self.best.estimate.notes))
 
     def numbers(self) -> dict[str, Any]:
-        """The choice; `upper` is in nats, and about no tolerance of errors."""
+        """The numbers of the choice; `upper` is in nats, and `None` for a tolerance of errors."""
         is_errors = isinstance(self.tolerance, ErrorTolerance)
         return {
             "tolerance": self._wanted if is_errors else self.tolerance,
@@ -289,11 +289,11 @@ class Tuned(Result):
         }
 
     def layout(self) -> PanelGrid:
-        """Against the parameter, and against the cost."""
+        """Two panels side by side."""
         return PanelGrid(1, 2, (9.0, 3.6))
 
     def plot_on(self, panels: np.ndarray) -> None:
-        """Tested settings with their bands; pilots of the others as crosses."""
+        """Plot tested settings with their bands, and pilots of the others as crosses."""
         settings = [planned.setting for planned in self.ladder]
         axis = axis_of(settings) if len(settings) > 1 else None
         places = {
