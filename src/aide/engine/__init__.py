@@ -1,4 +1,4 @@
-"""Runs of a gold standard and a target, scored by both, and how they are kept."""
+"""Runs of a gold standard and a target, scored by both, and their storage."""
 
 from typing import NoReturn
 
@@ -9,7 +9,7 @@ from aide.engine.programs.places import Devices
 from aide.engine.storage.files import load, save
 
 _FORMER = {"draw_many": "draw_each"}
-"""Former names of this package, with the names that took their place."""
+"""Former names of this package, with the names that replaced them."""
 
 
 def __getattr__(name: str) -> NoReturn:

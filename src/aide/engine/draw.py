@@ -52,36 +52,36 @@ def draw(
     Args:
         key: A JAX key, or an integer seed.
         gold: The gold standard, an `InferenceAlgorithm`.
-        target: The algorithm being measured.
-        num_gold: Runs of the gold standard, N_gold: 500 unless stated, or all draws of
+        target: The algorithm that is measured.
+        num_gold: Runs of the gold standard, N_gold; by default 500, or all draws of
             `aide.ReferenceDraws` if it has fewer (500 of more are spread evenly over them).
-        num_target: Runs of the target, N_target; the same.
+        num_target: Runs of the target, N_target; the default is that of `num_gold`.
         num_meta_gold: Meta-inference runs of the gold standard per output, M_gold.
         num_meta_target: Meta-inference runs of the target per output, M_target.
         measure_looseness: Draw one more meta-inference run per output, which measures how loose
             the bound is.
         keep_values: Keep the outputs, which errors of expectations, probes and evidence estimates
-            need; by default if they take 64 MiB at most and none of the runs was stored without
+            need; by default if they take 64 MiB at most and no run was stored without its output
             (checkpoints store outputs only if `True`).
         share: Draws of the same gold standard with another target and the same key: their gold
-            runs are used again. A gold standard that changed since is an error.
-        extend: Draws of the same pair and key with fewer runs or meta-runs: only what is missing
-            is run.
+            runs are used again. A gold standard that has changed since is an error.
+        extend: Draws of the same pair and key with fewer runs or meta-inference runs: only the
+            others are run.
         first_run: Index of the first run, to spread runs over machines: give each its own range,
             then `concatenate`.
-        checkpoint: A file (netCDF, or a folder `.zarr`) that keeps finished blocks and only ever
-            grows; calling again continues there. Algorithms that changed since are refused.
+        checkpoint: A file (netCDF, or a folder `.zarr`) that stores finished blocks and only ever
+            grows; the same call continues there. Algorithms that have changed since are refused.
         chunk_size: Runs computed at a time; chosen to fit the cache. Never changes the numbers
             beyond rounding.
-        progress: Show a progress bar; by default if the run takes long and a person watches.
+        progress: Show a progress bar; by default in long runs at a terminal.
         executor: Runs blocks of runs elsewhere: any `concurrent.futures.Executor` (processes,
             MPI), a `distributed.Client` (Dask), or `aide.engine.Devices` (several GPUs). By default
             they run here, on all cores or the first GPU. The numbers are the same bits (with
             `Devices`, up to rounding unless `chunk_size` is given), and progress counts whole
             blocks.
-        unchanged: Say that an algorithm in plain Python, which JAX cannot trace, is what it was
-            when the stored runs were made. Without that its runs are used again only if it states
-            what it is by an attribute `aide_identity`.
+        unchanged: State that an algorithm in plain Python, which JAX cannot trace, is the one that
+            made the stored runs. Otherwise its runs are used again only if it has an attribute
+            `aide_identity`, a text that changes whenever its results do.
     """
     executor = as_executor(executor)
     plan = make_plan(
@@ -125,8 +125,8 @@ def draw_each(
 ) -> Iterator[tuple[str, Draws]]:
     """Draws of every target with its name: to the bit those of `aide.draw` with the same key.
 
-    The gold standard runs once, and the programs of all targets are compiled side by side. Each
-    target's draws come as soon as its runs are there, in the order given; `dict(...)` has them all.
+    The gold standard runs once, and the programs of all targets are compiled side by side. The
+    draws of each target are yielded when they are complete, in the order given.
 
     Args:
         key: A JAX key, or an integer seed.
@@ -144,7 +144,7 @@ def draw_each(
         chunk_size: Runs computed at a time.
         progress: Show a progress bar.
         executor: Runs blocks of runs elsewhere.
-        unchanged: Say that an algorithm in plain Python is what it was when runs were stored.
+        unchanged: State that an algorithm in plain Python is the one that made the stored runs.
     """
     sizes: Sizes = {
         "num_gold": num_gold,
@@ -197,13 +197,13 @@ def _draw_each(
                     **sizes,
                 )
                 for task in plan.compile_tasks() if executor is None else ():
-                    pool.submit(task)  # the first target that needs a program waits for it
+                    pool.submit(task)  # the target that needs a program first waits for it
         shared: Runs | None = None
         for name, plan in plans.items():
             file = None if checkpoint is None else Checkpoint(checkpoint[name])
             known = known_runs(plan, share if shared is None else None, file=file)
             if shared is not None and known.runs[GOLD].num_runs == 0:
-                known.runs[GOLD] = shared  # made a moment ago: nothing to check
+                known.runs[GOLD] = shared  # made in this call: nothing to check
             with one_call():
                 draws = carry_out(plan, known, file=file)
             shared = draws.gold.without_cross() if shared is None else shared
@@ -211,7 +211,7 @@ def _draw_each(
 
 
 def _check_targets(gold: Any, targets: Mapping[str, Any], checkpoint: Any) -> None:
-    """Raise for what is no algorithm, and unless there is a file for every target."""
+    """Raise if an object is no algorithm, or a target has no checkpoint."""
     if not targets:
         raise ValueError("targets must hold at least one algorithm, got an empty mapping.")
     check_algorithm("gold", gold)

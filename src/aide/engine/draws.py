@@ -1,4 +1,4 @@
-r"""What the draw stage leaves: every $\log\xi$, and the outputs if they were kept."""
+r"""The result of the draw stage: every $\log\xi$, and the outputs if they were kept."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,11 +11,11 @@ from aide._core.types import GOLD, TARGET, Role
 from aide.engine.runs import Runs, Side, join
 
 MOST_KEPT = 2**26
-"""Bytes of outputs, both algorithms' together, that are kept unless stated otherwise."""
+"""Bytes of outputs of both algorithms up to which they are kept by default: 64 MiB, a choice."""
 
 
 class Range(NamedTuple):
-    """Runs that were drawn with one key: from `first_run` on, so many of each algorithm."""
+    """Runs that were drawn with one key: those from `first_run` on, of each algorithm."""
 
     key_data: tuple[int, ...]
     first_run: int
@@ -24,11 +24,11 @@ class Range(NamedTuple):
 
     @property
     def num_runs(self) -> int:
-        """Of the algorithm with more of them."""
+        """Number of runs of the algorithm with more of them."""
         return max(self.num_gold, self.num_target)
 
     def numbers(self, role: Role) -> np.ndarray:
-        """The numbers of one algorithm's runs."""
+        """The indices of one algorithm's runs."""
         return self.first_run + np.arange((self.num_gold, self.num_target)[role])
 
     def overlaps(self, other: "Range") -> bool:
@@ -45,11 +45,11 @@ class Draws:
     r"""All runs of an estimate. Make one with `aide.draw`, into numbers with `aide.summarise`.
 
     Attributes:
-        gold: Runs of the gold standard, and what it is.
-        target: Runs of the target, and what it is.
-        key_data: The words of the key that made them; empty if several did.
+        gold: Runs of the gold standard, and facts about it.
+        target: Runs of the target, and facts about it.
+        key_data: The words of the key of all runs; empty if there were several keys.
         first_run: Index of the first run.
-        pooled: Of concatenated draws, the runs that went into them.
+        pooled: For concatenated draws, the ranges of runs of each.
     """
 
     gold: Side
@@ -71,12 +71,12 @@ class Draws:
         return self.gold, self.target
 
     def side(self, role: Role) -> Side:
-        """The side that plays a role."""
+        """The side of a role."""
         return self.sides[role]
 
     @property
     def same_algorithm(self) -> bool:
-        """Whether gold and target are known to be one and the same algorithm."""
+        """Whether gold and target are known to be the same algorithm."""
         gold, target = self.gold.identity, self.target.identity
         if gold is None or target is None or gold.unseen or target.unseen:
             return False
@@ -84,13 +84,13 @@ class Draws:
 
     @property
     def ranges(self) -> tuple[Range, ...]:
-        """The runs these draws hold; empty if nothing is known about their keys."""
+        """The ranges of these runs; empty if their keys are unknown."""
         if self.pooled or not self.key_data:
             return self.pooled
         return (self._range,)
 
     def sequences(self, role: Role) -> tuple[np.ndarray, ...] | None:
-        """Rows of runs that depend on each other, chain by chain, in order; `None`: none do."""
+        """Rows of dependent runs, chain by chain, in order; `None` for independent runs."""
         chains = self.side(role).chains
         if chains is None:
             return None
@@ -108,22 +108,22 @@ class Draws:
         return replace(self, gold=self.gold.with_runs(gold), target=self.target.with_runs(target))
 
     def with_num_meta(self, role: Role, num_meta: int) -> "Draws":
-        """The same runs, of which fewer meta-inference runs of one algorithm are used."""
+        """The same runs, with fewer meta-inference runs of one algorithm in use."""
         return self.with_side(replace(self.side(role), num_meta=num_meta))
 
     def with_side(self, side: Side) -> "Draws":
-        """The same with another side in its place."""
+        """The same draws with another side of the role of `side`."""
         return replace(self, gold=side) if side.role is GOLD else replace(self, target=side)
 
     def keeping(self, keep_values: bool | None) -> "Draws":
-        """The same with outputs if they are wanted; `None`: if they take `MOST_KEPT` at most."""
+        """The same draws, with outputs if wanted; for `None`, up to `MOST_KEPT` bytes."""
         if keep_values is None:
             leaves = [leaf for side in self.sides for leaf in jax.tree.leaves(side.values)]
             keep_values = sum(np.asarray(leaf).nbytes for leaf in leaves) <= MOST_KEPT
         return self if keep_values else self.without_values()
 
     def without_values(self) -> "Draws":
-        """The same without outputs."""
+        """The same draws without outputs."""
         gold, target = (replace(side, values=None) for side in self.sides)
         return replace(self, gold=gold, target=target)
 
@@ -173,8 +173,8 @@ def _check_different_runs(one: Draws, other: Draws) -> None:
     for role in Role:
         if one.side(role).chains is None:
             continue
-        mine, theirs = (np.concatenate([r.numbers(role) for r in d.ranges]) for d in (one, other))
-        if np.isin(mine, theirs).any():
+        own, others = (np.concatenate([r.numbers(role) for r in d.ranges]) for d in (one, other))
+        if np.isin(own, others).any():
             raise ValueError(
                 f"both hold the same draws of the {role.word} algorithm ({one.side(role).name}), a "
                 "fixed list: run i takes the same draw with every key. Use another first_run."

@@ -1,8 +1,8 @@
-"""Runs that need not be repeated, and whether they are of these very algorithms.
+"""Runs that need not be repeated, and the check that they are of the same algorithms.
 
-Stored runs belong to the traced programs of both algorithms and to the arrays they got
-(`programs.identity`). Of an algorithm in plain Python nobody can tell, unless it states an
-`aide_identity`, or the caller says `unchanged=True`. Some stored runs are repeated in any case.
+Stored runs belong to the traced programs of both algorithms and to their arrays
+(`programs.identity`). An algorithm in plain Python cannot be compared, unless it has an
+`aide_identity`, or the caller states `unchanged=True`. Some stored runs are repeated in any case.
 """
 
 from typing import Any, NamedTuple
@@ -22,11 +22,11 @@ from aide.engine.storage.dataset import check_no_nan
 
 FRESH = "Draw afresh, without share, extend or the old checkpoint."
 NUM_REPEATED = 3
-"""Stored runs that are repeated: the first, and others chosen at random at every call."""
+"""Number of stored runs that are repeated: the first, and others chosen at random in every call."""
 
 
 class Source(NamedTuple):
-    """Where stored runs come from.
+    """The origin of stored runs.
 
     Attributes:
         argument: The argument of the call that holds them, in words.
@@ -40,11 +40,11 @@ class Source(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Runs that are there already.
+    """Runs of both algorithms that need not be made.
 
     Attributes:
-        runs: Of either algorithm.
-        sources: Where stored runs come from; those of this very call come from nowhere else.
+        runs: Known runs of either algorithm.
+        sources: Origins of stored runs; empty for runs of the same call.
     """
 
     runs: dict[Role, Runs]
@@ -54,7 +54,7 @@ class Known(NamedTuple):
 def known_runs(
     plan: Plan, share: Any = None, extend: Any = None, file: Checkpoint | None = None
 ) -> Known:
-    """What `share`, `extend` or a checkpoint hold for this key; whose runs they are is open yet."""
+    """The runs in `share`, `extend` or a checkpoint for this key; algorithms are checked later."""
     if share is not None and extend is not None:
         raise ValueError("give share or extend, not both: extend already contains the gold runs.")
     runs: dict[Role, Runs] = {GOLD: NO_RUNS, TARGET: NO_RUNS}
@@ -77,7 +77,7 @@ def known_runs(
 
 
 def check_sources(plan: Plan, sources: tuple[Source, ...], unchanged: bool) -> None:
-    """Raise unless all stored runs are of the algorithms as they are traced now."""
+    """Raise unless all stored runs are of the algorithms as they are traced in this call."""
     for source in sources:
         for role in source.roles:
             before, now = source.header.side(role).identity, plan.header.side(role).identity
@@ -85,7 +85,7 @@ def check_sources(plan: Plan, sources: tuple[Source, ...], unchanged: bool) -> N
 
 
 def check_repeated(plan: Plan, known: Known) -> None:
-    """Repeat some of the stored runs: outputs and scores must be those that are stored."""
+    """Repeat some of the stored runs, and raise if outputs or scores differ."""
     for role, runs in known.runs.items():
         if known.sources and runs.num_runs:
             _check_runs(plan, role, runs)
@@ -148,7 +148,7 @@ def _check_identity(
 ) -> None:
     where = f"{argument} holds runs that were not made by this {role.word} algorithm"
     if before is None or now is None:
-        raise ValueError(f"{where}, or by nobody knows which: they carry no identity. {FRESH}")
+        raise ValueError(f"{where}, or by an unknown one: they carry no identity. {FRESH}")
     if before.unseen or now.unseen:
         is_same_object = before.digest == now.digest and before.call == now.call != 0
         if is_same_object or (unchanged and before.kind == now.kind):
@@ -156,9 +156,9 @@ def _check_identity(
         parts = ", ".join(dict.fromkeys((*before.unseen, *now.unseen)))
         raise ValueError(
             f"{argument} cannot be used with this {role.word} algorithm: JAX does not trace "
-            f"{parts}, so that nobody can tell whether it changed since. {FRESH} Or say "
-            "unchanged=True (on the command line --unchanged) if nothing did, or give the object "
-            "an attribute aide_identity, a text that changes whenever its results do."
+            f"{parts}, so that a change cannot be seen. {FRESH} Or say unchanged=True (on the "
+            "command line --unchanged) if nothing changed, or give the object an attribute "
+            "aide_identity, a text that changes whenever its results do."
         )
     changed = before.differences(now)
     if changed:

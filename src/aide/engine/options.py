@@ -1,4 +1,4 @@
-"""What calls that make runs are given, in two parts that functions hand on to `aide.draw`.
+"""Types of the arguments that functions pass on to `aide.draw`, in two groups.
 
 Public functions have every keyword in their own signature, with the type and the default that it
 has in `aide.draw`, where it is explained; `tests/test_signatures.py` compares them.
@@ -18,7 +18,7 @@ class Client(Protocol):
 
 
 class RunOptions(TypedDict, total=False):
-    """How runs are made; every call that makes runs accepts these."""
+    """Options of making runs, which every call that makes runs accepts."""
 
     measure_looseness: bool
     keep_values: bool | None
@@ -29,7 +29,7 @@ class RunOptions(TypedDict, total=False):
 
 
 class Sizes(TypedDict, total=False):
-    """How many runs there are, of what kind."""
+    """Numbers of runs of each kind."""
 
     num_gold: int | None
     num_target: int | None

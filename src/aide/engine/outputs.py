@@ -1,4 +1,4 @@
-"""Errors for algorithms that return the wrong thing: named value, place and fix."""
+"""Errors for algorithms that return the wrong thing, with value, place and fix."""
 
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
@@ -14,7 +14,7 @@ from aide._core.validate import check_concrete
 from aide.reporting.numbers import in_nats
 
 MOST_OFFSET = 2.0**42
-"""Size of log xi up to which double precision resolves 0.001 nats."""
+"""Size of log xi up to which double precision, with 52 bits, resolves 0.001 nats."""
 _KINDS = {"f": "real", "i": "integer", "u": "integer", "b": "boolean", "c": "complex"}
 
 
@@ -35,7 +35,7 @@ def check_algorithm(role: str, algorithm: Any) -> None:
 
 
 def _words_for(thing: Any) -> str:
-    """What an object of another library is, and how to make an algorithm of it; else nothing."""
+    """A description of an object of another library, and how to make an algorithm of it; or ''."""
     kind, module = type(thing).__name__, type(thing).__module__ or ""
     library, post = module.split(".")[0], "with post = aide.{}.posterior(model, ...): "
     if callable(getattr(thing, "from_draws", None)) and hasattr(thing, "log_joint"):
@@ -69,7 +69,7 @@ def _is_draws(thing: Any) -> bool:
 
 
 def common_output(gold: Any, target: Any, names: Mapping[Role, str]) -> Any:
-    """Shapes and dtypes both outputs are promoted to; an error if they are not comparable."""
+    """Shapes and dtypes to which both outputs are promoted; raise if they are not comparable."""
     trees = [jax.tree.structure(output) for output in (gold, target)]
     if trees[0] != trees[1]:
         raise ValueError(
@@ -143,7 +143,7 @@ def check_log_xi(
 
 
 def _check_offset(role: str, algorithm: Any, log_xi: np.ndarray) -> None:
-    """Raise if all values are so large that double precision no longer resolves 0.001 nats."""
+    """Raise if all values are so large that double precision does not resolve 0.001 nats."""
     finite = np.abs(log_xi[np.isfinite(log_xi)])
     if not finite.size or finite.min() <= MOST_OFFSET:
         return
@@ -162,7 +162,7 @@ def _show(output: Any) -> str:
 def fingerprints_of(values: Any) -> np.ndarray | None:
     """A number for every run that equal outputs share; `None` unless all are reals.
 
-    Integers may well occur again, and so may an output of which only a part is real.
+    Outputs with integers may repeat in a correct algorithm.
     """
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(values)]
     if not leaves or not all(np.issubdtype(leaf.dtype, np.floating) for leaf in leaves):
@@ -173,7 +173,7 @@ def fingerprints_of(values: Any) -> np.ndarray | None:
 
 
 def check_varied(role: str, algorithm: Any, values: Any, prints: np.ndarray | None) -> None:
-    """Raise if all runs of a real-valued algorithm returned one and the same output."""
+    """Raise if all runs of a real-valued algorithm returned the same output."""
     if prints is None or prints.size < 2 or (prints != prints[0]).any():
         return
     x = jax.tree.map(lambda a: np.array2string(np.asarray(a[0]), threshold=8), values)

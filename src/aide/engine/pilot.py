@@ -1,4 +1,4 @@
-"""Runs against the clock: targets measured one after another beside one gold standard."""
+"""Timed runs: targets measured one after another with one gold standard."""
 
 import time
 from collections.abc import Iterator
@@ -24,24 +24,24 @@ from aide.engine.runs import NO_RUNS
 from aide.engine.stage import run_plan
 
 PILOT = 2**32 - 2
-"""The number that makes the key of a pilot out of the key of a call."""
+"""Number that derives the key of a pilot from the key of a call, unused for anything else."""
 
 
 class Cost(NamedTuple):
-    """Seconds of one run and of one meta-run of an algorithm, as they were measured."""
+    """Measured seconds of one run and of one meta-inference run of an algorithm."""
 
     simulate: float
     regenerate: float
 
 
 class PilotDraws(NamedTuple):
-    """Some runs, and what one costs.
+    """Some runs, and their cost.
 
     Attributes:
         draws: The runs.
-        costs: Of the gold standard and the target; 0 for a run that was there already.
+        costs: Costs of the gold standard and the target; 0 for operations that were not run.
         chunk_size: Runs at a time that later calls may use, so that nothing is compiled again;
-            `None` leaves it to them.
+            `None` leaves the choice to them.
     """
 
     draws: Draws
@@ -56,7 +56,7 @@ class PilotDraws(NamedTuple):
 
 
 class TimedGold:
-    """A gold standard, its runs, and the clock: what it measures has the draws of `aide.draw`.
+    """A gold standard with its runs and a clock; its draws are those of `aide.draw`.
 
     Only the runs of the gold standard stay in memory.
     """
@@ -92,24 +92,24 @@ def run_pilot(
     target: InferenceAlgorithm,
     sizes: Sizes,
 ) -> PilotDraws:
-    """Run both algorithms a few times under a key of their own, by which later runs are planned.
+    """Run both algorithms a few times under a separate key, to plan later runs.
 
     Args:
-        key: The key of the call that is being planned.
+        key: The key of the call that is planned.
         gold: The gold standard.
-        target: The algorithm being measured.
-        sizes: How many runs and meta-runs, as in `aide.draw`.
+        target: The algorithm that is measured.
+        sizes: Numbers of runs and meta-inference runs, as in `aide.draw`.
     """
     return TimedGold(pilot_key(key), gold).measure(target, sizes)
 
 
 def pilot_key(key: Key | int) -> Key:
-    """The key of runs by which others are planned, and which are in no result."""
+    """The key of runs that plan others and are part of no result."""
     return jax.random.fold_in(as_key(key), PILOT)
 
 
 def _chunk_size(plan: Plan, stated: int | None) -> int | None:
-    """The smaller of the two algorithms' chunks on a CPU, where small chunks cost nothing."""
+    """The smaller chunk size of both algorithms on a CPU, where small chunks cost nothing."""
     if stated is not None or not current_place().is_cpu:
         return stated
     return min(
@@ -119,7 +119,7 @@ def _chunk_size(plan: Plan, stated: int | None) -> int | None:
 
 
 class TimedRunner:
-    """Runs as another runner does, and adds up seconds and runs of either operation."""
+    """Runs like another runner, and adds up seconds and runs of either operation."""
 
     def __init__(self, runner: Runner):
         self._runner = runner
@@ -131,7 +131,7 @@ class TimedRunner:
 
     @property
     def cost(self) -> Cost:
-        """Seconds of one run and of one meta-run; 0 where none was made."""
+        """Seconds of one run and of one meta-inference run; 0 if none was made."""
         return Cost(*(self._seconds[name] / max(self._runs[name], 1) for name in self._seconds))
 
     def simulate(

@@ -1,4 +1,4 @@
-"""The plan of a call: settings that were checked, who runs what, in which chunks and blocks."""
+"""The plan of a call: checked settings, runners, chunks and blocks."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -21,26 +21,26 @@ from aide.engine.runners.runner import Look, Runner
 from aide.engine.runs import Runs, Side
 
 NUM_RUNS = 500
-"""Runs of an algorithm unless stated; of a fixed list of draws at most all of them."""
+"""Default number of runs of an algorithm; of a fixed list of draws at most all of them."""
 CHUNKS_PER_BLOCK = 16
-"""Chunks of one block of runs, about. An interrupted call keeps whole blocks; more chunks per block
-keep all threads busy, fewer lose less."""
+"""Approximate number of chunks in a block of runs. An interrupted call keeps whole blocks: more
+chunks per block keep all threads busy, fewer lose less."""
 MAX_RECEIVED = 4
-"""Plans of other processes that a worker remembers, with the programs it compiled for them."""
+"""Plans of other processes that a worker stores, with the programs it compiled for them."""
 _all_received: dict[str, "Plan"] = {}
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be run of one algorithm.
+    """The runs that a plan needs of one algorithm.
 
     Attributes:
-        runner: Who runs it.
+        runner: The runner of the algorithm.
         num_runs: N.
-        num_own: Columns of own scores: the real trace, M - 1 more, and one for the looseness.
+        num_own: Columns of own scores: the run's own trace, M - 1 more, and one for the looseness.
         num_cross: Columns of scores by the other algorithm.
-        simulate: Chunks in which it is simulated.
-        regenerate: Chunks of its meta-inference, the same at both algorithms' outputs.
+        simulate: Chunks of runs.
+        regenerate: Chunks of meta-inference runs, the same at both algorithms' outputs.
         block_size: Runs per block.
     """
 
@@ -54,21 +54,21 @@ class Task:
 
     @property
     def algorithm(self) -> Any:
-        """What is run."""
+        """The algorithm."""
         return self.runner.algorithm
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a call will run. Make one with `make_plan`; it never changes.
+    """All runs of a call. Make one with `make_plan`; it never changes.
 
     Attributes:
-        key: From which the keys of all runs are derived.
-        header: Draws that hold no run yet: who plays which role, identities and settings.
-        tasks: What is to be run of either algorithm.
+        key: The key from which the keys of all runs are derived.
+        header: Draws without runs: roles, identities and settings of both algorithms.
+        tasks: The runs of either algorithm.
         output: Shapes and dtypes to which the outputs of both are promoted.
-        keep_values: Whether outputs are wanted of every run, also of those that are known already.
-        token: The name of this plan among all plans, in whatever process.
+        keep_values: Whether outputs are wanted of every run, also of known ones.
+        token: A name that no other plan of any process has.
     """
 
     key: Key
@@ -83,17 +83,17 @@ class Plan:
 
     @property
     def first_run(self) -> int:
-        """The number of the first run."""
+        """Index of the first run."""
         return self.header.first_run
 
     def compile_tasks(self) -> Iterator[Callable[[], None]]:
-        """Functions that compile all programs; they may run in threads, each once it comes."""
+        """Functions that compile all programs; each may run in a thread once it is yielded."""
         for task in self.tasks.values():
             chunks = task.simulate, task.regenerate
             yield from task.runner.compile_tasks(self.key, self.output, *chunks)
 
     def blocks(self, role: Role, known: Runs) -> Iterator[tuple[int, int]]:
-        """Ranges of runs to finish one by one; what is known of one range is known alike."""
+        """Ranges of runs to finish one by one; known runs of one range have equal columns."""
         num = self.tasks[role].num_runs
         edges = {0, num, *range(0, num, self.tasks[role].block_size)}
         edges |= {edge for edge in known.edges() if edge < num}
@@ -101,7 +101,7 @@ class Plan:
         yield from zip(ordered[:-1], ordered[1:], strict=True)
 
     def remaining_work(self, role: Role, known: Runs) -> int:
-        """Runs and meta-runs of one algorithm that are still to be made."""
+        """Number of runs and meta-inference runs of one algorithm that are still to be made."""
         task = self.tasks[role]
         done = np.minimum(known.num_own, task.num_own) + np.minimum(known.num_cross, task.num_cross)
         return task.num_runs * (task.num_own + task.num_cross) - int(done[: task.num_runs].sum())
@@ -123,22 +123,22 @@ def make_plan(
     first_run: int = 0,
     chunk_size: int | None = None,
 ) -> Plan:
-    """Check all settings, then look at both algorithms; nothing is compiled yet.
+    """Check all settings and trace both algorithms; nothing is compiled.
 
     Args:
         key: A JAX key, or an integer seed.
         gold: The gold standard.
-        target: The algorithm being measured.
-        runners: Runners that hold programs already; the others are made here.
-        num_parts: Blocks that the runs of either algorithm are divided into, at least.
+        target: The algorithm that is measured.
+        runners: Runners that hold programs already; missing ones are made here.
+        num_parts: Least number of blocks of either algorithm.
         keep_values: See `Plan`.
-        num_gold: This and the others: see `aide.draw`.
-        num_target: The same.
-        num_meta_gold: The same.
-        num_meta_target: The same.
-        measure_looseness: The same.
-        first_run: The same.
-        chunk_size: The same.
+        num_gold: See `aide.draw`, here and below.
+        num_target: Runs of the target.
+        num_meta_gold: Meta-inference runs of the gold standard per output.
+        num_meta_target: Meta-inference runs of the target per output.
+        measure_looseness: Draw one more meta-inference run per output.
+        first_run: Index of the first run.
+        chunk_size: Runs computed at a time.
     """
     key, algorithms = as_key(key), {GOLD: gold, TARGET: target}
     metas = {GOLD: num_meta_gold, TARGET: num_meta_target}
@@ -175,7 +175,7 @@ def _checked_counts(
     first_run: int,
     chunk_size: int | None,
 ) -> dict[Role, int]:
-    """How many runs there are of either algorithm; an error for any setting that cannot be."""
+    """Number of runs of either algorithm; raise for an impossible setting."""
     check_count("first_run", first_run, 0)
     counts = {}
     for role in Role:
@@ -201,7 +201,7 @@ def _tasks(
     num_parts: int,
     chunk_size: int | None,
 ) -> dict[Role, Task]:
-    """Chunks and blocks, from what the runners saw of their algorithms."""
+    """Chunks and blocks, from the sizes that the runners report."""
     columns = {role: header.side(role).own.shape[1] for role in Role}
     crossed = {role: header.side(role).cross.shape[1] for role in Role}
     sizes, tasks = {}, {}
@@ -237,7 +237,7 @@ def _side(
 
 
 def facts_of(algorithm: InferenceAlgorithm) -> dict[str, Any]:
-    """What an algorithm says about how far it can be trusted, as fields of `Side`."""
+    """An algorithm's statements about its trust, as fields of `Side`."""
     doubts = getattr(algorithm, "doubts", None)
     return {
         "tractable": getattr(algorithm, "determines_log_xi", False) is True,
@@ -248,7 +248,7 @@ def facts_of(algorithm: InferenceAlgorithm) -> dict[str, Any]:
 
 
 def _num_runs(role: Role, algorithm: InferenceAlgorithm, stated: int | None, first: int) -> int:
-    """How many runs, as stated or by default; a fixed list of draws must have that many."""
+    """Number of runs, as stated or by default; raise if a fixed list of draws has too few."""
     chains = _chains_of(algorithm)
     if stated is not None:
         check_count(f"num_{role.word}", stated)
@@ -272,7 +272,7 @@ def _chains_of(algorithm: InferenceAlgorithm) -> Chains | None:
 
 
 def _received(*parts: Any) -> Plan:
-    """A plan that came from another process: of all its copies the first, which has programs."""
+    """A plan from another process; of several copies the first, which has the programs."""
     plan = Plan(*parts)
     while len(_all_received) >= MAX_RECEIVED:
         _all_received.pop(next(iter(_all_received)), None)

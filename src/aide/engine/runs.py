@@ -1,4 +1,4 @@
-r"""Runs of one algorithm, every $\log\xi$ at its outputs, and what the algorithm is."""
+r"""Runs of one algorithm, every $\log\xi$ at its outputs, and facts about the algorithm."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,21 +15,21 @@ from aide.engine.programs.identity import Identity
 
 @dataclass(frozen=True)
 class Runs:
-    r"""Runs of one algorithm, scored by both. Rows only ever gain columns, and tables rows.
+    r"""Runs of one algorithm, scored by both. Rows only gain columns, and tables only gain rows.
 
-    Column j of run i is a function of (key, role, i, j) alone, so what one call drew is a part of
-    what another would draw. A score is never NaN: NaN stands where nothing was drawn yet, at the
+    Column j of run i is a function of (key, role, i, j) alone, so the draws of one call are part of
+    those of another. A score is never NaN: NaN stands for scores that were not drawn yet, at the
     end of a row.
 
     Attributes:
         own: $\log\xi$ of the algorithm that made the output, shape (N, 1 + K): column 0 belongs
-            to the trace it really used, the others to `regenerate`. In an estimate K is M, or
-            M - 1 if looseness was not asked for.
+            to the run's own trace, the others to `regenerate`. In an estimate K is M, or
+            M - 1 without a measurement of looseness.
         cross: $\log\xi$ of the other algorithm at the same outputs, shape (N, M_other).
         values: The outputs of the first runs (in an estimate: of all), stacked, or `None`.
         first: The output of the first run, by which an algorithm is recognised, or `None`.
         fingerprints: A number for each of the first runs that equal outputs share; `None` unless
-            all are reals.
+            all numbers are reals.
     """
 
     own: Float[np.ndarray, "N K"]
@@ -45,17 +45,17 @@ class Runs:
 
     @property
     def num_own(self) -> np.ndarray:
-        """How many columns of `own` each run has."""
+        """Number of columns of `own` of each run."""
         return np.sum(~np.isnan(self.own), axis=1)
 
     @property
     def num_cross(self) -> np.ndarray:
-        """How many columns of `cross` each run has."""
+        """Number of columns of `cross` of each run."""
         return np.sum(~np.isnan(self.cross), axis=1)
 
     @property
     def num_values(self) -> int:
-        """Runs whose output is kept."""
+        """Number of runs whose output is kept."""
         return 0 if self.values is None else len(jax.tree.leaves(self.values)[0])
 
     @property
@@ -64,12 +64,12 @@ class Runs:
         return int(self.num_own.sum()), int(self.num_cross.sum()), self.num_values
 
     def edges(self) -> Iterable[int]:
-        """Numbers of runs at which it changes how much is known."""
+        """Indices of runs at which the numbers of columns or outputs change."""
         steps = (np.diff(self.num_own) != 0) | (np.diff(self.num_cross) != 0)
         return (*(np.flatnonzero(steps) + 1).tolist(), self.num_runs, self.num_values)
 
     def part(self, begin: int, end: int) -> "Runs | None":
-        """What is known of each of these runs; `None` if some of them are not there."""
+        """The known columns of runs `begin` to `end`; `None` if some of these are missing."""
         if end > self.num_runs or begin >= end:
             return None
         own, cross = self.num_own[begin:end].min(), self.num_cross[begin:end].min()
@@ -81,12 +81,12 @@ class Runs:
         return Runs(self.own[begin:end, :own], self.cross[begin:end, :cross], values, first, prints)
 
     def without_cross(self) -> "Runs":
-        """The same for another algorithm on the other side."""
+        """The same runs, without scores by the other algorithm."""
         none = np.empty((self.num_runs, 0))
         return Runs(self.own, none, self.values, self.first, self.fingerprints)
 
     def grown(self, parts: Sequence["Runs"], keep_values: bool = True) -> "Runs":
-        """The same with runs 0, 1, … as these parts have them, where that is more."""
+        """The same runs with runs 0, 1, … replaced by those of `parts` where they have more."""
         num = sum(part.num_runs for part in parts)
         own = _joined(self.own, [part.own for part in parts])
         cross = _joined(self.cross, [part.cross for part in parts])
@@ -104,17 +104,17 @@ class Runs:
 
 
 NO_RUNS = Runs(np.empty((0, 0)), np.empty((0, 0)))
-"""What is known at first."""
+"""Runs of an algorithm before any was made."""
 
 
 def join(parts: Sequence[Runs]) -> Runs:
-    """Runs of the same algorithms, one after another; the fewest columns of a part win."""
+    """Runs of the same algorithms, one after another, with the columns that all parts have."""
     joined = NO_RUNS.grown(parts).part(0, sum(part.num_runs for part in parts))
     return NO_RUNS if joined is None else joined
 
 
 def _joined(table: np.ndarray, parts: Sequence[np.ndarray]) -> np.ndarray:
-    """A table whose first rows have the columns of these parts where they have more."""
+    """A table whose first rows also have the columns of `parts`."""
     rows = max(sum(len(part) for part in parts), len(table))
     wide = np.full((rows, max([table.shape[1], *(part.shape[1] for part in parts)])), np.nan)
     wide[: len(table), : table.shape[1]] = table
@@ -127,18 +127,18 @@ def _joined(table: np.ndarray, parts: Sequence[np.ndarray]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Side(Runs):
-    r"""The runs of one of the two algorithms of an estimate, and the facts about it.
+    r"""The runs of one of the two algorithms of an estimate, and facts about the algorithm.
 
     Attributes:
-        role: The part it plays.
-        num_meta: Its meta-inference runs per output, M.
-        name: What it is called.
-        log_z: What it claims about $\log Z$ (`None`: nothing).
-        tractable: Whether it states that $\xi$ depends on its output alone.
-        provenance: How it was made and tested, in words, if it says so.
-        doubts: What its tests found against it, in words; `None`: it was not tested.
-        chains: Of a fixed list of draws, how they lie: its runs depend on each other.
-        identity: What it is; see `aide.engine.programs.identity`.
+        role: The role of the algorithm.
+        num_meta: Meta-inference runs per output, M.
+        name: The name of the algorithm.
+        log_z: The algorithm's claim about $\log Z$ (`None` without a claim).
+        tractable: Whether the algorithm states that $\xi$ depends on its output alone.
+        provenance: A sentence on how the algorithm was made and tested, if it has one.
+        doubts: Results of tests against the algorithm, in words; `None` if it was not tested.
+        chains: The chains of a fixed list of draws, whose runs depend on each other.
+        identity: The identity of the algorithm; see `aide.engine.programs.identity`.
     """
 
     role: Role = field(kw_only=True)
@@ -156,14 +156,14 @@ class Side(Runs):
         return row_log_mean_exp(self.own[:, : self.num_meta if num_meta is None else num_meta])
 
     def fresh(self, num_meta: int | None = None) -> np.ndarray | None:
-        """The same from `regenerate` alone: low on average. `None` if it was not drawn."""
+        """The same from `regenerate` alone: low on average. `None` without a last column."""
         number = self.num_meta if num_meta is None else num_meta
         if self.own.shape[1] <= number:
             return None
         return row_log_mean_exp(self.own[:, 1 : number + 1])
 
     def scored(self, num_meta: int) -> np.ndarray:
-        r"""Per run, $\log\frac1M\sum_m\xi_m$ of the other algorithm, whose M it is."""
+        r"""Per run, $\log\frac1M\sum_m\xi_m$ of the other algorithm, with M = `num_meta`."""
         return row_log_mean_exp(self.cross[:, :num_meta])
 
     def take(self, rows: slice) -> "Side":

@@ -1,4 +1,4 @@
-"""Carrying out a plan: runs block by block, here or through an executor, and saved on the way."""
+"""Execution of a plan: runs block by block, here or through an executor, with checkpoints."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future
@@ -25,15 +25,15 @@ from aide.engine.storage.checkpoint import Checkpoint
 from aide.engine.storage.dataset import check_savable
 
 Keep = Callable[[Role, int, Runs], None]
-"""Keeps a block by its role and first run; to keep it twice changes nothing."""
+"""Stores a block by its role and first run; storing a block twice changes nothing."""
 Waiting = list[tuple[Role, int, Future[tuple[Runs, int]]]]
 
 
 def as_executor(executor: Executor | Client | None) -> Executor | None:
-    """An executor, or that of a `distributed.Client`.
+    """Return an executor, or the executor of a `distributed.Client`.
 
     Raises:
-        TypeError: It is neither.
+        TypeError: The object is neither.
     """
     made = executor.get_executor() if isinstance(executor, Client) else executor
     if made is not None and not hasattr(made, "submit"):
@@ -45,7 +45,7 @@ def as_executor(executor: Executor | Client | None) -> Executor | None:
 
 
 def num_parts_for(executor: Executor | None) -> int:
-    """Into how many blocks runs are to be divided at least: one for every device."""
+    """Least number of blocks into which runs are divided: one for every device."""
     return len(executor.devices) if isinstance(executor, Devices) else 1
 
 
@@ -58,13 +58,13 @@ def run_plan(
     progress: bool | None = None,
     unchanged: bool = False,
 ) -> Draws:
-    """All runs of the plan, with their outputs: the one way for every call that makes draws.
+    """All runs of the plan, with their outputs; every call that makes draws ends here.
 
     Args:
-        plan: What is to be run.
+        plan: The runs that are needed.
         known: Runs that need not be repeated; stored ones are checked.
         file: A checkpoint, which grows block by block.
-        executor: Who runs the blocks; this process unless given.
+        executor: Runs the blocks; by default this process does.
         progress: See `aide.draw`.
         unchanged: See `aide.draw`.
     """
@@ -89,7 +89,7 @@ def run_plan(
         if executor is None:
             compile_all(plan.compile_tasks())
         check_repeated(plan, known)
-        if file is not None:  # an unwritable file, or outputs that cannot be saved, show now
+        if file is not None:  # raises now for an unwritable file, or outputs that cannot be saved
             check_savable(plan.output if plan.keep_values else None)
             save()
             stack.enter_context(file.saved_at_the_end(save))
@@ -105,7 +105,7 @@ def _run_blocks(
     bar: Progress,
     keep: Keep,
 ) -> None:
-    """Run every block that the plan needs and `keep` it: per role in order, without gaps."""
+    """Run every block of the plan and `keep` it: for each role in order, without gaps."""
     blocks = [
         (role, begin, end, known[role].part(begin, end))
         for role in Role
@@ -136,9 +136,9 @@ def _run_blocks(
 def _draw_block(
     plan: Plan, role: Role, begin: int, end: int, known: Runs | None, report: Report
 ) -> Runs:
-    """Runs `begin` to `end` of one algorithm, starting from what is known of them.
+    """Runs `begin` to `end` of one algorithm, starting from known runs and scores.
 
-    Simulates what is unknown and scores what is not scored yet. A block is a function of the
+    Runs that are unknown are simulated, and missing scores are drawn. A block is a function of the
     arguments: nothing else is read, and nothing is written.
     """
     task, numbers = plan.tasks[role], plan.first_run + np.arange(begin, end)
@@ -176,7 +176,7 @@ def _draw_block(
 def _simulate(
     plan: Plan, role: Role, numbers: np.ndarray, report: Report
 ) -> tuple[Any, np.ndarray]:
-    """Outputs and own scores of some runs, or an error that says what is wrong with them."""
+    """Outputs and own scores of some runs; raise an error in words if a score is impossible."""
     task = plan.tasks[role]
     values, log_xi = task.runner.simulate(plan.key, role, numbers, task.simulate, report)
 
@@ -199,7 +199,7 @@ def _check_same(role: Role, stored: np.ndarray, again: np.ndarray) -> None:
 def _draw_there(
     plan: Plan, folder: Any, role: Role, begin: int, end: int, known: Runs | None
 ) -> tuple[Runs, int]:
-    """A block, in whatever thread, process or machine; and how many runs and meta-runs it took."""
+    """Draw a block in another thread, process or machine; also return its number of runs."""
     if folder is not None and folder_of_programs() is None:
         keep_programs(folder)
     done = [0]
@@ -211,7 +211,7 @@ def _draw_there(
 
 
 def _keep_finished(waiting: Waiting, keep: Keep) -> None:
-    """Keep what is finished. A block that others have overtaken is waited for, or they are lost."""
+    """Store finished blocks, and wait for unfinished ones before a finished one of their role."""
     for role in Role:
         own = [(begin, future) for other, begin, future in waiting if other is role]
         finished = [number for number, (_, future) in enumerate(own) if _succeeded(future)]
@@ -226,7 +226,7 @@ def _succeeded(future: Future[Any]) -> bool:
 
 
 def _explain(plan: Plan, error: BaseException) -> None:
-    """Raise an error with a fix where the executor could not send the plan or lost its workers."""
+    """Raise an error with a fix if the executor could not send the plan or lost its workers."""
     if "pickle" in str(error):
         for role, task in plan.tasks.items():
             words = explain_refusal(role.word, task.algorithm)

@@ -1,1 +1,1 @@
-"""Who runs what, and where: programs, runners, chunks, progress."""
+"""Programs of algorithms, the devices on which they run, chunks, and progress."""

@@ -1,12 +1,12 @@
-"""The identity of an algorithm: a digest of what JAX traced of it, and of the arrays it gets.
+"""The identity of an algorithm: a digest of its traced programs and of its arrays.
 
 Two algorithms with the same identity give the same numbers for the same key, up to rounding, so
 that stored runs may be used again. The digest is taken from the traced programs of `simulate` and
-`regenerate` (`program_digest`), with every constant by value. Whatever changes a number
-changes the traced program, however the change came about; nothing is assumed about Python.
+`regenerate` (`program_digest`), with every constant by value. Every change that changes a number
+changes the traced program, whatever its cause; nothing is assumed about Python.
 
-Code that JAX does not trace, such as a plain NumPy algorithm, cannot be compared with what it was.
-Its identity says so (`unseen`), unless its object states what it is by an attribute
+Code that JAX does not trace, such as a plain NumPy algorithm, cannot be compared with an earlier
+version. Its identity says so (`unseen`), unless its object has an attribute
 `aide_identity`: a text that changes whenever its results do.
 """
 
@@ -27,20 +27,20 @@ from aide._version import __version__
 
 _serials: dict[int, tuple[Any, str]] = {}
 MAX_SHOWN = 5
-"""Number of differing parts that an error message names; the others are only counted."""
+"""Number of differing parts that an error message names; further parts are only counted."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What an algorithm computes.
+    """A description of the computation of an algorithm.
 
     Attributes:
         kind: The class of the algorithm.
         digest: One word for all facts.
         facts: A digest of every part, by the name of the part.
         unseen: Parts whose code JAX did not trace, in words.
-        call: Number of the call in which the algorithm was looked at; 0 for a stored identity.
-            Within one call an object that is not traced is taken to stay what it is.
+        call: Number of the call that made the identity; 0 for a stored one. Within one call an
+            object that is not traced counts as unchanged.
     """
 
     kind: str
@@ -59,7 +59,7 @@ class Identity:
         return Identity(kind, digest, facts, unseen, call)
 
     def to_json(self) -> dict[str, Any]:
-        """What is stored beside runs."""
+        """The dictionary that is stored with runs."""
         unseen = list(self.unseen)
         return {
             "kind": self.kind,
@@ -70,11 +70,11 @@ class Identity:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "Identity":
-        """What `to_json` made of one."""
+        """The identity that `to_json` stored."""
         return Identity(data["kind"], data["digest"], data["facts"], tuple(data["unseen"]))
 
     def differences(self, now: "Identity") -> str:
-        """The parts that are no longer what they were, in words; empty if there are none."""
+        """The parts that differ from `now`, in words; empty if none differs."""
         if self.digest == now.digest:
             return ""
         if self.kind != now.kind:
@@ -103,7 +103,7 @@ def digest_of_array(array: Any) -> str:
 
 
 def stated_identity(thing: Any) -> str | None:
-    """The text `aide_identity` of an object, or of what it is a method, part or wrapper of."""
+    """The `aide_identity` of an object, or of the object that it is a method or wrapper of."""
     for _ in range(10):  # a chain of wrappers longer than this is a loop
         text = getattr(thing, "aide_identity", None)
         if isinstance(text, str):
@@ -118,7 +118,7 @@ def stated_identity(thing: Any) -> str | None:
 
 
 def facts_of_data(algorithm: Any) -> dict[str, str]:
-    """Digests of every array and float that an algorithm holds, and its claim about log Z."""
+    """Digests of every array and float of an algorithm, and its claim about log Z."""
     facts = {"log_z": repr(log_z_of(algorithm))}
     for path, leaf in jax.tree_util.tree_flatten_with_path(algorithm)[0]:
         if isinstance(leaf, np.ndarray | np.generic | jax.Array | float):
@@ -127,7 +127,7 @@ def facts_of_data(algorithm: Any) -> dict[str, str]:
 
 
 def serial_number(thing: Any) -> str:
-    """A word that no other object of any process has, the same for an object as long as it lives.
+    """A word that no other object of any process has, and that stays for the object's life.
 
     An object that cannot be referred to weakly gets a new word every time.
     """
@@ -145,7 +145,7 @@ def serial_number(thing: Any) -> str:
 def _surroundings() -> dict[str, str]:
     """Versions and settings that change numbers by more than rounding.
 
-    Patch releases of JAX share runs: what they changed of an algorithm shows in its traced program.
+    Patch releases of JAX share runs: a change that concerns an algorithm shows in its program.
     """
     return {
         "version of aide": __version__,

@@ -1,7 +1,7 @@
-"""Running something many times: the one way in, for everybody.
+"""Running an operation many times: the only way by which aide runs programs.
 
 `operation(subject, key, *row)` is one run: a function that JAX can trace, of an object whose arrays
-are traced, of one key for all runs, and of what tells one run from another (its number, say).
+are traced, of one key for all runs, and of a row that differs between runs, such as an index.
 """
 
 import time
@@ -24,15 +24,16 @@ from aide.engine.programs.tracing import one_call, split_algorithm, tracing, wit
 
 Report = Callable[[int], None]
 SLOW_PROGRAM = 3.0
-"""Processor seconds of runs after which a program that was compiled quickly is compiled well: twice
-what compiling it well costs, which makes its runs two to three times as fast."""
+"""Processor seconds of runs after which a quickly compiled program is compiled for speed.
+
+About twice the cost of that compilation, which makes runs two to three times as fast (measured)."""
 _PACE: ContextVar[dict[str, float] | None] = ContextVar("pace", default=None)
-"""Processor seconds that runs of each program took so far, by the digest of the program, where
-programs are compiled quickly at first."""
+"""Processor seconds of the runs of each program so far, by its digest, where programs are compiled
+quickly at first; else `None`."""
 
 
 class NotTraceable(TypeError):
-    """Code that JAX refuses to trace; `reason` is what JAX said."""
+    """Raised for code that JAX cannot trace; `reason` is JAX's message."""
 
     def __init__(self, words: str, reason: str):
         super().__init__(words)
@@ -40,7 +41,7 @@ class NotTraceable(TypeError):
 
 
 def ignore(done: int) -> None:
-    """Report to nobody."""
+    """Do nothing: a report without a reader."""
 
 
 def map_runs(
@@ -56,17 +57,17 @@ def map_runs(
     """`operation(subject, key, *row)` for every row of `rows`; results stacked, as NumPy arrays.
 
     In double precision, compiled once for all rows and for later calls with the same code and
-    shapes, as many rows at a time as suit the device, on all cores.
+    shapes, with a chunk size that suits the device, on all cores.
 
     Args:
         operation: One run; a module-level function or an object with equality, so that a second
             call finds its program.
         subject: The object that the operation works on.
-        key: Given to every run.
+        key: The key of all runs.
         rows: Arrays, or trees of them, with one entry per run.
         what: Names the code in the error if JAX cannot trace it.
-        advice: What to do about that.
-        report: Counts finished runs.
+        advice: Advice in that error.
+        report: Called with the number of newly finished runs.
     """
     place, pace = current_place(), _PACE.get()
     with place.entered():
@@ -88,7 +89,7 @@ def map_runs(
 
 @contextmanager
 def quick_while_fast() -> Iterator[None]:
-    """Compile what `map_runs` traces here quickly, as long as its runs do not take long in sum.
+    """Compile quickly the programs that `map_runs` traces here, until their runs get slow in sum.
 
     A program whose runs have taken `SLOW_PROGRAM` is compiled for speed at its next call. Numbers
     are the same up to rounding.
@@ -110,14 +111,14 @@ class PreparedRuns:
     """An operation on a subject, traced once, to be run for several sets of rows.
 
     Within a call, objects share a program if they have the same structure, settings and functions;
-    functions are told apart by their place in memory, never by their code.
+    functions are compared by their place in memory, never by their code.
 
     Args:
         operation: See `map_runs`.
         subject: See `map_runs`.
-        key: A key like the one of the runs.
+        key: A key of the kind of the runs' key.
         row: Shapes and dtypes of one row.
-        place: Where to run; by default where JAX computes now.
+        place: The place of the runs; by default the device that JAX uses now.
         what: See `map_runs`.
         advice: See `map_runs`.
         raised_by: Names the code in a note to its own errors.
@@ -158,12 +159,12 @@ class PreparedRuns:
 
     @property
     def output(self) -> Any:
-        """Shapes and dtypes of what one run returns."""
+        """Shapes and dtypes of the result of one run."""
         return self._program.output
 
     @property
     def digest(self) -> ProgramDigest:
-        """What one run computes."""
+        """The digest of one run's program."""
         return self._program.digest
 
     def size(self, chunk: Chunk) -> int:
@@ -171,7 +172,7 @@ class PreparedRuns:
         return self._program.size(chunk)
 
     def compile(self, chunk: Chunk) -> None:
-        """Compile now what `map` would compile; several programs may do so in threads."""
+        """Compile the program of `map` now; several programs may be compiled in threads."""
         self._program.compiled(self.size(chunk))
 
     def map(
@@ -185,7 +186,7 @@ class PreparedRuns:
         """Run every row of `rows`, a chunk at a time; the last chunk is padded.
 
         `gathered` is a last argument (tree, index): row i gets entry index[i] of the tree, taken
-        chunk by chunk so that nothing is copied M times at once.
+        chunk by chunk, so that memory holds no M copies of the tree.
         """
 
         def run(index: np.ndarray) -> Any:
@@ -200,7 +201,7 @@ class PreparedRuns:
         return map_chunks(run, num, size, self._program.place.num_threads, report)
 
     def run_chunk(self, key: Key, rows: tuple[Any, ...]) -> Any:
-        """Run all rows at once; results are where they were computed."""
+        """Run all rows at once; results stay on the device."""
         size = len(jax.tree.leaves(rows)[0])
         execute = self._program.compiled(size)
         with self._program.place.entered(), _memory_errors(size):
@@ -230,7 +231,7 @@ def map_chunks(
 
 @contextmanager
 def _refusals(what: str, advice: str, raised_by: str) -> Iterator[None]:
-    """Say in words that code cannot be traced; its own errors pass, with a note."""
+    """Raise `NotTraceable` for code that cannot be traced; pass on its own errors with a note."""
     try:
         yield
     except Exception as error:
@@ -245,7 +246,7 @@ def _refusals(what: str, advice: str, raised_by: str) -> Iterator[None]:
 
 @contextmanager
 def _memory_errors(size: int) -> Iterator[None]:
-    """Say in words that a chunk does not fit; other errors of the device pass."""
+    """Raise `MemoryError` if a chunk does not fit; pass on other errors of the device."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:

@@ -1,4 +1,4 @@
-"""Where programs run: the device, and how many chunks run on it at a time."""
+"""The places where programs run: a device, and a number of chunks at a time."""
 
 import math
 import os
@@ -14,20 +14,20 @@ import jax
 from aide._core.jax_compat import default_device, inner_jaxprs
 
 QUICK = ContextVar("quick", default=False)
-"""Whether programs that are traced now should compile quickly; see `compile_quickly`."""
+"""Whether programs that are traced now are compiled quickly; see `compile_quickly`."""
 CHECK: ContextVar[Callable[[], None]] = ContextVar("check", default=lambda: None)
-"""See `checking_often`; threads that are begun here do not inherit it."""
+"""The function of `checking_often`; threads that start here do not inherit it."""
 OWN_DEVICE: ContextVar[Any] = ContextVar("own_device", default=None)
-"""The device of a thread that has one to itself (`Devices`); `None` elsewhere."""
+"""The device of a thread of `Devices`; `None` in other threads."""
 
 
 class Place(NamedTuple):
-    """Where and how programs are compiled and run.
+    """The device of programs, and the way in which they are compiled and run.
 
     Attributes:
         device: A JAX device.
         quick: Whether a short compilation matters more than speed.
-        num_threads: Chunks run at a time: one per core on CPU, one elsewhere.
+        num_threads: Number of chunks at a time: one per core on a CPU, one on other devices.
     """
 
     device: Any
@@ -36,29 +36,29 @@ class Place(NamedTuple):
 
     @property
     def is_cpu(self) -> bool:
-        """Whether it is the CPU, whose cores run one chunk each."""
+        """Whether the device is a CPU, whose cores run one chunk each."""
         return self.device.platform == "cpu"
 
     def here(self) -> "Place":
-        """The same on the device of this thread, if it has one to itself."""
+        """The same on the device of this thread, if the thread has its own."""
         own = OWN_DEVICE.get()
         return self if own is None else self._replace(device=own)
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Double precision on this device; threads do not inherit it and enter it themselves."""
+        """Use double precision on this device; each thread enters the place itself."""
         with jax.enable_x64(True), jax.default_device(self.device):
             yield
 
 
 def current_place() -> Place:
-    """Where JAX computes now: on `jax.default_device`, or on the first device."""
+    """The place that JAX uses now: `jax.default_device`, or the first device."""
     device = default_device()
     return Place(device, QUICK.get(), num_cores() if device.platform == "cpu" else 1)
 
 
 def num_cores() -> int:
-    """Cores that this process may use, as far as the system says."""
+    """Number of cores that this process may use, according to the system."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
@@ -100,7 +100,7 @@ Result = TypeVar("Result")
 def in_threads(
     work: Callable[[Item], Result], items: Sequence[Item], num_threads: int
 ) -> Iterator[Result]:
-    """Results in order. Whatever is still waiting is dropped if the caller stops early."""
+    """Results in order; waiting work is dropped if the caller stops early."""
     if num_threads == 1 or len(items) <= 1:
         yield from map(work, items)
         return
@@ -118,7 +118,7 @@ def in_threads(
 def checking_often(check: Callable[[], None]) -> Iterator[None]:
     """Call `check` before a program is traced or compiled here and after every chunk of runs.
 
-    An error that it raises ends what runs here: a time limit that holds is made that way.
+    An error that `check` raises ends the work, which makes time limits hold.
     """
     before = CHECK.get()
 
@@ -134,9 +134,9 @@ def checking_often(check: Callable[[], None]) -> Iterator[None]:
 
 
 def compile_all(tasks: Iterable[Callable[[], None]]) -> None:
-    """Do all tasks, as many at a time as there are cores; the first error is raised.
+    """Run all tasks, as many at a time as there are cores; raise the first error.
 
-    A task begins as soon as it comes: one program is compiled while the next is traced.
+    A task starts as soon as it is yielded: one program is compiled while the next is traced.
     """
     check = CHECK.get()
     with ThreadPoolExecutor(num_cores()) as pool:
@@ -157,7 +157,7 @@ class ChunkLimits(NamedTuple):
 
     Attributes:
         hot: Bytes of the largest array inside a loop. On CPU the working set must fit the cache.
-        kept: Bytes of everything kept at once, genealogies included.
+        kept: Bytes of everything in memory at once, genealogies included.
         runs: Number of runs.
     """
 
@@ -167,13 +167,15 @@ class ChunkLimits(NamedTuple):
 
 
 CPU = ChunkLimits(128 * 2**10, 256 * 2**20, 2**12)
+"""Limits on a CPU: the first from the size of its cache, the others a choice."""
 ACCELERATOR = ChunkLimits(64 * 2**20, 8 * 2**30, 2**20)
+"""Limits on a GPU or TPU: a choice that uses a part of its memory."""
 
 
 class Footprint(NamedTuple):
-    """Bytes that one run needs: of the largest array inside its loops, and of all it keeps.
+    """Bytes that one run needs: in the largest array inside its loops, and in all.
 
-    Without loops, `hot` is the largest array at all.
+    Without loops, `hot` is the size of the largest array.
     """
 
     hot: int
@@ -195,24 +197,24 @@ class Footprint(NamedTuple):
         return Footprint(max(loops) if loops else largest, kept)
 
     def most_runs(self, place: Place) -> int:
-        """Runs that fit into a chunk, a power of two."""
+        """Largest number of runs in a chunk that fits, a power of two."""
         budget = CPU if place.is_cpu else ACCELERATOR
         most = min(budget.hot // self.hot, budget.kept // self.kept, budget.runs)
         return 2 ** max(0, most.bit_length() - 1)
 
 
 class Chunk(NamedTuple):
-    """A wish: `fixed` runs at a time, or what suits calls with up to `rows` runs."""
+    """A wanted chunk size: `fixed` runs at a time, or a size for calls with up to `rows` runs."""
 
     rows: int
     fixed: int | None = None
 
     def size(self, most: int, num_threads: int) -> int:
-        """Runs per chunk, where `most` fit: about each thread's share of all runs.
+        """Runs per chunk, at most `most`: about each thread's share of all runs.
 
-        Sizes that nobody fixed are 2, 8, 32, 128, …, so that similar numbers of runs share a
+        Sizes without a fixed one are 2, 8, 32, 128, …, so that similar numbers of runs share a
         program: compiling one takes longer than running it. With one thread, as on an accelerator,
-        chunks in a row cost more: there they are powers of two.
+        successive chunks cost more: sizes are then powers of two.
         """
         if self.fixed is not None:
             return min(self.fixed, self.rows)

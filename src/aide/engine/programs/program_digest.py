@@ -1,8 +1,8 @@
 """A digest of a traced program: the same for programs that compute the same, in any process.
 
-A jaxpr is written down in a canonical form: variables by the order of their appearance, constants
-by value, without names of functions and places in files. Shapes of constants and the computation
-are told apart, so that a message can say what changed.
+A jaxpr is written in a canonical form: variables by the order of their appearance, constants by
+value, without names of functions and places in files. The digest of the computation and those of
+constants are separate, so that a message can say which changed.
 """
 
 import enum
@@ -22,22 +22,23 @@ _WITHOUT_EFFECT = frozenset({"name", "debug_info", "ctx_mesh", "inline", "keep_u
 _RULES = frozenset(
     {"jvp_jaxpr_fun", "jvp_jaxpr_thunk", "jvp", "fwd", "fwd_jaxpr_thunk", "bwd", "out_trees"}
 )
-"""Derivative rules: what a program uses of them was traced into it."""
+"""Parameters with derivative rules: the used parts of them have been traced into the program."""
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.dtype, slice)
+"""Types of parameters that are written by value."""
 
 
 @dataclass
 class ProgramDigest:
-    """What a traced program is made of.
+    """The parts of a traced program.
 
     Attributes:
-        computation: Digest of the operations, and of the shapes of everything.
+        computation: Digest of the operations, and of all shapes.
         numbers: Digest of the scalar constants.
         constants: Digests of the array constants, by dtype and shape.
         opaque: Objects that only Python understands, such as a host callback without an
-            `aide_identity`. A program that holds one is recognised in this process only.
+            `aide_identity`. A program with such an object is recognised in this process only.
         has_rules: Whether an operation has a rule of its own for batches (`jax.custom_batching`),
-            which shows only in the traced program of a batch.
+            which only the traced program of a batch contains.
     """
 
     computation: str
@@ -48,13 +49,13 @@ class ProgramDigest:
 
     @property
     def digest(self) -> str:
-        """One word for all of it; opaque objects count by their address in memory."""
+        """One word for all parts; opaque objects count by their address in memory."""
         constants = (f"{name} {self.constants[name]}" for name in sorted(self.constants))
         here = (f"at {id(thing)}" for thing in self.opaque)
         return digest_of_words(self.computation, self.numbers, *constants, *here)
 
     def facts(self, name: str) -> dict[str, str]:
-        """Named digests of the parts, for the program of the method of that name."""
+        """Named digests of the parts, for the program of the method `name`."""
         found = {f"what {name} computes": self.computation, f"numbers in {name}": self.numbers}
         for shape, digest in self.constants.items():
             found[f"constants {shape} in {name}"] = digest
@@ -62,7 +63,7 @@ class ProgramDigest:
 
 
 def digest_of_program(program: ClosedJaxpr) -> ProgramDigest:
-    """Read a traced program whole, with all programs inside it."""
+    """Read a whole traced program, with all programs inside it."""
     writer = _Writer()
     computation = writer.closed(program)
     constants = {shape: digest_of_words(*found) for shape, found in writer.constants.items()}
@@ -73,7 +74,7 @@ def digest_of_program(program: ClosedJaxpr) -> ProgramDigest:
 
 @dataclass
 class _Writer:
-    """Collects the parts of one program on the way through it."""
+    """Collects the parts of one program while the program is read."""
 
     numbers: list[str] = field(default_factory=list)
     constants: dict[str, list[str]] = field(default_factory=dict)
@@ -86,7 +87,7 @@ class _Writer:
         return digest_of_words(*values, self.jaxpr(program.jaxpr))
 
     def constant(self, value: Any) -> str:
-        """Note a constant by value; what counts as computation is its shape alone."""
+        """Record a constant by value; return its shape, which is part of the computation."""
         aval = _shape(jax.typeof(value))
         if np.shape(value) == () and not _is_key(value):
             self.numbers.append(f"{aval} {np.asarray(value).tobytes().hex()}")
@@ -95,7 +96,7 @@ class _Writer:
         return aval
 
     def jaxpr(self, jaxpr: Jaxpr) -> str:
-        """The digest of a program inside this one. It is read once, and counts at every use."""
+        """The digest of a program inside this one, which is read once and counts at every use."""
         if id(jaxpr) not in self.inner:
             inside = _Writer(inner=self.inner, opaque=self.opaque, rules=self.rules)
             self.inner[id(jaxpr)] = (inside, inside._read(jaxpr))
@@ -143,7 +144,7 @@ class _Writer:
         )
 
     def setting(self, value: Any) -> str:
-        """A parameter of an operation: plain data, arrays, programs, or structures of them."""
+        """Write a parameter of an operation: data, arrays, programs, or structures of them."""
         if isinstance(value, ClosedJaxpr):
             return self.closed(value)
         if isinstance(value, Jaxpr):
@@ -167,7 +168,7 @@ class _Writer:
         return self._object(value)
 
     def _object(self, value: Any) -> str:
-        """Anything else, by what it states or shows of itself; else it is opaque."""
+        """Write another object by its `aide_identity` or its text; if neither exists, as opaque."""
         stated = stated_identity(getattr(value, "callback_func", value))
         if stated is not None:
             return f"stated {stated}"
@@ -182,7 +183,7 @@ class _Writer:
 
 
 def _is_of_jax(value: Any) -> bool:
-    """Whether it is a function of JAX's own that closes over nothing."""
+    """Whether an object is a function of JAX's own without a closure."""
     module = getattr(value, "__module__", None) or ""
     is_named = "<locals>" not in getattr(value, "__qualname__", "<locals>")
     return module.partition(".")[0] in ("jax", "jaxlib") and is_named

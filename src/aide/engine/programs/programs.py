@@ -4,13 +4,13 @@ Arrays and floats of an object are traced; integers, strings and functions are c
 one program serves all data, hyperparameters and seeds. On CPU, chunks small enough for the cache
 run on one thread per core, which beat XLA's own parallelism by 1.4.
 
-An operation is traced anew in every call of ours, and once within it (`tracing.one_call`). What is
-compiled is kept for the life of the process under the digest of the traced program
-(`program_digest`): whatever changes a number changes the digest, and is compiled afresh.
+An operation is traced anew in every call, and once within the call (`tracing.one_call`). Compiled
+programs are kept for the life of the process under the digest of the traced program
+(`program_digest`): every change of a number changes the digest, and the program is compiled anew.
 
-Everything here is in double precision: $\log p(x, y) - \log\hat p(y)$ cancels large numbers.
+Everything is in double precision: $\log p(x, y) - \log\hat p(y)$ cancels large numbers.
 Floating-point arrays of an object are promoted to float64 first. The same key gives other draws in
-double than in single precision, so results are comparable with this wrapper only.
+double than in single precision, so that results are comparable only with others of this library.
 """
 
 from collections import OrderedDict
@@ -35,22 +35,22 @@ from aide.engine.programs.tracing import (
 )
 
 _LOOPS = {"xla_cpu_use_fusion_emitters": False}
-"""Compiles in half the time. XLA has this option up to JAX 0.10 only; `compile_with` leaves it out
+"""Halves compilation times. XLA has this option up to JAX 0.10 only; `compile_with` leaves it out
 where it is unknown."""
 SPEED_OPTIONS = {"xla_backend_optimization_level": 1, "xla_cpu_prefer_vector_width": 512}
-"""For algorithms that set `compile_for_speed`: with JAX 0.10, Markov chains in loops run 2.5 times
-faster. From JAX 0.11 on every program is compiled with these options."""
+"""For algorithms with `compile_for_speed`: with JAX 0.10, Markov chains in loops run 2.5 times
+faster (measured). From JAX 0.11 on every program is compiled with these options."""
 CPU_OPTIONS = {**SPEED_OPTIONS, **_LOOPS}
-"""Halve the time to compile a particle filter and lose no speed (measured on JAX 0.10)."""
+"""Halve the time to compile a particle filter without a loss of speed (measured on JAX 0.10)."""
 QUICK_OPTIONS = {"xla_backend_optimization_level": 0, **_LOOPS}
-"""For tiny programs, of which compiling is the cost."""
+"""For tiny programs, whose cost is their compilation."""
 
 MAX_EXECUTABLES = 512
-"""Compiled programs that are kept in this process; beyond that, those not used for longest go."""
+"""Largest number of compiled programs in this process; the least recently used are dropped."""
 
 
 class _Slot:
-    """The place of one compiled program, which one thread fills and all use."""
+    """The place of one compiled program, which one thread fills and all threads use."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -66,9 +66,9 @@ class Program:
     """One operation of one object: traced for one run, compiled for chunks of runs.
 
     Attributes:
-        place: Where it runs.
-        output: Shapes and dtypes of what one run returns.
-        digest: What it computes.
+        place: The place where it runs.
+        output: Shapes and dtypes of the result of one run.
+        digest: The digest of its computation.
     """
 
     def __init__(
@@ -83,8 +83,8 @@ class Program:
         self.place, self.output = place, output
         self._shapes, self._options, self._call = shapes, options, call
         check_concrete("aide", jaxpr.consts)
-        # Copies: JAX 0.10 shares its conversions of NumPy arrays between single and double
-        # precision as long as one of them is alive, and compiled programs live long.
+        # Copies, because JAX 0.10 shares its conversions of NumPy arrays between single and double
+        # precision while one of them is alive, and compiled programs live long.
         jaxpr = ClosedJaxpr(jaxpr.jaxpr, [_copy(constant) for constant in jaxpr.consts])
         self._jaxpr = jaxpr
         self._footprint = Footprint.of(jaxpr.jaxpr)
@@ -123,7 +123,7 @@ class Program:
             return compile_with(lowered, self._options) if self.place.is_cpu else lowered.compile()
 
     def _digest_of_a_batch(self) -> ProgramDigest:
-        """The digest of two runs at once, in which rules for batches have been traced."""
+        """The digest of two runs at once, which includes rules for batches."""
         with tracing(self._call):
             return digest_of_program(jax.make_jaxpr(self._run_chunk)(*self._chunk_of(2)))
 
@@ -144,7 +144,7 @@ class Program:
 
 
 def num_executables() -> int:
-    """Compiled programs that this process holds."""
+    """Number of compiled programs in this process."""
     return len(_slots)
 
 
@@ -156,7 +156,7 @@ def forget_executables() -> None:
 
 @contextmanager
 def compile_quickly(quick: bool = True) -> Iterator[None]:
-    """Compile what is traced here for a short compilation rather than for speed."""
+    """Compile programs that are traced here for a short compilation rather than for speed."""
     token = QUICK.set(quick)
     try:
         yield
@@ -165,7 +165,7 @@ def compile_quickly(quick: bool = True) -> Iterator[None]:
 
 
 def _copy(constant: Any) -> Any:
-    """A NumPy array, or JAX's conversion of one, as an array of its own."""
+    """A copy of a NumPy array as an array of JAX that shares no conversion."""
     if not isinstance(constant, np.ndarray | np.generic):
         return constant
     with jax.enable_x64(True):

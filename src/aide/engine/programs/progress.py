@@ -1,4 +1,4 @@
-"""A progress bar that appears only where a person waits."""
+"""A progress bar for long runs at a terminal."""
 
 import sys
 import time
@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 PATIENCE = 1.0
-"""Seconds of work before the bar shows."""
+"""Seconds of work before the bar appears."""
 
 
 class Progress:
-    """Some bars on standard error; silent if `show` is false.
+    """Bars on standard error; none if `show` is false.
 
     With `show=None` the bars appear after a second if standard error is a terminal or a notebook
     is running.
@@ -33,7 +33,7 @@ class Progress:
             self.bars.stop()
 
     def reporter(self, bar: int) -> Callable[[int], None]:
-        """The function that counts what is finished, for one of the bars."""
+        """The function that one of the bars is told newly finished work by."""
 
         def report(num: int) -> None:
             self.done[bar] += num
@@ -61,5 +61,5 @@ class Progress:
             for name, total in zip(self.names, self.totals, strict=True):
                 self.tasks.append(self.bars.add_task(escape(name), total=total, start=False))
             self.bars.start()
-        self.bars.start_task(self.tasks[bar])  # its seconds are those of its own work
+        self.bars.start_task(self.tasks[bar])  # its clock starts with its own work
         self.bars.update(self.tasks[bar], completed=self.done[bar])

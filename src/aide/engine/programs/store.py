@@ -1,7 +1,7 @@
-"""Compiled programs that outlive the process: JAX's own cache, in a folder of the user's.
+"""Compiled programs that outlive the process: JAX's own cache, in a folder of the user.
 
-JAX names a program by its lowered form, in which every constant is part, by the options of the
-compiler and by the versions and the processor: a program that changed is compiled afresh. Tracing
+JAX names a program by its lowered form, which contains every constant, by the options of the
+compiler and by the versions and the processor: a program that changed is compiled anew. Tracing
 and lowering are repeated in every process.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from aide._core.jax_compat import keep_compiled_in
 
 MAX_BYTES = 2**30
-"""Size of the folder, in bytes, beyond which the programs not used for longest are dropped."""
+"""Size of the folder in bytes (1 GiB, a choice), above which the oldest programs are deleted."""
 _folder: Path | None = None
 
 
@@ -25,7 +25,7 @@ def keep_programs(folder: str | Path | None = None) -> None:
     a warning says so, and programs are compiled each time.
 
     Args:
-        folder: Where; by default the user's cache folder (`$XDG_CACHE_HOME/aide`, `~/.cache/aide`).
+        folder: The folder; by default the user's (`$XDG_CACHE_HOME/aide`, `~/.cache/aide`).
     """
     global _folder
     path = "the user's cache folder"

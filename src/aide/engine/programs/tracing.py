@@ -1,9 +1,8 @@
-"""One call of ours: code is traced anew for every call, and once within it.
+"""Calls: code is traced anew for every call of a function of aide, and once within the call.
 
-JAX keeps what it traced of a user's functions (loop bodies, jitted functions) by the function
-alone, whatever the function reads from its surroundings. A context of our own
-(`jax_compat.user_context`) has another value in every call, so that JAX traces them again, and the
-user's own caches stay what they are.
+JAX stores traced functions of the user (loop bodies, jitted functions) under the function alone,
+although the function may read variables that change. A context variable (`jax_compat.user_context`)
+has another value in every call, so that JAX traces them again; the user's own caches stay.
 """
 
 import functools
@@ -31,14 +30,14 @@ _numbers = itertools.count(1)
 
 
 class Call:
-    """What one call has traced, and what ends with the call.
+    """The traced programs of one call, and resources that end with the call.
 
     Attributes:
-        number: Another one for every call in this process.
-        epoch: How often a function of the user's ran in between that may have changed something,
-            such as the function that builds the algorithm of a setting.
-        lock: Held while something is traced: one thread traces at a time.
-        ending: What is closed when the call ends.
+        number: A number that no other call in this process has.
+        epoch: Number of times that the user's code ran during the call and may have changed
+            something, such as the function that builds the algorithm of a setting.
+        lock: Held while a program is traced: one thread traces at a time.
+        ending: Closes resources when the call ends.
     """
 
     def __init__(self) -> None:
@@ -50,10 +49,10 @@ class Call:
         self._opened: dict[Hashable, Any] = {}
 
     def known(self, name: Hashable) -> Any:
-        """What was traced under this name earlier in the call; `None` if it is to be traced now.
+        """The program traced under this name earlier in the call; `None` if it must be traced.
 
-        Where the user's code ran in between, it is traced again at the 1st, 2nd, 4th, 8th, … use,
-        and `keep` compares the two.
+        After the user's code ran, a program is traced again at its 1st, 2nd, 4th, 8th, … use, and
+        `keep` compares both programs.
         """
         found = self._found.get(name)
         if found is None or found.epoch == self.epoch:
@@ -62,21 +61,22 @@ class Call:
         return None if found.uses & (found.uses - 1) == 0 else found.program
 
     def keep(self, name: Hashable, program: Any, word: str, keep_alive: Any) -> Any:
-        """Keep a program under a name; returns the one that was kept first.
+        """Store a program under a name; return the first program of this name.
 
         Args:
-            name: May hold addresses of parts of `keep_alive`, which lives as long as the call.
-            program: What was traced.
-            word: Says what the program computes.
-            keep_alive: What the program was traced from.
+            name: A name that may hold addresses of parts of `keep_alive`, which lives as long as
+                the call.
+            program: The traced program.
+            word: The digest of the program.
+            keep_alive: The object from which the program was traced.
 
         Raises:
-            RuntimeError: An earlier program of this name has another word.
+            RuntimeError: The first program of this name has another digest.
         """
         found = self._found.setdefault(name, _Traced(program, word, keep_alive, self.epoch))
         if found.word != word:
             raise RuntimeError(
-                "the same function computed something else when it was looked at again: what "
+                "the same function computed something else when it was traced again: a value that "
                 "it reads (a global variable, an attribute, a file) changed while this call "
                 "ran. Make everything that differs between settings an argument of the "
                 "algorithm, for example a field of an equinox.Module or a new function for "
@@ -85,7 +85,7 @@ class Call:
         return found.program
 
     def kept_open(self, name: Hashable, make: Callable[[], Any]) -> Any:
-        """A context manager that is entered once in this call, and left when the call ends."""
+        """Enter a context manager once in this call, and leave it when the call ends."""
         with self.lock:
             if name not in self._opened:
                 self._opened[name] = self.ending.enter_context(make())
@@ -94,7 +94,7 @@ class Call:
 
 @dataclass
 class _Traced:
-    """A program of a call, what it computes, and how often it was used after user code ran."""
+    """A program of a call, its digest, and its number of uses after user code ran."""
 
     program: Any
     word: str
@@ -108,9 +108,9 @@ _current: ContextVar[Call | None] = ContextVar("call", default=None)
 
 @contextmanager
 def one_call() -> Iterator[Call]:
-    """Everything in this block is one call; a call inside a call belongs to the outer one.
+    """Make this block one call; a call inside a call belongs to the outer one.
 
-    As a decorator, `@one_call()`, it makes a function one call.
+    As a decorator, `@one_call()` makes a function one call.
     """
     call = _current.get()
     if call is not None:
@@ -126,13 +126,13 @@ def one_call() -> Iterator[Call]:
 
 
 def current_call() -> int:
-    """The number of the call that is going on; 0 outside of any."""
+    """The number of the current call; 0 outside of calls."""
     call = _current.get()
     return 0 if call is None else call.number
 
 
 def users_code_ran() -> None:
-    """Say that a function of the user's ran, after which others may compute something else."""
+    """Record that the user's code ran, after which functions may compute something else."""
     call = _current.get()
     if call is not None:
         call.epoch += 1
@@ -140,25 +140,26 @@ def users_code_ran() -> None:
 
 @contextmanager
 def tracing(call: Call) -> Iterator[None]:
-    """Trace in this block, and use nothing that JAX traced outside of the call."""
+    """Trace in this block, without reusing functions that JAX traced outside of the call."""
     with _number_of_call(call.number):
         yield
 
 
 def _pause_collection() -> Callable[[], None]:
-    """Turn the garbage collector off; returns what turns it on again, if it was on."""
+    """Turn the garbage collector off; return the function that restores its state."""
     was_on = gc.isenabled()
     gc.disable()
     return gc.enable if was_on else lambda: None
 
 
 without_collection = Temporarily(_pause_collection)
-"""Python's garbage collector waits in such a block, while programs are traced.
+"""Python's garbage collector is off in such a block, while programs are traced.
 
-Tracing makes hundreds of thousands of small objects that stay alive until it ends: the collector
-looks at all of them again and again and finds nothing."""
+Tracing makes hundreds of thousands of small objects that stay alive until its end: the collector
+would visit all of them again and again and free nothing."""
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
+"""Types of settings that count by value."""
 
 
 @dataclass(frozen=True)
@@ -170,22 +171,22 @@ class AlgorithmStructure:
     static: tuple[Any, ...]
 
     def join(self, arrays: list[Any]) -> Any:
-        """The algorithm again."""
+        """The algorithm with these arrays."""
         remaining, others = iter(arrays), iter(self.static)
         leaves = [next(remaining) if traced else next(others) for traced in self.traced]
         return jax.tree.unflatten(self.tree, leaves)
 
     def name(self) -> Hashable:
-        """What two structures have in common that are sure to compute the same just now.
+        """A name that two structures share only if they surely compute the same now.
 
         Plain numbers and texts count by value, containers by their content, and everything else by
-        its place in memory: two objects that merely claim to be equal are told apart.
+        its place in memory: objects that merely claim to be equal get different names.
         """
         return _name_of_tree(self.tree), self.traced, tuple(_name(leaf) for leaf in self.static)
 
 
 def split_algorithm(algorithm: Any) -> tuple[AlgorithmStructure, list[Any]]:
-    """The structure of an algorithm, and arrays and floats in double precision."""
+    """The structure of an algorithm, and its arrays and floats in double precision."""
     leaves, tree = jax.tree.flatten(algorithm)
     traced = tuple(eqx.is_array(leaf) or isinstance(leaf, float) for leaf in leaves)
     arrays = [_promote(leaf) for leaf, is_traced in zip(leaves, traced, strict=True) if is_traced]

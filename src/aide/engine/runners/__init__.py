@@ -1,1 +1,1 @@
-"""Who runs an algorithm: traced by JAX, plain Python, or a fixed list of draws."""
+"""Runners of algorithms: traced by JAX, in plain Python, or a fixed list of draws."""

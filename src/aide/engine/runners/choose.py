@@ -1,4 +1,4 @@
-"""Which runner an algorithm needs: the one place that knows all kinds."""
+"""The choice of a runner for an algorithm."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from aide.engine.runners.traced import ScoredApartRunner, TracedRunner
 
 
 def runner_of(algorithm: Any) -> Runner:
-    """The runner of an algorithm; it runs where JAX computes now."""
+    """The runner of an algorithm; it runs on the device that JAX uses now."""
     if isinstance(algorithm, ReferenceDraws):
         return StoredRunner(algorithm)
     if is_plain_python(algorithm):
@@ -36,12 +36,12 @@ def is_plain_python(algorithm: Any) -> bool:
 
 @one_call()
 def identity_of(algorithm: Any, key: Key | None = None) -> Identity:
-    """Trace an algorithm and digest what was traced; nothing is compiled or run.
+    """Trace an algorithm and digest its programs; nothing is compiled or run.
 
     Args:
         algorithm: The algorithm.
-        key: A key of the generator that will be used, of which only the kind matters; JAX's default
-            generator unless stated.
+        key: A key of the kind of generator that will be used; by default of JAX's default
+            generator.
     """
     key = jax.random.key(0) if key is None else as_key(key)
     with current_place().entered():

@@ -1,8 +1,8 @@
-r"""Runs, each regenerated once: what looseness is measured on.
+r"""Runs, each regenerated once, from which looseness is measured.
 
-With $l = \log\xi_2 - \log\xi_1$ of a run and its regeneration, given $|l|$ the sign is known
-(law 2), so that the looseness $-E[l]$ is $E[|l|\tanh(|l|/2)]$: terms that are never negative, of
-relative error $\sqrt{2/n}$ however small it is.
+With $l = \log\xi_2 - \log\xi_1$ of a run and its regeneration, the sign given $|l|$ has a known
+probability (law 2), so that the looseness $-E[l]$ is $E[|l|\tanh(|l|/2)]$: terms that are never
+negative, with a relative error of $\sqrt{2/n}$ however small the looseness is.
 """
 
 import time
@@ -18,16 +18,18 @@ from aide.engine.runners.choose import runner_of
 from aide.engine.runners.runner import MetaRuns
 
 RARE = 0.1
-"""The median of the terms relative to their mean, 0.45 where gaps are normal."""
+"""Ratio of the median of the terms to their mean below which few outputs cause the looseness.
+
+The ratio is 0.45 for normal gaps."""
 
 
 class Pairs(NamedTuple):
     r"""Runs, each regenerated once.
 
     Attributes:
-        log_xi: Of the runs.
-        regenerated: Of one regeneration of each.
-        seconds: Processor seconds that regenerating them took, without compilation.
+        log_xi: $\log\xi$ of the runs.
+        regenerated: $\log\xi$ of one regeneration of each run.
+        seconds: Processor seconds of the regenerations, without compilation.
     """
 
     log_xi: Float[np.ndarray, " n"]
@@ -42,12 +44,12 @@ class Pairs(NamedTuple):
 
     @property
     def looseness(self) -> float:
-        """Their mean."""
+        """The mean of `terms`."""
         return float(np.mean(self.terms))
 
     @property
     def is_rare(self) -> bool:
-        """Whether few outputs cause it: then the median is far below the mean."""
+        """Whether few outputs cause the looseness: the median is far below the mean."""
         return bool(np.median(self.terms) < RARE * self.looseness)
 
     @property
@@ -59,14 +61,14 @@ class Pairs(NamedTuple):
 
 
 def run_pairs(key: Key, algorithm: Any, role: Role, num: int) -> Pairs:
-    """Run and regenerate so many times, by the programs that estimates use."""
+    """Make `num` runs and regenerate each once, by the programs that estimates use."""
     runs, begun = MetaTrial(key, algorithm, role, num), time.process_time()
     regenerated = runs.regenerate(1, 1)[:, 0]
     return Pairs(runs.log_xi, regenerated, time.process_time() - begun)
 
 
 class MetaTrial:
-    """So many runs of an algorithm, to be regenerated again and again."""
+    """`num` runs of an algorithm, which can be regenerated repeatedly."""
 
     def __init__(self, key: Key, algorithm: Any, role: Role, num: int):
         self._key, self._role, self._runner = key, role, runner_of(algorithm)
@@ -78,7 +80,7 @@ class MetaTrial:
         )
 
     def regenerate(self, first: int, last: int) -> Float[np.ndarray, "n M"]:
-        r"""$\log\xi$ of meta-runs `first` to `last` at every output."""
+        r"""$\log\xi$ of meta-inference runs `first` to `last` at every output."""
         metas = np.arange(first, last + 1)
         asked = MetaRuns(self._role, self._values, self._runs, metas, own=True)
         return self._runner.regenerate(self._key, asked, self._chunk, ignore)

@@ -1,7 +1,7 @@
-"""Algorithms in plain Python: called run by run, each with a generator of its own.
+"""Algorithms in plain Python: called run by run, each with its own generator.
 
 The runs are made here, or shared by worker processes (`num_workers` of the algorithm): a run is a
-function of (key, role, run, purpose, meta index) and the algorithm, whoever makes it.
+function of (key, role, run, purpose, meta index) and the algorithm, in any process.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,18 +22,18 @@ from aide.engine.runners.runner import Look, MetaRuns
 from aide.engine.runners.workers import Workers
 
 RUNS_AT_A_TIME = 32
-"""Runs that each worker gets at a time, at most: enough to be worth sending."""
+"""Largest number of runs that a worker gets at a time: enough to outweigh the cost of sending."""
 
 
 class PythonRunner:
-    """Runs a `PythonAlgorithm`, one run at a time; what it computes with JAX is in double too."""
+    """Runs a `PythonAlgorithm`, one run at a time, with JAX in double precision."""
 
     def __init__(self, algorithm: PythonAlgorithm):
         self.algorithm = algorithm
         self.workers = Workers(algorithm, algorithm.num_workers)
 
     def look(self, key: Key, role: Role, first_run: int, chunk: Chunk) -> Look:
-        """Run once: there is no other way to see what the code returns."""
+        """Make one run, which shows the structure of outputs."""
         with jax.enable_x64(True):
             rng = _generator(_words(key), role, first_run, SIMULATE, 0)
             value, _ = self.algorithm.simulate(rng)
@@ -42,7 +42,7 @@ class PythonRunner:
         return Look(value, chunk.size(at_once, 1), 1)
 
     def identity(self, key: Key) -> Identity:
-        """What the wrapped object states of itself, or that nobody can tell."""
+        """The `aide_identity` of the wrapped object, or an identity with unseen parts."""
         wrapped = self.algorithm.algorithm
         kind, facts = type(wrapped).__qualname__, {"log_z": repr(log_z_of(self.algorithm))}
         stated = stated_identity(wrapped)
@@ -54,7 +54,7 @@ class PythonRunner:
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk
     ) -> Iterator[Callable[[], None]]:
-        """Nothing is compiled."""
+        """Return no tasks: nothing is compiled."""
         return iter(())
 
     def simulate(
@@ -86,13 +86,13 @@ class PythonRunner:
         return np.array(log_xi, float).reshape(len(runs), len(metas))
 
     def replay(self, key: Key, role: Role, run: int) -> None:
-        """Its runs are never compiled, and have raised their errors already."""
+        """Do nothing: runs in plain Python have raised their errors already."""
 
 
 def simulate_run(
     algorithm: PythonAlgorithm, words: list[int], role: Role, run: int
 ) -> tuple[Value, float]:
-    """One run, with the generator that belongs to it."""
+    """Make one run, with the generator of its indices."""
     with jax.enable_x64(True):
         return algorithm.simulate(_generator(words, role, run, SIMULATE, 0))
 
@@ -106,7 +106,7 @@ def regenerate_run(
     purpose: int,
     meta: int,
 ) -> float:
-    """One meta-inference run at an output, with the generator that belongs to it."""
+    """Make one meta-inference run at an output, with the generator of its indices."""
     with jax.enable_x64(True):
         return algorithm.regenerate(_generator(words, role, run, purpose, meta), value)
 

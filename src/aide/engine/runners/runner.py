@@ -1,4 +1,4 @@
-"""What it takes to run an algorithm: look at its output, simulate, regenerate.
+"""The operations that run an algorithm: look at an output, simulate, regenerate.
 
 Code in another framework, or on another kind of machine, is run by another implementation: one
 file, and one line in `aide.engine.runners.choose`.
@@ -16,13 +16,14 @@ from aide.engine.programs.places import Chunk
 
 
 class Look(NamedTuple):
-    """What a runner saw of its algorithm.
+    """The facts about an algorithm that a runner finds before runs.
 
     Attributes:
         output: Shapes and dtypes of one output.
         chunk_size: Runs computed at a time.
         num_threads: Chunks at a time.
-        is_shared: Whether runs and meta-runs share a program: chunks of one size share it compiled.
+        is_shared: Whether runs and meta-inference runs share a program: chunks of one size then
+            compile once.
     """
 
     output: Any
@@ -32,14 +33,14 @@ class Look(NamedTuple):
 
 
 class MetaRuns(NamedTuple):
-    """Meta-inference that is asked for: every meta index at every output.
+    """A request for meta-inference: every meta index at every output.
 
     Attributes:
-        role: Whose runs the outputs are.
+        role: The role of the algorithm that made the outputs.
         values: The outputs, stacked.
-        runs: The numbers of the runs, one per output.
+        runs: The indices of the runs, one per output.
         metas: Meta indices.
-        own: Whether the runs are those of the algorithm that is asked.
+        own: Whether the algorithm that made the outputs also scores them.
     """
 
     role: Role
@@ -50,7 +51,7 @@ class MetaRuns(NamedTuple):
 
 
 class Runner(Protocol):
-    """Runs one algorithm.
+    """The runner of one algorithm.
 
     Every number is a function of (key, role, run, meta index) and the algorithm alone; runners can
     be pickled if their algorithm can, and called in threads.
@@ -58,23 +59,23 @@ class Runner(Protocol):
 
     @property
     def algorithm(self) -> Any:
-        """What it runs."""
+        """The algorithm."""
         ...
 
     def look(self, key: Key, role: Role, first_run: int, chunk: Chunk) -> Look:
-        """Look at one output; `first_run` is the number of a run that may be made for that."""
+        """Find the facts of `Look`; run number `first_run` may be made for that."""
         ...
 
     def identity(self, key: Key) -> Identity:
-        """What the algorithm computes, traced in this call; nothing is compiled or run."""
+        """The identity of the algorithm, traced in this call; nothing is compiled or run."""
         ...
 
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk
     ) -> Iterator[Callable[[], None]]:
-        """Functions that make ready what is needed for such outputs; they may run in threads.
+        """Functions that prepare the programs for such outputs; they may run in threads.
 
-        They come one by one, so that some may run while others are being prepared.
+        They are yielded one by one, so that some may run while others are prepared.
         """
         ...
 

@@ -35,14 +35,14 @@ class StoredRunner:
         return StoredRunner, (self.algorithm, self.scorer)
 
     def look(self, key: Key, role: Role, first_run: int, chunk: Chunk) -> Look:
-        """Score all draws, so that a log joint that fails at one of them is known at once."""
+        """Score all draws, so that a log joint that fails at one of them raises at once."""
         self._scores(key, role, chunk)
         x = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[2:], a.dtype), self.algorithm.draws)
         inner = self.scorer.look(key, role, first_run, chunk)
         return Look(x, inner.chunk_size, inner.num_threads)
 
     def identity(self, key: Key) -> Identity:
-        """The draws and their order, and what the scorer computes."""
+        """The identity of the draws, their order, and the scorer."""
         scorer = self.scorer.identity(key)
         facts = {f"log_joint: {name}": digest for name, digest in scorer.facts.items()}
         facts |= facts_of_data(self.algorithm)
@@ -59,7 +59,7 @@ class StoredRunner:
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk
     ) -> Iterator[Callable[[], None]]:
-        """What the density needs."""
+        """The tasks of the scorer."""
         return self.scorer.compile_tasks(key, output, simulate, regenerate)
 
     def simulate(
@@ -82,7 +82,7 @@ class StoredRunner:
         return np.repeat(scores, len(asked.metas), axis=1)
 
     def replay(self, key: Key, role: Role, run: int) -> None:
-        """Nothing was simulated; a log joint that fails at a draw has said so already."""
+        """Do nothing: a log joint that fails at a draw has raised already."""
 
     def _scores(self, key: Key, role: Role, chunk: Chunk) -> np.ndarray:
         """The log joint at all draws, by place, computed once."""
@@ -109,7 +109,7 @@ def _scorer(algorithm: ReferenceDraws) -> Runner:
 
 
 def _check_scores(algorithm: ReferenceDraws, scores: np.ndarray) -> None:
-    """Raise where a draw has no density."""
+    """Raise if the log density of a draw is not finite."""
     wrong = np.flatnonzero(~np.isfinite(scores))
     if not wrong.size:
         return

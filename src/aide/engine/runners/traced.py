@@ -19,7 +19,7 @@ from aide.engine.programs.tracing import current_call
 from aide.engine.runners.runner import Look, MetaRuns
 
 NUMBER = jax.ShapeDtypeStruct((), jnp.uint32)
-"""Of a run, or of a meta-run."""
+"""Shape of the index of a run, or of a meta-inference run."""
 ADVICE = (
     "Write the method with jax.numpy and jax.lax, or, if it is plain Python or NumPy code, wrap "
     "it: aide.PythonAlgorithm(algorithm)."
@@ -27,10 +27,10 @@ ADVICE = (
 
 
 class TracedRunner:
-    """Runs an algorithm where JAX computes at the time of its construction, or on a thread's own.
+    """Runs a traceable algorithm on the device at its construction, or on that of its thread.
 
-    It holds the programs of its algorithm: an object that nobody can look into is traced once.
-    Unpickled elsewhere, it runs there in the same chunks, so that the numbers are the same bits.
+    A runner holds the programs of its algorithm, which are traced once. Unpickled elsewhere, it
+    runs there in the same chunks, so that the numbers are the same bits.
     """
 
     def __init__(self, algorithm: InferenceAlgorithm, place: Place | None = None):
@@ -58,14 +58,14 @@ class TracedRunner:
         return Identity.of(type(self._subject).__qualname__, facts, tuple(unseen), call)
 
     def _programs(self, key: Key) -> dict[str, PreparedRuns]:
-        """The programs that tell what the algorithm computes, by the names of the methods."""
+        """The programs that define the algorithm's identity, by the names of its methods."""
         simulate = self._prepare("simulate", key, NUMBER)
         return {"simulate": simulate, "regenerate": self._regenerate(key, simulate.output[0])}
 
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk
     ) -> Iterator[Callable[[], None]]:
-        """Trace one method after the other; compiling them is left to the tasks."""
+        """Trace one method after the other; the tasks compile them."""
         first = self._prepare("simulate", key, NUMBER)
         yield lambda: first.compile(simulate)
         second = self._regenerate(key, output)
@@ -98,11 +98,11 @@ class TracedRunner:
         return self._prepare("regenerate", key, NUMBER, NUMBER, output)
 
     def _no_trace(self, key: Key, num: int) -> tuple[Any, ...]:
-        """What the rows of so many meta-runs hold besides."""
+        """Further parts of the rows of `num` meta-inference runs."""
         return ()
 
     def _prepare(self, method: str, key: Key, *row: Any) -> PreparedRuns:
-        """The program of one method, traced once for such rows."""
+        """The program of one method, traced once for rows of this kind."""
         leaves, tree = jax.tree.flatten(row)
         place = self.place.here()
         types = tuple((leaf.shape, jnp.dtype(leaf.dtype)) for leaf in leaves)
@@ -147,7 +147,7 @@ def _regenerate(
 
 
 def as_score(algorithm: InferenceAlgorithm, method: str, log_xi: Any) -> LogProb:
-    """One number per run, or an error that names the method."""
+    """Return one number per run; raise an error that names the method if it is not."""
     if log_xi is None or isinstance(log_xi, str):
         raise TypeError(
             f"{describe(algorithm)}: {method} must give a number log_xi, got {log_xi!r}."
@@ -161,10 +161,11 @@ def as_score(algorithm: InferenceAlgorithm, method: str, log_xi: Any) -> LogProb
 
 
 FLAG = jax.ShapeDtypeStruct((), jnp.bool_)
+"""Shape of the flag that says whether a score is that of a run's own trace."""
 
 
 class ScoredApartRunner(TracedRunner):
-    """Runs an algorithm that is `ScoredApart`, where JAX computes at the time of construction."""
+    """Runs an algorithm that is `ScoredApart`, by one program for runs and one for scores."""
 
     def look(self, key: Key, role: Role, first_run: int, chunk: Chunk) -> Look:
         """Trace one run."""
@@ -178,7 +179,7 @@ class ScoredApartRunner(TracedRunner):
     def compile_tasks(
         self, key: Key, output: Any, simulate: Chunk, regenerate: Chunk
     ) -> Iterator[Callable[[], None]]:
-        """Trace both programs; compiling them is left to the tasks."""
+        """Trace both programs; the tasks compile them."""
         first = self._runs(key)
         second, others = self._regenerate(key, first.output[0]), self._regenerate(key, output)
         size = _size(first, second, simulate)
@@ -217,7 +218,7 @@ class ScoredApartRunner(TracedRunner):
 
 
 def _size(runs: PreparedRuns, scores: PreparedRuns, chunk: Chunk) -> int:
-    """Runs per chunk that suit both programs."""
+    """Runs per chunk, the smaller size of both programs."""
     return min(runs.size(chunk), scores.size(chunk))
 
 
@@ -238,4 +239,4 @@ OPERATIONS = {
     "run_with_trace": _run,
     "score_trace": _score,
 }
-"""One run of each method, as `map_runs` wants it."""
+"""One run of each method, as an operation for `map_runs`."""

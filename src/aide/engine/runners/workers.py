@@ -1,4 +1,4 @@
-"""Calls of plain Python, one after another or shared by worker processes; results in order."""
+"""Calls in plain Python, one after another or shared by worker processes; results in order."""
 
 import copyreg
 import functools
@@ -17,18 +17,19 @@ from aide.engine.programs.map_runs import Report
 from aide.engine.programs.tracing import one_call
 
 PARTS_PER_WORKER = 4
-"""Calls go out in so many parts per worker, so that a slow one does not hold up the rest."""
+"""Number of parts of the calls per worker, so that one slow part does not delay the others."""
 MOST_RECEIVED = 4
+"""Largest number of objects that a worker stores between calls."""
 _received: OrderedDict[str, Any] = OrderedDict()
 
 
 class Workers:
-    """Calls functions of one object here (one worker), or in processes that hold a copy of it.
+    """Calls functions of one object in this process (one worker), or in processes with copies.
 
     Args:
         thing: The first argument of every call.
-        num_workers: Processes. They are started on first use, afresh (a fork of a process that has
-            run JAX would hang), and end with the call (`tracing.one_call`).
+        num_workers: Number of processes. They start on first use as new interpreters (a fork of a
+            process that has run JAX would hang), and end with the call (`tracing.one_call`).
     """
 
     def __init__(self, thing: Any, num_workers: int):
@@ -39,7 +40,7 @@ class Workers:
     def map(
         self, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], report: Report
     ) -> list[Any]:
-        """`function(thing, *task)` for every task; `report(num)` as they are finished."""
+        """`function(thing, *task)` for every task; `report(num)` counts finished ones."""
         results = []
         for part in self._parts(function, tasks):
             results += part
@@ -88,7 +89,7 @@ def _pool(num_workers: int) -> ProcessPoolExecutor:
 def _call_there(
     token: str, pickled: bytes, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]
 ) -> list[Any]:
-    """The calls of one part, in a worker: an object that came before is not unpickled again."""
+    """Make the calls of one part in a worker, which unpickles each object once."""
     if token not in _received:
         while len(_received) >= MOST_RECEIVED:
             _received.popitem(last=False)
@@ -110,7 +111,7 @@ WORKERS_ENDED = (
 
 class _Example(eqx.Module):
     def method(self) -> None:
-        """Bound to an instance, an object of Equinox's own kind."""
+        """Return nothing: the method's type is Equinox's own kind of bound method."""
 
 
 def _pickle_methods_by_name() -> Callable[[], None]:
@@ -128,7 +129,7 @@ def _pickle_methods_by_name() -> Callable[[], None]:
 
 
 pickled_bound_methods = Temporarily(_pickle_methods_by_name)
-"""Methods of Equinox modules are pickled, in such a block, as Python does its own: by object, name.
+"""In such a block, methods of Equinox modules are pickled like Python's: by object and name.
 
 By default their annotations are pickled too, and some types of JAX 0.10 cannot be."""
 
@@ -138,7 +139,7 @@ def _reduce_method(method: Any) -> Any:
 
 
 def explain_refusal(name: str, thing: Any) -> str | None:
-    """Why an object cannot be sent to another process, in words; `None` if it can be."""
+    """The reason why an object cannot be sent to another process; `None` if it can be."""
     error = _refusal(thing)
     if error is None:
         return None

@@ -1,1 +1,1 @@
-"""Runs on disk: as xarray data, in files that are whole or absent, and what a call may reuse."""
+"""Storage of runs: as xarray data, in files that are complete or absent."""

@@ -1,4 +1,4 @@
-"""A file that keeps what was finished, and only ever grows."""
+"""A file that stores finished runs, and only ever grows."""
 
 import signal
 import sys
@@ -14,7 +14,7 @@ from aide.engine.storage.dataset import dataset_of
 from aide.engine.storage.files import exists, read_runs, write_dataset
 
 SAVE_EVERY = 30.0
-"""Seconds between two writes of a checkpoint; the end of a run, good or bad, writes one too."""
+"""Seconds between two writes of a checkpoint (a choice); every end of a run writes one too."""
 
 
 class Checkpoint:
@@ -30,7 +30,7 @@ class Checkpoint:
         self._last = time.monotonic()
 
     def save(self, header: Draws, sides: tuple[Runs, Runs]) -> None:
-        """Write, unless the file holds all of it already; a signal waits until it is done."""
+        """Write all runs, unless the file holds them; signals wait until the file is written."""
         if self._written == _size(sides):
             return
         with signals_delayed():
@@ -39,14 +39,14 @@ class Checkpoint:
 
     @property
     def is_due(self) -> bool:
-        """Whether the last write is long ago."""
+        """Whether the last write is more than `SAVE_EVERY` ago."""
         return time.monotonic() - self._last > SAVE_EVERY
 
     @contextmanager
     def saved_at_the_end(self, save: Callable[[], None]) -> Iterator[None]:
-        """Save after the work, also if Ctrl-C, SIGTERM or an error ends it; then say how to go on.
+        """Save after the work, also after Ctrl-C, SIGTERM or an error; then say how to continue.
 
-        SIGTERM ends the program with exit code 143, unless the program handles it itself.
+        SIGTERM ends the program with exit code 143, unless the program handles the signal itself.
         """
         how = f"What was finished is kept in {self.path}; the same call continues there."
         unhandled = in_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

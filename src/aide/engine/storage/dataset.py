@@ -19,13 +19,13 @@ _SETTINGS, _VALUES, _CHECKSUM = "aide_settings", "aide_values", "aide_checksum"
 def to_xarray(draws: Draws) -> Any:
     r"""An `xarray.Dataset` with every $\log\xi$ (dims `gold_run`, `target_run`, `*_meta`).
 
-    Own scores have one coordinate more than M: 0 is the trace really used, 1… are `regenerate`.
+    Own scores have one coordinate more than M: 0 is the run's own trace, 1… are `regenerate`.
     """
     return dataset_of(draws, draws.sides)
 
 
 def dataset_of(header: Draws, sides: tuple[Runs, Runs]) -> Any:
-    """The runs of two sides under the settings of `header`."""
+    """The runs of two sides with the settings of `header`, as a dataset."""
     import xarray as xr
 
     data: dict[str, Any] = {}
@@ -77,7 +77,7 @@ def runs_in(dataset: Any) -> tuple[Draws, tuple[Runs, Runs]]:
 
 
 def draws_of(header: Draws, sides: tuple[Runs, Runs]) -> Draws:
-    """All runs, with the meta-runs that all of them have."""
+    """All runs, with the meta-inference runs that all of them have."""
     gold, target = (side.part(0, side.num_runs) or side for side in sides)
     draws = header.with_runs(gold, target)
     for role in Role:
@@ -88,7 +88,7 @@ def draws_of(header: Draws, sides: tuple[Runs, Runs]) -> Draws:
 
 
 def check_no_nan(name: str, table: np.ndarray, drawn: np.ndarray) -> None:
-    """Raise if one of the first scores of a row, as many as were drawn, is NaN."""
+    """Raise if one of the first `drawn` scores of a row is NaN."""
     if np.isnan(table[np.arange(table.shape[1]) < drawn[:, None]]).any():
         raise ValueError(f"a log xi at the {name} outputs is nan, which no run returns")
 
@@ -107,7 +107,7 @@ def _is_savable(values: Any) -> bool:
 
 
 def _settings(header: Draws) -> str:
-    """What is not in the arrays, as JSON: facts of both sides are pairs (gold, target)."""
+    """The settings as JSON; facts about both sides are pairs (gold, target)."""
     sides = header.sides
     settings: dict[str, Any] = {
         "num_meta": [side.num_meta for side in sides],
@@ -121,7 +121,7 @@ def _settings(header: Draws) -> str:
         ],
         "pooled": header.pooled,
     }
-    # Facts that few algorithms have are there only if there are any, as in files of version 0.1.
+    # Rare facts are written only if they exist, as in files of version 0.1.
     if any(side.provenance for side in sides):
         settings["provenance"] = [side.provenance for side in sides]
     if any(side.doubts is not None for side in sides):
@@ -150,7 +150,7 @@ def _header(settings: dict[str, Any]) -> Draws:
         )
         for role in Role
     )
-    # Version 0.1 kept one number of runs, that of the algorithm with more of them.
+    # Version 0.1 stored one number of runs, that of the algorithm with more of them.
     pooled = tuple(
         Range(tuple(key), first, nums[0], nums[-1]) for key, first, *nums in settings["pooled"]
     )

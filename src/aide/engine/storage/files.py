@@ -1,4 +1,4 @@
-"""Files and folders with draws: netCDF or zarr, whole or absent, never pickle."""
+"""Files and folders with draws: netCDF or zarr, complete or absent, never pickle."""
 
 import io
 import json
@@ -18,12 +18,12 @@ from aide.engine.storage.dataset import draws_of, runs_in, to_xarray
 
 
 def save(draws: Draws, path: str | Path) -> None:
-    """Write a zarr folder if `path` ends in `.zarr`, else a netCDF file; replaced at once."""
+    """Write a zarr folder if `path` ends in `.zarr`, else a netCDF file, replaced at once."""
     write_dataset(to_xarray(draws), Path(path))
 
 
 def load(path: str | Path) -> Draws:
-    """Read what `save` wrote, or the checkpoint of `aide.draw`."""
+    """Read a file that `save` wrote, or a checkpoint of `aide.draw`."""
     return draws_of(*read_runs(Path(path)))
 
 
@@ -46,18 +46,18 @@ def read_runs(path: Path) -> tuple[Draws, tuple[Runs, Runs]]:
 
 
 def _no_cluster() -> AbstractContextManager[Any]:
-    """Where a Dask client is the default, xarray asks its cluster for a lock; the data are here."""
+    """Keep xarray from asking the cluster of a default Dask client for a lock: data are local."""
     dask: Any = sys.modules.get("dask")
     return nullcontext() if dask is None else dask.config.set(scheduler="synchronous")
 
 
 def exists(path: Path) -> bool:
-    """Whether draws were saved there, also if writing the next ones was interrupted."""
+    """Whether draws were saved there, also if a later write was interrupted."""
     return path.exists() or (path.suffix == ".zarr" and _aside(path).exists())
 
 
 def write_dataset(dataset: Any, path: Path) -> None:
-    """Write it as a whole: a kill, an error or a full disk leaves what was there before."""
+    """Write a dataset as a whole: a kill, an error or a full disk leaves the old file."""
     if path.suffix != ".zarr":
         buffer = io.BytesIO()
         with _no_cluster():
@@ -76,7 +76,7 @@ def write_dataset(dataset: Any, path: Path) -> None:
             os.rename(path, _aside(path))
         os.rename(partial, path)
     except OSError as error:
-        reason = f"{error.strerror or error} (what was there is as it was)"
+        reason = f"{error.strerror or error} (the old file is unchanged)"
         raise OSError(error.errno, reason, str(path)) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -84,12 +84,12 @@ def write_dataset(dataset: Any, path: Path) -> None:
 
 
 def _aside(path: Path) -> Path:
-    """Where the old folder waits while the new one takes its name."""
+    """The place of the old folder while the new one takes its name."""
     return path.with_name(f".{path.name}.old")
 
 
 def _recover(path: Path) -> None:
-    """Finish what a kill interrupted: bring the old folder back, or remove it."""
+    """Finish an interrupted write: bring the old folder back, or remove it."""
     if _aside(path).exists():
         if path.exists():
             shutil.rmtree(_aside(path), ignore_errors=True)
@@ -104,7 +104,7 @@ def _sync(file: Path) -> None:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Errors of the formats and of our own checks, with the path and what to do."""
+    """Add the path and advice to errors of the formats and of the checks."""
     try:
         yield
     except (ImportError, PermissionError):
@@ -118,13 +118,14 @@ def _named(path: Path) -> Iterator[None]:
 
 
 _CODECS = {"bytes", "zstd"}
+"""Codecs of zarr arrays that are read: they execute no code."""
 
 
 def check_netcdf(path: Path) -> None:
     """Raise unless an HDF5 file holds plain arrays only.
 
-    External links and external storage would read other files of this machine, filters may load
-    code, and virtual data sets do the former in disguise.
+    External links, external storage and virtual data sets would read other files of this machine,
+    and filters may load code.
     """
     import h5py
 
