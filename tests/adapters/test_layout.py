@@ -66,7 +66,7 @@ def test_a_vector_of_another_length():
 
 
 def test_names_must_differ_and_be_there():
-    with pytest.raises(ValueError, match="mu is there twice"):
+    with pytest.raises(ValueError, match="mu occurs twice"):
         Layout((Variable("mu"), Variable("mu")))
     with pytest.raises(ValueError, match="no continuous variable"):
         Layout(())

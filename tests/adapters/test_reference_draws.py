@@ -113,7 +113,7 @@ def test_every_fault_of_draws_is_named(post, entry):
         r"there are \(5,\) draws of tau, but \(4,\) of mu": draws | {"mu": draws["mu"][:4]},
         "5 of 5 draws of tau are outside its support .positive": draws | {"tau": -draws["tau"]},
         "draws of mu must be real numbers": draws | {"mu": np.array(["a"] * 5)},
-        "there are no draws": {name: array[:0] for name, array in draws.items()},
+        "the arrays hold no draws": {name: array[:0] for name, array in draws.items()},
     }
     for message, wrong in faults.items():
         with pytest.raises(ValueError if "real" not in message else TypeError, match=message):

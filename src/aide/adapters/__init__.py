@@ -27,11 +27,11 @@ EXTRAS = {
     "pymc": "pymc",
     "stan": "stan",
 }
-"""The extra that an adapter needs, by the name of the adapter; empty if it needs none."""
+"""The extra that an adapter needs, by the name of the adapter; empty if no extra is needed."""
 
 
 def load_adapter(name: str) -> ModuleType:
-    """The adapter of that name; an `ImportError` names the extra if its library is missing."""
+    """The adapter of a library; an `ImportError` names the extra if the library is missing."""
     try:
         return import_module(f"aide.adapters.{name}")
     except ModuleNotFoundError as error:

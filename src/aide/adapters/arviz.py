@@ -1,4 +1,4 @@
-"""ArviZ both ways: its draws as reference draws, results as its `DataTree`.
+"""ArviZ in both directions: its draws as reference draws, results as its `DataTree`.
 
 Only xarray is used, so that `InferenceData` (ArviZ 0.x) and `DataTree` (1.x) work alike.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["draws_in", "to_datatree"]
 
 PAIRS = {"role": [role.word for role in Role], "limit": ["lower", "upper"]}
-"""Coordinates of what comes in pairs."""
+"""Coordinates of pairs of numbers."""
 
 
 def draws_in(data: Any, group: str = "posterior") -> dict[str, np.ndarray]:
@@ -31,7 +31,7 @@ def draws_in(data: Any, group: str = "posterior") -> dict[str, np.ndarray]:
 
     Args:
         data: An `InferenceData`, a `DataTree`, or one of their groups.
-        group: The group, where there are several.
+        group: The group, if there are several.
     """
     found = data
     if hasattr(data, "groups") and not hasattr(data, "data_vars"):
@@ -51,7 +51,7 @@ def draws_in(data: Any, group: str = "posterior") -> dict[str, np.ndarray]:
             )
         draws[str(name)] = np.asarray(array.transpose("chain", "draw", ...))
     if not draws:
-        raise ValueError("there are no draws in it.")
+        raise ValueError("the data hold no draws.")
     return draws
 
 
@@ -65,13 +65,13 @@ def to_datatree(result: Estimate | Comparison, posterior: "AbstractPosterior | N
     r"""A result as an `xarray.DataTree` in ArviZ's conventions.
 
     An estimate has the groups `estimate` (its numbers) and `log_xi` (every $\log\xi$, dimensions
-    `gold_run`, `target_run` and their meta-runs); a comparison has `comparison` (dimension
-    `target`, with the names as coordinates). If outputs were kept, the groups `gold` and `target`
-    (of a comparison: `gold` and `target_<name>`) hold them with dimensions `chain` and `draw`, so
-    that ArviZ's functions take them.
+    `gold_run`, `target_run` and their meta-inference runs); a comparison has `comparison`
+    (dimension `target`, with the names as coordinates). If outputs were kept, the groups `gold` and
+    `target` (of a comparison: `gold` and `target_<name>`) hold them with dimensions `chain` and
+    `draw`, as ArviZ's functions expect.
 
     Args:
-        result: What `aide.estimate` or `aide.compare` returned.
+        result: A result of `aide.estimate` or `aide.compare`.
         posterior: Gives the outputs their names and scales; without it they are called `x`.
     """
     import xarray as xr
@@ -104,7 +104,7 @@ def to_datatree(result: Estimate | Comparison, posterior: "AbstractPosterior | N
 
 
 def _storable(dataset: Any) -> Any:
-    """Texts as objects: zarr has no specification for those of one length."""
+    """Convert texts to objects, because zarr has no specification for texts of one length."""
     for name, variable in dataset.variables.items():
         if variable.dtype.kind == "U":
             dataset = dataset.assign({name: variable.astype(object)})
@@ -133,7 +133,7 @@ def _named_numbers(numbers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _table(comparison: Comparison) -> Any:
-    """A variable per column that says anything; a cell without a number is NaN, as in xarray."""
+    """A variable per column with an entry; a cell without a number is NaN, as usual in xarray."""
     import xarray as xr
 
     records = [as_data(record) for record in comparison.records()]
@@ -158,7 +158,7 @@ def _column(cells: list[Any]) -> np.ndarray:
 def _outputs(
     name: str, draws: Draws, role: Role, posterior: "AbstractPosterior | None"
 ) -> dict[str, Any]:
-    """The group of one algorithm's outputs; none if they were not kept."""
+    """The group of one algorithm's outputs; no group if they were not kept."""
     import xarray as xr
 
     values = draws.side(role).values
@@ -178,7 +178,7 @@ def _outputs(
     }
     num = draws.side(role).num_runs
     coordinates = {"chain": [0], "draw": np.arange(num)}
-    # A slash in a name would be a path.
+    # A slash in a name would make a path.
     return {name.replace("/", "-"): xr.Dataset(data, coordinates, {"name": draws.side(role).name})}
 
 

@@ -1,8 +1,8 @@
 r"""BlackJAX: its reversible kernels, its samplers' draws and its Gaussian approximations.
 
 `step(key, init(x))[0].position` is a transition that is reversible for the density it was built
-with, where the accept step of the algorithm makes it so and nothing but the position goes from one
-step to the next. Which algorithms these are is a list, not a guess.
+with, if the accept step of the algorithm makes it so and only the position is passed from one step
+to the next. A list states which algorithms these are.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,13 +29,13 @@ from aide.kernels.kernel import AbstractInvariantKernel
 from aide.kernels.nuts import Nuts
 
 Approximation = MFVIState | FRVIState | PathfinderState | MultipathfinderState
-"""What BlackJAX's variational algorithms and Pathfinder return."""
+"""States of BlackJAX's variational algorithms and of Pathfinder."""
 
 REVERSIBLE = (
     *("rmh", "irmh", "additive_step_random_walk", "normal_random_walk"),
     *("mala", "barker", "hmc", "nuts"),
 )
-"""Names in `blackjax` of what `kernel` takes."""
+"""Names in `blackjax` of the algorithms that `kernel` accepts."""
 
 _UNADJUSTED = "has no accept step, so that it leaves the density invariant only approximately"
 _MOMENTUM = (
@@ -51,7 +51,7 @@ REFUSED = {
     "dhmc": _OWN_STATE,
     "dmhmc": _OWN_STATE,
     "mhmc": (
-        "draws from a trajectory that always runs forwards from where it stands, which detailed "
+        "draws from a trajectory that always runs forwards from its first point, which detailed "
         "balance does not allow"
     ),
     "elliptical_slice": _OWN_PRIOR,
@@ -63,7 +63,7 @@ REFUSED = {
     "sgnht": _UNADJUSTED,
     "csgld": _UNADJUSTED,
 }
-"""What `kernel` refuses, and why."""
+"""Names in `blackjax` of the algorithms that `kernel` refuses, with the reasons."""
 
 
 class BlackjaxKernel(AbstractInvariantKernel):
@@ -71,8 +71,8 @@ class BlackjaxKernel(AbstractInvariantKernel):
 
     Args:
         name: The algorithm's name in `blackjax`.
-        settings: Its settings by name. Numbers with a decimal point and arrays are traced: other
-            ones compile nothing.
+        settings: Its settings by name. Numbers with a decimal point and arrays are traced, so that
+            other ones compile nothing.
     """
 
     name: str = eqx.field(static=True)
@@ -92,7 +92,7 @@ class BlackjaxKernel(AbstractInvariantKernel):
         return state.position, jnp.asarray(info.is_accepted, float)[None]
 
     def reversal(self) -> "BlackjaxKernel":
-        """The kernel itself."""
+        """The kernel itself: detailed balance holds."""
         return self
 
     def _run(self, key: Key, log_density: LogDensity, x: Value) -> tuple[Any, Any]:
@@ -105,14 +105,14 @@ def kernel(algorithm: Callable[..., Any], **settings: Any) -> BlackjaxKernel:
 
     `kernel(blackjax.nuts, step_size=0.3, inverse_mass_matrix=np.ones(3))`. The density is not a
     setting: it comes with every step, so that one kernel serves every temperature. Adapt settings
-    on a pilot run; they are fixed here. `aide.check_kernel` tests any kernel, also those that are
-    not taken here.
+    on a pilot run; they are fixed here. `aide.check_kernel` tests any kernel, also one that is
+    refused here.
 
     Args:
         algorithm: One of `REVERSIBLE`: `blackjax.rmh`, `irmh`, `additive_step_random_walk`,
             `normal_random_walk`, `mala`, `barker`, `hmc`, `nuts`. Proposals of `rmh` without a
             `proposal_logdensity_fn`, and random steps, must be symmetric.
-        **settings: What `algorithm` takes beside the log density, by name.
+        **settings: The arguments of `algorithm` besides the log density, by name.
     """
     name = _name_of(algorithm)
     if name in REFUSED:
@@ -126,7 +126,7 @@ def kernel(algorithm: Callable[..., Any], **settings: Any) -> BlackjaxKernel:
         )
     if name == "irmh" and settings.get("proposal_logdensity_fn") is None:
         raise ValueError(
-            "blackjax.irmh without proposal_logdensity_fn takes its proposals for symmetric, which "
+            "blackjax.irmh without proposal_logdensity_fn treats its proposals as symmetric, which "
             "independent ones are not: give proposal_logdensity_fn(old, new), the log "
             "density of the second state."
         )
@@ -139,14 +139,14 @@ def kernel(algorithm: Callable[..., Any], **settings: Any) -> BlackjaxKernel:
 
 
 def nuts(parameters: Mapping[str, Any], max_depth: int) -> Nuts:
-    """NUTS with step size and metric of a finished warm-up, as learned meta-inference takes it.
+    """NUTS with step size and metric of a finished warm-up, for learned meta-inference.
 
     The law is that of `blackjax.nuts` with `max_num_doublings=max_depth`.
 
     Args:
-        parameters: What `blackjax.window_adaptation(blackjax.nuts, ...).run(...)` found:
+        parameters: The parameters from `blackjax.window_adaptation(blackjax.nuts, ...).run(...)`:
             `step_size` and `inverse_mass_matrix`.
-        max_depth: As in `aide.kernels.Nuts`.
+        max_depth: Largest number of doublings, as in `aide.kernels.Nuts`.
     """
     step_size, metric = float(parameters["step_size"]), parameters["inverse_mass_matrix"]
     return Nuts(step_size, max_depth, np.asarray(metric, np.float64), "numpyro")
@@ -161,8 +161,8 @@ def approximation(state: Approximation, label: str = "") -> Tractable:
     the structure of the position that was fitted.
 
     Args:
-        state: The first part of what `blackjax.pathfinder.approximate` or
-            `multipathfinder(...).approximate` returns, or the last state of a variational fit.
+        state: The first part of the result of `blackjax.pathfinder.approximate` or
+            `multipathfinder(...).approximate`, or the last state of a variational fit.
         label: A name for tables.
     """
     if isinstance(state, MFVIState):
@@ -189,15 +189,15 @@ def approximation(state: Approximation, label: str = "") -> Tractable:
 def reference_draws(
     states: Any, log_density: LogDensity, *, chain_axis: int | None = None, name: str = ""
 ) -> ReferenceDraws:
-    """States of `blackjax.nuts`, `hmc` and the like, kept along the way, as a gold standard.
+    """States of `blackjax.nuts`, `hmc` and similar samplers as a gold standard.
 
-    The states know their log density: it must be that of `log_density` up to a constant, so that a
-    sign, a missing Jacobian or another model is an error here.
+    The states hold their log density, which must be `log_density` up to a constant: a sign error, a
+    missing Jacobian or another model is an error here.
 
     Args:
-        states: What `jax.lax.scan` stacked, without warm-up: `position` and `logdensity` with a
-            leading axis of draws, or two axes.
-        log_density: What was sampled from, for example `log_joint` of a posterior of `aide`.
+        states: The states that `jax.lax.scan` stacked, without warm-up: `position` and
+            `logdensity` with a leading axis of draws, or two axes.
+        log_density: The sampler's log density, for example `log_joint` of a posterior of `aide`.
         chain_axis: 0 if the leading axes are (chain, draw), 1 if they are (draw, chain), as when
             `vmap` was inside of `scan`.
         name: A name for tables.
@@ -219,23 +219,23 @@ def reference_draws(
 
 
 def _check_density(position: Value, logs: np.ndarray, log_density: LogDensity) -> None:
-    """Raise unless the log density is that of the states up to a constant, at a few of them."""
+    """Raise unless `log_density` is that of the states up to a constant, at 20 of them."""
     flat = jax.tree.map(lambda a: a.reshape(-1, *a.shape[logs.ndim :]), position)
     rows = np.linspace(0, logs.size - 1, min(logs.size, 20)).astype(int)
     with jax.enable_x64(True):
         pick = lambda row: jax.tree.map(lambda a: jnp.asarray(a[row]), flat)
-        ours = np.array([float(np.asarray(log_density(pick(row)))) for row in rows])
-    gaps = ours - logs.ravel()[rows]
+        given = np.array([float(np.asarray(log_density(pick(row)))) for row in rows])
+    gaps = given - logs.ravel()[rows]
     if not np.ptp(gaps) <= 1e-3 * max(1.0, float(np.abs(logs).max())):  # single precision
         raise ValueError(
-            f"log_density is not what the states were drawn from: at {len(rows)} of them it "
+            f"log_density is not that of the sampler: at {len(rows)} of the states it "
             f"differs from their own log density by {gaps.min():.4g} to {gaps.max():.4g}, not by a "
             "constant. Look for a sign, a Jacobian, another order of variables or other data."
         )
 
 
 def _full_rank(state: FRVIState) -> Gaussian:
-    """The factor's diagonal is kept as logarithms, followed by the rows below it."""
+    """A Gaussian from a factor stored as logs of its diagonal, then the rows below the diagonal."""
     size = ravel_pytree(state.mu)[0].size
     numbers = np.asarray(state.chol_params, np.float64)
     factor = np.diag(np.exp(numbers[:size]))
@@ -259,7 +259,7 @@ def _plain(tree: Value) -> Value:
 
 
 def _as_setting(value: Any) -> Any:
-    """Reals in double precision, as traced numbers; counts and functions as they are."""
+    """Convert reals to traced numbers in double precision; keep counts and functions."""
     is_real = isinstance(value, float) or (
         isinstance(value, np.ndarray | jax.Array) and jnp.issubdtype(value.dtype, jnp.floating)
     )

@@ -7,7 +7,7 @@ print(aide.estimate(key, aide.gold_standard(key, model), fit))
 A filter is taken apart into the laws of its states and observations, which make the model; a
 smoother becomes a law of whole paths. cuthbert's data come with the inputs of the model, one entry
 per observation, and its first state $x_0$ has none. A path here is $x_0, \dots, x_T$; inputs have a
-leading entry that nobody reads.
+leading entry that is not used.
 """
 
 from abc import abstractmethod
@@ -40,20 +40,20 @@ __all__ = [
 
 
 def gaussian(mean: Array, factor: Array) -> Gaussian:
-    """By its mean and a factor of its covariance, which need not be triangular."""
+    """A Gaussian from its mean and any square factor of its covariance."""
     lower = tria(jnp.asarray(factor, float))
     signs = jnp.where(jnp.diagonal(lower) < 0, -1.0, 1.0)
     return Gaussian(jnp.asarray(mean, float), lower * signs)
 
 
 class Laws(eqx.Module):
-    """Transition and observation of a model, as cuthbert's two functions of the inputs give them.
+    """Transition and observation of a model, from cuthbert's two functions of the inputs.
 
     Args:
-        get_dynamics: The first of them.
-        get_observation: The second; it knows the observation itself.
-        inputs: Their inputs, with a leading axis of $T + 1$ entries.
-        state: A state of the filter, which functions for moments take and must not need.
+        get_dynamics: The function for the transition.
+        get_observation: The function for the observation, which also returns the observation.
+        inputs: Inputs of both functions, with a leading axis of $T + 1$ entries.
+        state: A state of the filter, which functions for moments take but must not depend on.
     """
 
     get_dynamics: Callable[..., Any]
@@ -67,26 +67,26 @@ class Laws(eqx.Module):
 
     @abstractmethod
     def log_likelihood(self, x: Array, inputs: Value) -> LogProb:
-        r"""$\log p(y_t \mid x_t)$, the observation among the inputs."""
+        r"""$\log p(y_t \mid x_t)$; the observation is part of the inputs."""
 
     def observation(self, x: Array, t: Array | int) -> "Observed":
-        r"""The law of what is seen of $x_t$."""
+        r"""The law of the observation of $x_t$."""
         return Observed(self, x, t)
 
     def inputs_at(self, t: Array | int) -> Value:
-        """One entry of them."""
+        """The inputs of one step."""
         return jax.tree.map(lambda leaf: jnp.asarray(leaf)[t], self.inputs)
 
 
 class Observed(eqx.Module):
-    """What is seen of a state: nothing of the first one."""
+    """The law of the observation of a state; the first state has no observation."""
 
     laws: Laws
     x: Array
     t: Array | int
 
     def sample(self, key: Key) -> Value:
-        """Not possible: cuthbert's functions return the observation that was made."""
+        """Raise: cuthbert's functions return the given observation."""
         raise NotImplementedError(
             "observations of a cuthbert model are given with its inputs and cannot be simulated."
         )
@@ -111,7 +111,7 @@ class LinearGaussian(Laws):
 
 
 class ConditionalMoments(Laws):
-    r"""$x_t \sim N(m(x_{t-1}), C(x_{t-1}))$, alike for $y_t$: `cuthbert.gaussian.moments`.
+    r"""$x_t \sim N(m(x_{t-1}), C(x_{t-1}))$, and likewise $y_t$: `cuthbert.gaussian.moments`.
 
     The filter linearises these functions; here they are the model itself.
     """
@@ -131,11 +131,11 @@ class Discrete(Laws):
     r"""$P(x_t = j \mid x_{t-1} = i) = A_{ij}$: `cuthbert.discrete`."""
 
     def transition(self, x: Array, t: Array | int) -> Categorical:
-        """A row of the matrix."""
+        """The distribution of a row of the matrix."""
         return Categorical(jnp.asarray(self.get_dynamics(self.inputs_at(t)), float)[x])
 
     def log_likelihood(self, x: Array, inputs: Value) -> LogProb:
-        r"""$\log p(y_t \mid x_t = i)$, as it is given for all $i$."""
+        r"""$\log p(y_t \mid x_t = i)$, from its values for all $i$."""
         return jnp.asarray(self.get_observation(inputs), float)[x]
 
 
@@ -144,20 +144,20 @@ NO_DENSITY = {
     "cuthbert.ensemble_kalman": "is made of samplers without a density",
     "cuthbert.gaussian.taylor": "has densities that cannot be sampled",
 }
-"""Why the model of a filter cannot be measured, by the module that built it."""
+"""Reasons why the model of a filter cannot be measured, by the module that built the filter."""
 SMALLEST = 1e-12
-"""Of the scales of a law, relative to the largest: below that it has no density."""
+"""Ratio of scales of a law below which it counts as singular: double precision leaves little."""
 
 
 def state_space_model(filtered: Filter, model_inputs: Value) -> StateSpaceModel:
     r"""The model that a filter of cuthbert filters, for particle filters and gold standards.
 
     Paths are $x_0, \dots, x_T$: cuthbert's first state has no observation. Models of
-    `gaussian.kalman`, `gaussian.moments` and `discrete` have laws that can be drawn from and
-    scored; the rest is refused with the reason.
+    `gaussian.kalman`, `gaussian.moments` and `discrete` have laws that can be sampled and
+    scored; other models are refused with the reason.
 
     Args:
-        filtered: What `build_filter` returned.
+        filtered: A filter from `build_filter`.
         model_inputs: The inputs of `cuthbert.filter`, observations among them, with a leading axis
             of length $T$.
     """
@@ -189,7 +189,7 @@ def _model(filtered: Filter, model_inputs: Value) -> StateSpaceModel:
         return StateSpaceModel(start, laws.transition, laws.observation, inputs)
     if not builder.startswith(("cuthbert.gaussian.kalman", "cuthbert.gaussian.moments")):
         raise ValueError(
-            f"a filter of {builder or 'another library'} is not known here: gaussian.kalman, "
+            f"a filter of {builder or 'another library'} is not supported: gaussian.kalman, "
             "gaussian.moments and discrete are."
         )
     kind = LinearGaussian if builder.startswith("cuthbert.gaussian.kalman") else ConditionalMoments
@@ -201,7 +201,7 @@ def _model(filtered: Filter, model_inputs: Value) -> StateSpaceModel:
 
 
 def _as_arrays(model_inputs: Value) -> Value:
-    """In double precision; all alike in length."""
+    """Convert inputs to double precision; raise unless their lengths are equal."""
     arrays = jax.tree.map(np.asarray, model_inputs)
     lengths = {leaf.shape[:1] for leaf in jax.tree.leaves(arrays)}
     if len(lengths) != 1 or lengths in ({()}, {(0,)}):
@@ -213,7 +213,7 @@ def _as_arrays(model_inputs: Value) -> Value:
 
 
 def _check_laws(laws: Laws, start: Any) -> None:
-    """Every step has a density: no noise is singular, and no observation is missing."""
+    """Raise if a step has no density: singular noise, or a missing observation."""
     x, num = jnp.asarray(start.mean), len(jax.tree.leaves(laws.inputs)[0])
 
     def look(t: Any) -> tuple[Any, Any]:
@@ -240,7 +240,7 @@ Path = Float[Array, "num_states d"]
 class SmoothedPaths(eqx.Module):
     r"""$x_T \sim N(m_T, P_T)$, then backwards $x_t \sim N(g_t + E_t x_{t+1}, D_t D_t^T)$.
 
-    A smoother computes these; its marginals are what it reports. The law is exact where the model
+    A smoother computes these numbers, and reports the marginals. The law is exact if the model
     is linear and Gaussian, and an approximation where cuthbert linearises.
 
     Args:
@@ -282,11 +282,11 @@ class SmoothedPaths(eqx.Module):
 def smoothed_paths(
     filtered: Filter, smoother: Smoother, model_inputs: Value, label: str = ""
 ) -> Tractable:
-    r"""Filter and smooth with cuthbert; the law of $x_0, \dots, x_T$ that comes out is the target.
+    r"""Filter and smooth with cuthbert; return the law of $x_0, \dots, x_T$ as a target.
 
     Args:
         filtered: A Gaussian filter: `gaussian.kalman`, `gaussian.moments` or `gaussian.taylor`.
-        smoother: The smoother that belongs to it.
+        smoother: The smoother for this filter.
         model_inputs: The inputs of `cuthbert.filter`, with a leading axis of length $T$.
         label: A name for tables.
     """
@@ -314,14 +314,14 @@ def _paths(filtered: Filter, smoother: Smoother, model_inputs: Value) -> Smoothe
 
 
 def _promoted_part(part: Any) -> Any:
-    """A function of cuthbert with what was bound to it in double precision."""
+    """A function of cuthbert with its bound arguments in double precision."""
     if not isinstance(part, partial):
         return part
     return partial(part.func, **{name: _promoted(value) for name, value in part.keywords.items()})
 
 
 def _promoted(given: Any) -> Any:
-    """Arrays in double precision, and functions whose results are: users have them in single."""
+    """Convert arrays, and results of functions, which users often have in single precision."""
 
     def promote_leaf(leaf: Any) -> Any:
         if isinstance(leaf, bool) or leaf is None:

@@ -1,4 +1,4 @@
-r"""Gaussian approximations on a flat space, whatever structure their values have."""
+r"""Gaussian approximations on the flattened space of values of any structure."""
 
 import math
 
@@ -17,8 +17,8 @@ from aide._core.types import Key, LogProb, Parameter, Value
 class Gaussian(eqx.Module):
     r"""$x = m + L z$ with standard normal $z$, on the flattened space of $m$.
 
-    Flat means the order of `jax.flatten_util.ravel_pytree` of the mean itself: a value has the same
-    structure, so no other order can be meant.
+    Flat means the order of `jax.flatten_util.ravel_pytree` of the mean, whose structure all values
+    have.
 
     Args:
         mean: $m$: an array, or a dict, tuple or list of them.

@@ -1,4 +1,4 @@
-"""Variables of a model by name, the one vector that algorithms work on, and draws as its rows."""
+"""Variables of a model by name, the vector on which algorithms work, and draws as its rows."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -20,10 +20,10 @@ class Variable(NamedTuple):
     """A continuous variable of a model.
 
     Attributes:
-        name: As the model calls it.
-        shape: Of its value, on the scale of the model.
-        unconstrained_shape: Of the reals it is a function of; a simplex of 3 has 2 of them.
-        support: Where its values lie, in words; `real` if they are unconstrained already.
+        name: The model's name of the variable.
+        shape: Shape of its value, on the scale of the model.
+        unconstrained_shape: Shape of its unconstrained value; a simplex of 3 has 2 reals.
+        support: The range of its values, in words; `real` for unconstrained values.
     """
 
     name: str
@@ -33,15 +33,15 @@ class Variable(NamedTuple):
 
     @property
     def num_coordinates(self) -> int:
-        """How many entries of the vector belong to it."""
+        """Number of entries of the vector that belong to the variable."""
         return math.prod(self.unconstrained_shape)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which entry of the unconstrained vector belongs to which variable.
+    """The assignment of entries of the unconstrained vector to variables.
 
-    Variables follow one another in the order given here, each in C order. Nobody needs to know that
+    Variables follow one another in the order given here, each in C order. Users need not know the
     order: `pack` and `unpack` go by name, and `coordinates` names every entry.
     """
 
@@ -51,13 +51,13 @@ class Layout:
         names = self.names
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"names of variables must differ; {', '.join(twice)} is there twice.")
+            raise ValueError(f"names of variables must differ; {', '.join(twice)} occurs twice.")
         if not self.dimension:
             raise ValueError("the model has no continuous variable to infer.")
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The variables, in order."""
+        """The names of the variables, in order."""
         return tuple(variable.name for variable in self.variables)
 
     @property
@@ -98,9 +98,9 @@ class Layout:
         return parts
 
     def check_names(self, what: str, names: Iterable[str], derived: Iterable[str] = ()) -> None:
-        """Raise unless the names are those of the variables; those of `derived` may be there too.
+        """Raise unless the names are those of the variables; names in `derived` are allowed.
 
-        Both missing and unknown names are reported.
+        The error reports missing and unknown names.
         """
         found = set(names)
         missing = [name for name in self.names if name not in found]
@@ -115,9 +115,9 @@ class Layout:
 
 
 CLOSE = 1e-5
-"""Relative to a value: how near it must come when it is moved to the reals and back.
+"""Largest relative change of a value that is moved to the reals and back.
 
-Draws often come in single precision, and sums to 1 hold to 1e-6 only.
+Draws are often in single precision, and sums to 1 hold to 1e-6 only.
 """
 
 
@@ -145,7 +145,7 @@ def flatten_draws(posterior: "AbstractPosterior", draws: Mapping[str, ArrayLike]
 
 
 def _there_and_back(posterior: "AbstractPosterior", rows: dict[str, np.ndarray]) -> Any:
-    """For every row: its vector, the values it stands for, and its parts by name."""
+    """For every row: its vector, the values at this vector, and its parts by name."""
 
     def move(values: dict[str, Array]) -> Any:
         x = posterior.unconstrain(values)
@@ -162,7 +162,7 @@ def _as_reals(name: str, values: ArrayLike) -> np.ndarray:
 
 
 def _sizes(layout: Layout, arrays: dict[str, np.ndarray]) -> tuple[int, int]:
-    """Chains and draws, which must be the same for all variables."""
+    """Numbers of chains and draws; raise unless they are the same for all variables."""
     sizes: dict[str, tuple[int, ...]] = {}
     for variable in layout.variables:
         shape = arrays[variable.name].shape
@@ -181,12 +181,12 @@ def _sizes(layout: Layout, arrays: dict[str, np.ndarray]) -> tuple[int, int]:
                 "same runs, either all by chain or none."
             )
     if 0 in size:
-        raise ValueError("there are no draws.")
+        raise ValueError("the arrays hold no draws.")
     return (1, size[0]) if len(size) == 1 else (size[0], size[1])
 
 
 def _all(found: np.ndarray) -> np.ndarray:
-    """Whether it holds for all entries of a row."""
+    """Whether a condition holds for all entries of a row."""
     return np.asarray(found.reshape(len(found), -1).all(axis=1))
 
 

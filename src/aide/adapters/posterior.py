@@ -1,7 +1,7 @@
 r"""A posterior whose variables have names, and approximations of it on its vector.
 
 Algorithms work on one vector $x \in R^d$: the unconstrained values of all variables. The posterior
-knows which entry is whose, and what the density is on either scale.
+assigns its entries to variables, and has the density on either scale.
 """
 
 import weakref
@@ -35,23 +35,24 @@ Values = Mapping[str, ArrayLike]
 
 
 _constrain_rows: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-"""Of every posterior, `constrain` for rows: compiled once for all rows of one shape."""
+"""`constrain` for rows, of every posterior, compiled once for all rows of one shape."""
 
 
 class AbstractPosterior(ABC):
     r"""A posterior $p(\theta \mid y)$ of named variables $\theta = T(x)$, $x \in R^d$.
 
-    Gold standards and targets that hang off it all output the vector $x$; `constrain` gives the
+    Gold standards and targets made by it all output the vector $x$; `constrain` gives the
     values by name. Divergences do not depend on the scale: $T$ is one-to-one.
 
-    An adapter says what the six abstract methods are, for one $x$, so that JAX can trace them. In
-    the hands of algorithms they run in double precision; call them yourself inside of
+    An adapter defines the six abstract methods, for one $x$, traceable by JAX. Algorithms call
+    them in double precision; call them yourself inside of
     `jax.enable_x64(True)`.
 
     Args:
         layout: The variables and their places in $x$.
-        derived: Names of quantities that are functions of the variables (deterministic sites,
-            generated quantities): draws may have them, and they are left out.
+        layout: The variables and their places in $x$.
+        derived: Names of functions of the variables (deterministic sites, generated quantities),
+            which draws may have and which are left out.
         label: A name for messages.
     """
 
@@ -68,7 +69,7 @@ class AbstractPosterior(ABC):
     def log_prior(self, x: Float[Array, " d"]) -> LogProb:
         r"""$\log p(T(x)) + \log|\det T'(x)|$, on the unconstrained scale.
 
-        A library that does not tell prior and likelihood apart raises `NotImplementedError`.
+        A library that does not separate prior and likelihood raises `NotImplementedError`.
         """
 
     @abstractmethod
@@ -77,7 +78,7 @@ class AbstractPosterior(ABC):
 
     @abstractmethod
     def log_jacobian(self, x: Float[Array, " d"]) -> LogProb:
-        r"""$\log|\det T'(x)|$, as densities of the library count it."""
+        r"""$\log|\det T'(x)|$, as in the densities of the library."""
 
     @abstractmethod
     def constrain(self, x: Float[Array, " d"]) -> dict[str, Array]:
@@ -85,7 +86,7 @@ class AbstractPosterior(ABC):
 
     @abstractmethod
     def unconstrain(self, values: Values) -> Float[Array, " d"]:
-        r"""$x = T^{-1}(\theta)$; anything but finite numbers where $\theta$ is outside the support.
+        r"""$x = T^{-1}(\theta)$; not all finite if $\theta$ is outside the support.
 
         Law: `unconstrain(constrain(x))` is `x`.
         """
@@ -95,7 +96,7 @@ class AbstractPosterior(ABC):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The variables."""
+        """The names of the variables."""
         return self.layout.names
 
     @property
@@ -133,22 +134,22 @@ class AbstractPosterior(ABC):
         num_values: ArrayLike | None = None,
         progress: bool | None = None,
     ) -> GoldStandard:
-        """A gold standard that is made for this posterior: `aide.gold_standard`.
+        """A gold standard for this posterior, made by `aide.gold_standard`.
 
         Args:
             key: A JAX key, or an integer seed.
-            start: A distribution over vectors from which the path sets out. By default the prior of
-                the model, if it can be drawn from; otherwise, or where the log density has no value
+            start: A distribution over vectors from which the path starts. By default the prior of
+                the model, if it can be sampled; otherwise, or if the log density has no value
                 at most draws of the prior, heavy tails about the modes that optimisers find about
-                zero. The record says which.
-            max_looseness: Nats of looseness that will do.
+                zero. The record states which.
+            max_looseness: Looseness in nats that is small enough.
             kernel: Your own kernel for all temperatures.
-            max_evaluations: Log densities (or gradients) that may be evaluated in all, about.
-            max_seconds: Seconds it may take, about; see `aide.gold_standard`.
-            num_pilots: Particles of the pilots; chosen by the dimension unless stated.
-            num_values: For integers: how many values 0, 1, 2, … each takes, one number or an array
-                of the length of the vector.
-            progress: Show progress bars; by default if it takes long and a person watches.
+            max_evaluations: Approximate limit of evaluations of the log density or its gradient.
+            max_seconds: Approximate limit in seconds; see `aide.gold_standard`.
+            num_pilots: Particles of the pilots; by default chosen by the dimension.
+            num_values: For integers: the number of values 0, 1, 2, … of each, one number or an
+                array of the length of the vector.
+            progress: Show progress bars; by default in long runs at a terminal.
         """
         make = partial(
             gold_standard,
@@ -167,16 +168,16 @@ class AbstractPosterior(ABC):
         if prior is not None:
             try:
                 return make(prior)
-            except StartError:  # found within the first evaluations
+            except StartError:  # raised within the first evaluations
                 pass
         return make(np.zeros(self.dimension) if start is None else start)
 
     def prior_start(self) -> Distribution | None:
-        """The prior as a distribution over vectors; `None` where it cannot be drawn from."""
+        """The prior as a distribution over vectors; `None` if it cannot be sampled."""
         return None
 
     def values_of(self, rows: ArrayLike) -> dict[str, np.ndarray]:
-        """Outputs of algorithms, vectors in rows, as values by name on the scale of the model."""
+        """Convert outputs, vectors in rows, to values by name on the model's scale."""
 
         def constrain_all() -> dict[str, np.ndarray]:
             if self not in _constrain_rows:
@@ -194,7 +195,7 @@ class AbstractPosterior(ABC):
         Args:
             draws: See `flatten`.
             name: A name for tables.
-            check_score: Whether to test at the draws that they belong to the log joint
+            check_score: Whether to test that the draws belong to the log joint
                 (`ReferenceDraws.score_check`): other data or another model are an error that names
                 the variables.
         """
@@ -209,8 +210,8 @@ class AbstractPosterior(ABC):
         """The posterior group of an ArviZ `InferenceData` or `DataTree`, as a gold standard.
 
         Args:
-            data: It, or its `posterior` group, with dimensions `chain` and `draw`. Variables that
-                the model does not have are an error unless they are `derived`.
+            data: The data, or its `posterior` group, with dimensions `chain` and `draw`. Variables
+                that the model does not have are an error unless they are `derived`.
             name: A name for tables.
             check_score: See `from_draws`.
         """
@@ -233,11 +234,11 @@ class AbstractPosterior(ABC):
     def on_vector(
         self, distribution: Distribution, order: Mapping[str, ArrayLike], label: str = ""
     ) -> Tractable:
-        r"""A target that is a distribution on $R^d$ with coordinates in an order of its own.
+        r"""A target that is a distribution on $R^d$ with its own order of coordinates.
 
         Args:
             distribution: Anything with `sample` and `log_prob`, over vectors of length $d$.
-            order: For every variable, where its unconstrained entries stand in those vectors:
+            order: For every variable, the places of its unconstrained entries in those vectors:
                 integers of its unconstrained shape.
             label: A name for tables.
         """
@@ -272,7 +273,7 @@ class ReorderedTarget(eqx.Module):
     """A distribution over vectors, with its coordinates in another order; the Jacobian is 1.
 
     Args:
-        distribution: Over vectors $z$.
+        distribution: A distribution over vectors $z$.
         index: $x_i = z_{index_i}$.
     """
 
@@ -289,7 +290,7 @@ class ReorderedTarget(eqx.Module):
 
 
 class ConstrainedTarget(eqx.Module):
-    r"""A density of values by name, as one of the unconstrained vector.
+    r"""A density of values by name, as a density of the unconstrained vector.
 
     $\log q(x) = \log q(T(x)) + \log|\det T'(x)|$.
     """

@@ -1,8 +1,8 @@
 """posteriordb: data and reference draws from a folder of the database.
 
 The database (Magnusson, Torgander, Bürkner, Zhang, Carpenter and Vehtari) holds posteriors with
-draws that are taken as true. A folder is a copy of its `posterior_database`, or has all files side
-by side as `DATA.data.json.zip` and `DATA-MODEL.draws.json.zip`. Models are the caller's to write.
+draws that count as exact. A folder is a copy of its `posterior_database`, or has all files side
+by side as `DATA.data.json.zip` and `DATA-MODEL.draws.json.zip`. Callers write the models.
 """
 
 import json
@@ -24,7 +24,7 @@ class Entry(NamedTuple):
 
     Attributes:
         name: `DATA-MODEL`.
-        data: What the model is given, by name: numbers, and arrays for lists.
+        data: The data of the model, by name: numbers, and arrays for lists.
         draws: Reference draws by name, arrays (chain, draw, ...) on the scale of the model.
     """
 
@@ -37,7 +37,7 @@ def load(folder: str | Path, name: str) -> Entry:
     """Data and reference draws of one posterior.
 
     Args:
-        folder: Where the files are.
+        folder: The folder of the files.
         name: `DATA-MODEL`, as in `eight_schools-eight_schools_noncentered`.
 
     Raises:
@@ -65,7 +65,7 @@ def load(folder: str | Path, name: str) -> Entry:
 
 
 def list_names(folder: str | Path) -> list[str]:
-    """The posteriors with reference draws."""
+    """The names of posteriors with reference draws."""
     folder = Path(folder)
     flat = [path.name.partition(".draws.json")[0] for path in folder.glob("*.draws.json*")]
     inside = (folder / "reference_posteriors" / "draws" / "draws").glob("*.json*")
@@ -73,7 +73,7 @@ def list_names(folder: str | Path) -> list[str]:
 
 
 def _first(*places: tuple[Path, str]) -> Any:
-    """What the first file holds that is there."""
+    """The contents of the first file that exists."""
     return next((found for place in places if (found := _read(*place)) is not None), None)
 
 

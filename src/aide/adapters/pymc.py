@@ -28,7 +28,7 @@ from aide.engine.programs.map_runs import in_double
 _flags = os.environ.get("XLA_FLAGS")
 from pymc.sampling.jax import get_jaxified_graph  # noqa: E402
 
-# PyMC's import asks XLA for 100 devices, for chains of its own; what runs here wants cores.
+# PyMC's import asks XLA for 100 devices for its own chains; programs of aide need cores instead.
 if _flags is None:
     os.environ.pop("XLA_FLAGS", None)
 else:
@@ -42,11 +42,11 @@ __all__ = [
 Node = Any
 """A variable of PyTensor."""
 PLAIN = Mode(linker="py", optimizer=None)  # pyrefly: ignore[bad-argument-type]
-"""Evaluates without compiling anything."""
+"""Evaluates a graph without compiling it."""
 
 
 def as_jax(inputs: Sequence[Node], outputs: Sequence[Node]) -> Callable[..., tuple[Any, ...]]:
-    """The outputs as a function of the inputs that JAX can trace; data are compiled in."""
+    """The outputs as a function of the inputs that JAX can trace, with data compiled in."""
     function = get_jaxified_graph(inputs=list(inputs), outputs=list(outputs))
     return lambda *arguments: tuple(function(*arguments))
 
@@ -65,12 +65,12 @@ def unconstrain_graph(model: Model) -> tuple[list[Node], list[Node]]:
 
 
 def draws_at_random(outputs: Sequence[Node]) -> bool:
-    """Whether something in a graph has a random generator: log densities should not."""
+    """Whether a graph contains a random generator, as a log density should not."""
     return any(isinstance(node.type, RandomType) for node in _walk(outputs))
 
 
 def _walk(outputs: Sequence[Node]) -> Iterator[Node]:
-    """Every variable once, after all that it is computed from."""
+    """Every variable once, after those from which it is computed."""
     seen: set[Node] = set()
     waiting = [(output, False) for output in reversed(outputs)]
     while waiting:
@@ -88,8 +88,8 @@ class PymcPosterior(AbstractPosterior):
     r"""The posterior of a PyMC model; `posterior` makes one.
 
     Prior: the free variables. Likelihood: observed variables and potentials. The map
-    $\theta = T(x)$ is the model's own transforms, which may depend on other variables. The data are
-    those the model has now: after `pm.set_data`, make another posterior.
+    $\theta = T(x)$ consists of the model's own transforms, which may depend on other variables. The
+    data are those at construction: after `pm.set_data`, make another posterior.
     """
 
     def __init__(self, model: Model, layout: Layout):
@@ -135,7 +135,7 @@ class PymcPosterior(AbstractPosterior):
         return self.layout.pack(dict(zip(self.names, parts, strict=True)))
 
     def guide(self, approx: Any, label: str = "") -> Tractable:
-        """What `pm.fit` returned, as a target: a Gaussian on the unconstrained scale.
+        """A fit of `pm.fit` as a target: a Gaussian on the unconstrained scale.
 
         Args:
             approx: A mean-field or full-rank approximation (`method="advi"`, `"fullrank_advi"`).
@@ -156,7 +156,7 @@ class PymcPosterior(AbstractPosterior):
         return self.on_vector(Gaussian(mean, factor), self._order(approx), label or name)
 
     def _order(self, approx: Any) -> dict[str, np.ndarray]:
-        """Where the entries of each variable stand in the approximation's vectors."""
+        """The places of each variable's entries in the approximation's vectors."""
         order = {}
         for value_name, where, shape, _ in approx.ordering.values():
             name = self._value_names.get(value_name)
@@ -178,7 +178,7 @@ class PymcPosterior(AbstractPosterior):
 
 
 def posterior(model: Model) -> PymcPosterior:
-    """The posterior of a PyMC model, with the data it has now.
+    """The posterior of a PyMC model, with its present data.
 
     Discrete free variables and minibatches are refused with advice.
     """
@@ -200,8 +200,8 @@ def _posterior(model: Model) -> PymcPosterior:
     densities = [model.varlogp, model.datalogp]
     if draws_at_random(densities):
         raise ValueError(
-            f"the log density of {what} draws at random, so that it would be another one with "
-            "every call. Build the model with all data in place of pm.Minibatch; an approximation "
+            f"the log density of {what} draws at random, so that it would change with every call. "
+            "Build the model with all data in place of pm.Minibatch; an approximation "
             "fitted with minibatches can be measured against it."
         )
     shapes = model.eval_rv_shapes()

@@ -31,14 +31,14 @@ __all__ = [
 
 
 _lock = Lock()
-"""A model without STAN_THREADS keeps its derivatives in one place: one call at a time."""
+"""One call at a time: a model without STAN_THREADS stores derivatives in one place."""
 
 
 class StanModel(Protocol):
-    """A model as BridgeStan has it; what it calls `propto` is whether constants are dropped."""
+    """A model with BridgeStan's methods; `propto` says whether constants are dropped."""
 
     def param_names(self, *, include_tp: bool = False, include_gq: bool = False) -> list[str]:
-        """Names of the scalars, such as `theta.1`; transformed ones and generated ones too."""
+        """Names of the scalars, such as `theta.1`; on request transformed and generated ones."""
         ...
 
     def param_unc_num(self) -> int:
@@ -50,7 +50,7 @@ class StanModel(Protocol):
         ...
 
     def param_unconstrain(self, theta: np.ndarray) -> np.ndarray:
-        """The unconstrained vector of such values."""
+        """The unconstrained vector of values in the order of `param_names`."""
         ...
 
     def log_density(
@@ -62,7 +62,7 @@ class StanModel(Protocol):
     def log_density_gradient(
         self, theta_unc: np.ndarray, *, propto: bool = True, jacobian: bool = True
     ) -> tuple[float, np.ndarray]:
-        """The same, and its gradient."""
+        """The log density and its gradient."""
         ...
 
 
@@ -71,16 +71,16 @@ RowFunction = Callable[[np.ndarray], float | np.ndarray]
 
 
 class StanCalls:
-    """Calls of a Stan model that JAX can trace; of a batch, all points in one callback.
+    """Calls of a Stan model that JAX can trace; a batch takes one callback for all points.
 
-    What Stan rejects (`reject`, a scale that is not positive or not finite) has density 0, as for
-    its own samplers.
+    Points that Stan rejects (`reject`, a scale that is not positive or not finite) have density 0,
+    as for its own samplers.
 
     Args:
         model: The model.
         propto: Whether the log density leaves out constants.
 
-    `aide_identity`, once it is set, states which model and data the callbacks belong to.
+    `aide_identity`, once it is set, states the model and the data of the callbacks.
     """
 
     def __init__(self, model: StanModel, propto: bool):
@@ -93,11 +93,11 @@ class StanCalls:
         self._log_density.defjvp(self._slope)
 
     def log_density(self, x: Float[Array, " d"]) -> Array:
-        """With the Jacobian; has a gradient, and no second derivatives."""
+        """The log density with the Jacobian; has a gradient, but no second derivatives."""
         return self._log_density(x)
 
     def log_density_without_jacobian(self, x: Float[Array, " d"]) -> Array:
-        """On the scale of the model; has no gradient."""
+        """The log density on the scale of the model; has no gradient."""
         return self._call("log density without Jacobian", self._score(jacobian=False), (), x)
 
     def constrain(self, x: Float[Array, " d"]) -> Array:
@@ -107,7 +107,7 @@ class StanCalls:
         )
 
     def unconstrain(self, values: Array) -> Array:
-        """The way back; NaN where Stan refuses."""
+        """The unconstrained vector; NaN where Stan refuses the values."""
 
         def move(row: np.ndarray) -> np.ndarray:
             try:
@@ -132,7 +132,7 @@ class StanCalls:
         return found[0], found[1:] @ tangents[0]
 
     def _call(self, what: str, function: RowFunction, shape: tuple[int, ...], x: Array) -> Array:
-        """`function` of a vector, by a callback that states which model and function it calls."""
+        """`function` of a vector, by a callback that states its model and function."""
         stated = f"{what} of {self.aide_identity}" if self.aide_identity else None
         return _call(self._run, function, shape, x, stated)
 
@@ -147,7 +147,7 @@ class StanCalls:
 
 
 Here = Callable[[Callable[[], np.ndarray]], np.ndarray]
-"""Does some work where the model wants it done."""
+"""A function that does work in the thread that the model needs."""
 
 
 def _directly(work: Callable[[], np.ndarray]) -> np.ndarray:
@@ -159,8 +159,8 @@ def _call(
 ) -> Array:
     """`function` of a vector, by a callback; under `vmap`, of every row of the batch in turn.
 
-    Numbers travel as the words they are made of: the thread that calls back does not know about
-    `jax.enable_x64`, and JAX would round doubles on the way in and out.
+    Numbers are sent as their 32-bit words: the thread of the callback does not know of
+    `jax.enable_x64`, and JAX would round doubles in both directions.
     """
     x = jnp.asarray(x, float)
     kind = np.dtype(x.dtype)
@@ -198,10 +198,10 @@ METHODS = (
 class StanPosterior(AbstractPosterior):
     r"""The posterior of a Stan model; `posterior` makes one.
 
-    The log joint is Stan's `target` with the Jacobian, called back from JAX: it has a gradient and
+    The log joint is Stan's `target` with the Jacobian, called back from JAX: it has a gradient but
     no second derivatives. BridgeStan keeps all constants (`keeps_constants`), so that $\log Z$ is
-    the log evidence. httpstan drops those of `~` statements: divergences do not change, $\log Z$
-    does, and reference draws say so in their name.
+    the log evidence. httpstan drops those of `~` statements: divergences do not change, but
+    $\log Z$ does, and the name of reference draws says so.
     """
 
     def __init__(self, model: StanModel, layout: Layout, derived: tuple[str, ...], label: str):
@@ -217,11 +217,11 @@ class StanPosterior(AbstractPosterior):
         return self._calls.log_density(x)
 
     def log_prior(self, x: Float[Array, " d"]) -> LogProb:
-        """Unknown: an error says what to do."""
+        """Raise, with advice: Stan does not know the prior alone."""
         raise NotImplementedError(NO_SPLIT)
 
     def log_likelihood(self, x: Float[Array, " d"]) -> LogProb:
-        """Unknown: an error says what to do."""
+        """Raise, with advice: Stan does not know the likelihood alone."""
         raise NotImplementedError(NO_SPLIT)
 
     def log_jacobian(self, x: Float[Array, " d"]) -> LogProb:
@@ -245,7 +245,7 @@ class StanPosterior(AbstractPosterior):
     ) -> ReferenceDraws:
         """Posterior draws by name as a gold standard, taken as exact; see `AbstractPosterior`.
 
-        Draws of CmdStanPy (`fit.stan_variables()`) fit. The name says it if constants are missing.
+        Draws of CmdStanPy (`fit.stan_variables()`) fit. The name says if constants are missing.
         """
         found = super().from_draws(draws, name, check_score=check_score)
         if self.keeps_constants:
@@ -258,7 +258,7 @@ def posterior(model: StanModel, label: str = "Stan model") -> StanPosterior:
     """The posterior of a compiled Stan model with its data.
 
     Args:
-        model: A `bridgestan.StanModel`, or what `aide.stan.compile_program` returns.
+        model: A `bridgestan.StanModel`, or a model from `aide.stan.compile_program`.
         label: A name for messages.
     """
     missing = [method for method in METHODS if not callable(getattr(model, method, None))]
@@ -287,7 +287,7 @@ def _posterior(model: StanModel, label: str) -> StanPosterior:
 
 
 def _places(names: list[str]) -> dict[str, np.ndarray]:
-    """For every variable, where its entries stand among the scalars: `theta.2.1` is theta[1, 0]."""
+    """Places of each variable's entries among the scalars; `theta.2.1` is theta[1, 0]."""
     entries: dict[str, dict[tuple[int, ...], int]] = {}
     for place, name in enumerate(names):
         base, *indices = name.split(".")
@@ -302,10 +302,10 @@ def _places(names: list[str]) -> dict[str, np.ndarray]:
 
 
 def _owners(model: StanModel, places: dict[str, np.ndarray]) -> dict[str, list[int]]:
-    """Which unconstrained coordinates each variable is a function of, found by moving them.
+    """The unconstrained coordinates of which each variable is a function, found by moving them.
 
-    Coordinates stand in the order in which the program declares its parameters. A bound may depend
-    on parameters declared before, so that of all variables that move the first is the owner.
+    Coordinates have the order in which the program declares its parameters. A bound may depend
+    on parameters declared before, so that the first variable that moves is the owner.
     """
     center = 0.1 * np.random.default_rng(0).normal(size=model.param_unc_num())
     values = np.asarray(model.param_constrain(center))
@@ -320,7 +320,7 @@ def _owners(model: StanModel, places: dict[str, np.ndarray]) -> dict[str, list[i
 
 
 def _fingerprint(model: StanModel, calls: StanCalls) -> str:
-    """A digest of names and of log densities at fixed points: other data give others."""
+    """A digest of names and of log densities at fixed points, which other data change."""
     points = np.random.default_rng(1).normal(size=(3, calls.dimension))
     facts: list[Any] = [*model.param_names(), calls.propto]
     facts += [float(np.asarray(calls.log_density(jnp.asarray(point)))) for point in points]

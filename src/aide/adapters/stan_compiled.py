@@ -12,16 +12,16 @@ import numpy as np
 Result = TypeVar("Result")
 _HOME = "aide-httpstan"
 _home = ThreadPoolExecutor(1, thread_name_prefix=_HOME)
-"""The one thread that may call compiled programs: where Stan keeps derivatives is made ready for
-the thread that loads a program, and a call from any other one ends the process."""
+"""The only thread that may call compiled programs: Stan prepares its storage of derivatives for
+the thread that loads a program, and a call from another thread ends the process."""
 
 
 class HttpstanModel:
     """A compiled program with its data, and the methods of a BridgeStan model.
 
-    httpstan evaluates `target` without the constants that `~` drops, and nothing else:
-    `keeps_constants` is false. Every call sets the data up anew, so that large data are slow here;
-    BridgeStan is not.
+    httpstan evaluates `target` without the constants that `~` drops, and has no other form:
+    `keeps_constants` is false. Every call sets up the data again, which is slow for large data;
+    BridgeStan avoids that.
     """
 
     keeps_constants = False
@@ -40,11 +40,11 @@ class HttpstanModel:
 
     @staticmethod
     def run(work: Callable[[], Result]) -> Result:
-        """Do some work, with many calls in it, where programs are called."""
+        """Do work with many calls of programs in the thread that may call them."""
         return at_home(work)
 
     def param_names(self, *, include_tp: bool = False, include_gq: bool = False) -> list[str]:
-        """Names of the scalars; with either setting, of everything."""
+        """Names of the scalars; with either setting, of derived quantities too."""
         return list(self._all_names if include_tp or include_gq else self._names)
 
     def param_unc_num(self) -> int:
@@ -56,7 +56,7 @@ class HttpstanModel:
         return np.array(self._services.write_array(self._data, theta_unc.tolist(), False, False))
 
     def param_unconstrain(self, theta: np.ndarray) -> np.ndarray:
-        """The unconstrained vector of such values."""
+        """The unconstrained vector of values in the order of `param_names`."""
         values, begin = {}, 0
         for name, shape in self._dims.items():
             end = begin + int(np.prod(shape))
@@ -74,15 +74,15 @@ class HttpstanModel:
     def log_density_gradient(
         self, theta_unc: np.ndarray, *, propto: bool = True, jacobian: bool = True
     ) -> tuple[float, np.ndarray]:
-        """The same, and its gradient: two calls."""
+        """The log density without constants, and its gradient, by two calls."""
         value = self.log_density(theta_unc, propto=propto, jacobian=jacobian)
         gradient = self._services.log_prob_grad(self._data, theta_unc.tolist(), jacobian)
         return value, np.array(gradient)
 
     def _find_dimension(self, sizes: Sequence[int]) -> int:
-        """Httpstan does not tell, but refuses a vector of another length.
+        """Find the dimension by trial: httpstan only refuses a vector of another length.
 
-        Parameters come first among all variables, and most need as many reals as they have values.
+        Parameters come first among all variables, and most have one real per value.
         """
         likely = np.cumsum([0, *sizes]).tolist()
         for dimension in dict.fromkeys([*likely, *range(likely[-1] + 1)]):
@@ -99,12 +99,13 @@ class HttpstanModel:
 def compile_program(
     program_code: str, data: Mapping[str, Any], *, optimise: bool = True
 ) -> HttpstanModel:
-    """Compile a Stan program offline, by the httpstan wheel (PyStan brings it); minutes, then kept.
+    """Compile a Stan program offline by httpstan (part of PyStan): minutes at first, then cached.
 
     Args:
         program_code: The program.
         data: Its data by name.
-        optimise: Compile with `-O3`, as httpstan does; otherwise sooner, for a slower model.
+        optimise: Compile with `-O3`, the default of httpstan; `False` compiles a slower model
+            sooner.
     """
     try:
         from httpstan import models  # pyrefly: ignore[missing-import]
@@ -120,7 +121,7 @@ def compile_program(
         services = at_home(load)
     except KeyError:
         options = None if optimise else ["-O1", "-std=c++14", "-Wno-sign-compare"]
-        with warnings.catch_warnings():  # it finds its own files in a way that Python deprecates
+        with warnings.catch_warnings():  # httpstan finds its own files by a deprecated function
             warnings.simplefilter("ignore", DeprecationWarning)
             asyncio.run(models.build_services_extension_module(program_code, options))
         services = at_home(load)
@@ -128,7 +129,7 @@ def compile_program(
 
 
 class _Home:
-    """A module whose functions are called at home, from whatever thread."""
+    """A module whose functions are called in the thread that may call compiled programs."""
 
     def __init__(self, module: Any):
         self._module = module
@@ -139,7 +140,7 @@ class _Home:
 
 
 def at_home(work: Callable[[], Result]) -> Result:
-    """Do some work in the thread that may call compiled programs."""
+    """Do work in the thread that may call compiled programs."""
     if current_thread().name.startswith(_HOME):
         return work()
     return _home.submit(work).result()

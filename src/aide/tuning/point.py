@@ -157,8 +157,8 @@ def plot_points(
 ) -> Any:
     """Plot the bound with its 95% band against `places`, on logarithmic scales if possible.
 
-    With a tolerance of errors, plot the largest error divided by its tolerance. `others` are further
-    places on the axis, for the choice of the scale.
+    With a tolerance of errors, plot the largest error divided by its tolerance. `others` are
+    further places on the axis, for the choice of the scale.
     """
     is_errors = isinstance(tolerance, ErrorTolerance)
     order = np.argsort(places, kind="stable")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from aide.adapters.numpyro.posterior import NumpyroPosterior
 
 NUM_TRIED = 64
-"""Draws of a guide that must lie in the support before it is accepted."""
+"""Number of draws of a guide that must lie in the support before it is accepted: a choice."""
 NO_DENSITY = (
     "so that no divergence can be measured. Guides with a density: AutoNormal, AutoDiagonalNormal, "
     "AutoMultivariateNormal, AutoLowRankMultivariateNormal, AutoLaplaceApproximation, "
@@ -43,12 +43,12 @@ def make_target(
     params: Any,
     label: str,
 ) -> Tractable:
-    """The target of a guide; call it in double precision.
+    """The target of a guide; call this function in double precision.
 
     Args:
-        posterior: Whose variables the guide approximates.
+        posterior: The posterior that the guide approximates.
         guide: An automatic guide, or one written by hand with the arguments of the model.
-        params: What `svi.get_params(state)` or `svi.run(...)` returned.
+        params: The parameters that `svi.get_params(state)` or `svi.run(...)` returned.
         label: A name for tables.
     """
     params = promote(dict(getattr(params, "params", params)))
@@ -56,9 +56,10 @@ def make_target(
         if not posterior.has_fixed_supports:
             raise ValueError(
                 f"the support of a variable of {posterior.label} depends on other variables, and "
-                f"{type(guide).__name__} keeps the one it saw first: its draws are not those it "
-                "was trained on. Write the model with a variable of fixed support and scale it "
-                "(beta = numpyro.deterministic('beta', (1 - alpha) * unit)), or the guide by hand."
+                f"{type(guide).__name__} keeps the first support that it saw: its draws are not "
+                "those it was trained on. Write the model with a variable of fixed support and "
+                "scale it (beta = numpyro.deterministic('beta', (1 - alpha) * unit)), or the guide "
+                "by hand."
             )
         label = label or type(guide).__name__
         if isinstance(guide, autoguide.AutoNormal):
@@ -90,7 +91,7 @@ def _vector_target(
     params: Mapping[str, Any],
     label: str,
 ) -> Tractable:
-    """A guide on one vector, in its own order: `_unpack_latent` says whose every entry is."""
+    """A guide on one vector in its own order, which `_unpack_latent` tells."""
     kind = type(guide).__name__
     if isinstance(guide, autoguide.AutoDelta):
         raise ValueError(f"{kind} is a point and has no density, {NO_DENSITY}")
@@ -100,7 +101,7 @@ def _vector_target(
     order = _order(guide)
     posterior.layout.check_names(kind, order)
     try:
-        with warnings.catch_warnings():  # what NumPyro warns of, a singular Hessian, is refused
+        with warnings.catch_warnings():  # a singular Hessian, of which NumPyro warns, is refused
             warnings.simplefilter("ignore")
             distribution = guide.get_posterior(params)
         jax.eval_shape(distribution.log_prob, jnp.zeros(posterior.dimension))
@@ -112,8 +113,8 @@ def _vector_target(
         ) from error
     except KeyError as error:
         raise ValueError(
-            f"{kind}: there is no parameter {error}; there are {', '.join(params)}. Pass what "
-            "svi.run or svi.get_params returned for this guide."
+            f"{kind}: there is no parameter {error}; there are {', '.join(params)}. Pass the "
+            "parameters that svi.run or svi.get_params returned for this guide."
         ) from error
     _check_scale(kind, distribution)
     return posterior.on_vector(distribution, order, label)
@@ -122,7 +123,7 @@ def _vector_target(
 def _set_up(
     posterior: "NumpyroPosterior", guide: autoguide.AutoContinuous
 ) -> autoguide.AutoContinuous:
-    """The guide after its first run; a new one (parameters read from a file) is run here."""
+    """The guide after its first run, which is made here for a guide that never ran."""
     if guide.prototype_trace is not None:
         return guide
     guide = copy.copy(guide)
@@ -131,13 +132,13 @@ def _set_up(
 
 
 def _order(guide: autoguide.AutoContinuous) -> dict[str, Any]:
-    """For every variable, where its entries stand in the vector of the guide."""
+    """For every variable, the places of its entries in the vector of the guide."""
     unpack: Any = guide._unpack_latent
     return dict(unpack(jnp.arange(guide.latent_dim)))
 
 
 def _check_scale(kind: str, distribution: dist.Distribution) -> None:
-    """NumPyro replaces the scale of a Laplace approximation by 0 where it cannot be computed."""
+    """Raise for the scale 0 that NumPyro gives a Laplace approximation it cannot compute."""
     scale = getattr(distribution, "scale_tril", None)
     if scale is not None and not bool(jnp.all(jnp.diagonal(scale) > 0)):
         raise ValueError(
@@ -213,7 +214,7 @@ def _written_target(
 
 
 def _innermost(distribution: Any) -> Any:
-    """What a distribution was made of by `expand`, `to_event` and `mask`."""
+    """The distribution from which `expand`, `to_event` and `mask` made another one."""
     while hasattr(distribution, "base_dist"):
         distribution = distribution.base_dist
     return distribution

@@ -37,7 +37,7 @@ from aide.algorithms.tractable import Tractable
 from aide.engine.programs.map_runs import in_double
 
 SAME_MODEL = 1e-6
-"""Nats by which log joints of one model may differ at several points, but for a constant."""
+"""Largest spread in nats of the difference of two log joints that count as one model's."""
 DISCRETE = (
     "Sum it out by hand (dist.MixtureSameFamily for a mixture, a forward pass for a hidden Markov "
     "model), or condition on it: numpyro.handlers.condition(model, data={...})."
@@ -147,9 +147,9 @@ class NumpyroPosterior(AbstractPosterior):
     def guide(self, guide: Callable[..., Any], params: Any, label: str = "") -> Tractable:
         """A variational fit as a target.
 
-        Automatic guides with a density are matched by name with the variables, in whatever order
-        they keep them; guides written by hand, with the arguments of the model, are moved to the
-        reals with their Jacobian. Those without a density at points from outside are refused.
+        Automatic guides with a density are matched with the variables by name, in any order;
+        guides written by hand, with the arguments of the model, are moved to the
+        reals with their Jacobian. Guides that cannot score outputs of others are refused.
 
         Args:
             guide: The guide.
@@ -165,15 +165,15 @@ class NumpyroPosterior(AbstractPosterior):
         if not callable(other) or other is self.model:
             return
         try:
-            theirs = posterior(other, *self.args, **self.kwargs)
-        except Exception:  # trained on subsamples, or with other arguments: nothing to compare
+            others = posterior(other, *self.args, **self.kwargs)
+        except Exception:  # trained on subsamples, or with other arguments: no comparison
             return
-        if theirs.layout.coordinates != self.layout.coordinates:
-            return  # matching by name says what is wrong
+        if others.layout.coordinates != self.layout.coordinates:
+            return  # matching by name raises an error in words
         points = np.random.default_rng(0).uniform(-1.0, 1.0, (4, self.dimension))
 
         def difference(x: np.ndarray) -> float:
-            return float(self.log_joint(jnp.asarray(x)) - theirs.log_joint(jnp.asarray(x)))
+            return float(self.log_joint(jnp.asarray(x)) - others.log_joint(jnp.asarray(x)))
 
         if not np.ptp([in_double(difference, x) for x in points]) <= SAME_MODEL:
             warnings.warn(
@@ -254,7 +254,7 @@ def _check_data(
     kwargs: dict[str, Any],
     sites: Trace,
 ) -> None:
-    """Raise if a variable is latent because the argument of its name, the data, was not given."""
+    """Raise if a variable is latent because the argument of the same name was not given."""
     try:
         signature = inspect.signature(model)
         given = signature.bind_partial(*args, **kwargs).arguments

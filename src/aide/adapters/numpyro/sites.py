@@ -1,4 +1,4 @@
-"""What a NumPyro model or guide is made of, found by running it."""
+"""The sites of a NumPyro model or guide, found by running it."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -18,23 +18,23 @@ Trace = dict[str, Site]
 
 
 class UnsetParameters(Messenger):
-    """Collects the names of `param` sites that nothing has given a value."""
+    """Collects the names of `param` sites without a value."""
 
     def __init__(self, function: Callable[..., Any]):
         super().__init__(function)
         self.names: list[str] = []
 
     def process_message(self, msg: Any) -> None:
-        """Handlers inside of this one have had their say."""
+        """Record a site, after the handlers inside of this one."""
         if msg["type"] == "param" and msg["value"] is None:
             self.names.append(msg["name"])
 
 
 def promote(tree: Any) -> Any:
-    """The same with all real arrays in double precision; call it where that is enabled.
+    """The same tree with real arrays in double precision; call this function where that is enabled.
 
-    NumPy's are copied: JAX 0.10 remembers what it made of an array in single precision, where a
-    sampler has just seen it, and would use that here too.
+    Arrays of NumPy are copied: JAX 0.10 caches its conversion of an array to single precision,
+    which a sampler has just made, and would use it here.
     """
 
     def promote_leaf(leaf: Any) -> Any:
@@ -52,9 +52,9 @@ def promote(tree: Any) -> Any:
 def forget_single_precision(model: Any) -> None:
     """Clear JAX's caches if they hold a model's data in single precision; call it in double.
 
-    JAX 0.10 remembers what a sampler in single precision made of a NumPy array as long as the
-    sampler's program lives, and an index of 32 bits then meets one of 64. Nothing but
-    `jax.clear_caches` ends that, so it is called only where JAX is seen to have such a memory of an
+    JAX 0.10 caches a sampler's conversion of a NumPy array to single precision as long as the
+    sampler's program lives, and an index of 32 bits then meets one of 64. Only
+    `jax.clear_caches` ends that, so it is called only if JAX has such a conversion of an
     array that the model closes over or reads from its module.
     """
     while hasattr(model, "fn"):  # handlers
@@ -88,7 +88,7 @@ def run_at(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 def run_once(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], seed: int
 ) -> tuple[Trace, list[str]]:
-    """The sites of one run at some point of the support, and the parameters nobody has set.
+    """The sites of one run at a point of the support, and the names of parameters without values.
 
     Latent values need not come from the prior, which may be improper.
     """
@@ -98,12 +98,12 @@ def run_once(
 
 
 def is_latent(site: Site) -> bool:
-    """Whether it is a random variable without a value of its own."""
+    """Whether a site is a random variable without an observed value."""
     return site["type"] == "sample" and not site["is_observed"]
 
 
 def is_random(site: Site) -> bool:
-    """Whether it has a density: a latent or observed variable, or a factor."""
+    """Whether a site has a density: a latent or observed variable, or a factor."""
     return site["type"] == "sample"
 
 
@@ -115,7 +115,7 @@ def log_prob_of(site: Site) -> Any:
 
 
 def check_sites(what: str, sites: Trace, advice: str) -> None:
-    """Raise if a model or guide has what no density of real vectors can have."""
+    """Raise if a model or guide has discrete variables or subsampled plates."""
     for name, site in sites.items():
         if is_latent(site) and site["fn"].support.is_discrete:
             raise ValueError(
@@ -127,14 +127,14 @@ def check_sites(what: str, sites: Trace, advice: str) -> None:
             if subsample_size is not None and subsample_size != size:
                 raise ValueError(
                     f"plate {name} of {what} takes {subsample_size} of {size} at random: the log "
-                    "joint would be another one with every call. Leave out subsample_size (use "
+                    "joint would change with every call. Leave out subsample_size (use "
                     "all data) for the posterior that is measured; a guide that was trained with "
                     "subsamples can be measured against it."
                 )
 
 
 def same_supports(first: Trace, second: Trace, names: tuple[str, ...]) -> bool:
-    """Whether the variables have the same supports in two runs: none depends on another."""
+    """Whether the variables have the same supports in two runs, so that none depends on another."""
     for name in names:
         bounds = [jax.tree.leaves(sites[name]["fn"].support) for sites in (first, second)]
         if not all(np.array_equal(*pair) for pair in zip(*bounds, strict=True)):
@@ -143,7 +143,7 @@ def same_supports(first: Trace, second: Trace, names: tuple[str, ...]) -> bool:
 
 
 def words_for(support: Any) -> str:
-    """A constraint in words: `real`, `positive`, `interval (0, 1)`."""
+    """A constraint in words, such as `real`, `positive`, `(0, 1)`."""
     support = getattr(support, "base_constraint", support)
     name = type(support).__name__.strip("_")
     words = "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()

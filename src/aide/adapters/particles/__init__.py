@@ -1,4 +1,4 @@
-"""`particles` (Chopin): its filters and its conditional SMC, in an interpreter of their own.
+"""`particles` (Chopin): its filters and its conditional SMC, run by another interpreter.
 
 filtered = aide.particles.particle_filter("model.py", python=".venv-particles/bin/python",
                                           num_particles=20)

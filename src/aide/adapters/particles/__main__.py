@@ -1,8 +1,8 @@
-"""Runs filters of `particles` in the interpreter that has it; started by `ForeignProcess`.
+"""Runs filters of `particles` in another interpreter; started by `ForeignProcess`.
 
     python __main__.py FILE FUNCTION
 
-Every line of standard input is a question (a JSON object), every line of standard output its
+Every line of standard input is a question (a JSON object), every line of standard output an
 answer. This file imports nothing of aide, and works with NumPy 1.
 """
 
@@ -19,12 +19,12 @@ from particles.mcmc import CSMC
 
 
 class PermutedCSMC(CSMC):
-    """Theirs with ancestors in random order, so that slot 0 is like every other one."""
+    """Conditional SMC of the package, with ancestors in random order."""
 
     def resample_move(self):
         """Resample, permute the ancestors, then move all and put the retained state into slot 0.
 
-        Slot 0 also gets its own parent: weights of a guided filter depend on it.
+        Slot 0 also gets the retained parent, on which weights of a guided filter depend.
         """
         before = self.X
         self.rs_flag = self.fk.time_to_resample(self)
@@ -41,6 +41,7 @@ class PermutedCSMC(CSMC):
 
 
 CONDITIONAL = {"theirs": CSMC, "permuted": PermutedCSMC}
+"""Conditional SMC by name."""
 
 
 class Filters:
@@ -54,13 +55,13 @@ class Filters:
         self.data = self.make().data
 
     def model(self, question):
-        """The Feynman-Kac model with the first observations."""
+        """The Feynman-Kac model of the first `num_steps` observations."""
         fk = self.make()
         fk.data = self.data[: question["num_steps"]]
         return fk
 
     def answer(self, question):
-        """One question, answered with plain numbers and lists."""
+        """Answer one question with plain numbers and lists."""
         kind = question["question"]
         if kind == "num_steps":
             return len(self.data)
@@ -98,9 +99,9 @@ def log_joint(fk, path):
 
 
 def main():
-    """Answer until the pipe is closed."""
+    """Answer questions until the pipe is closed."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the user's code prints is not an answer
+    os.dup2(2, 1)  # output of the user's code must not mix with answers
     warnings.filterwarnings("ignore", module=r"particles\.")
     filters = Filters(sys.argv[1], sys.argv[2])
     for line in sys.stdin:

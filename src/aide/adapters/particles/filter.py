@@ -22,15 +22,16 @@ from aide.algorithms.existing_code import PythonAlgorithm
 from aide.algorithms.particle_filter import FilterVersions
 
 WORKER = Path(__file__).with_name("__main__.py")
+"""The file that the other interpreter runs."""
 
 
 class ForeignProcess:
-    """Runs `__main__.py` by another interpreter for as long as this process lives.
+    """Runs `__main__.py` by another interpreter until this process ends.
 
     Args:
-        python: The interpreter; it has `particles` and NumPy, and needs nothing else.
-        file: The user's file, which it loads.
-        function: The function in it that makes the Feynman–Kac model.
+        python: The interpreter, which needs `particles` and NumPy only.
+        file: The user's file, which the other interpreter loads.
+        function: The function in the file that makes the Feynman–Kac model.
     """
 
     def __init__(self, python: str, file: str, function: str):
@@ -50,7 +51,7 @@ class ForeignProcess:
         self.num_steps = int(self.ask(question="num_steps"))
 
     def ask(self, **question: Any) -> Any:
-        """The answer to one question; an error over there is an error here."""
+        """The answer to one question; an error in the other process is raised here."""
         with self._lock:
             assert self._process.stdin is not None
             assert self._process.stdout is not None
@@ -63,7 +64,7 @@ class ForeignProcess:
         if not line:
             code = self._process.wait()
             raise RuntimeError(
-                f"the interpreter of particles ended with code {code}; what it said is above. It "
+                f"the interpreter of particles ended with code {code}; its output is above. It "
                 "needs the packages particles and numpy<2, and must be able to load the file."
             )
         answer = json.loads(line)
@@ -80,7 +81,7 @@ class ForeignProcess:
 
 @functools.cache
 def process_of(python: str, file: str, function: str) -> ForeignProcess:
-    """The process for one file, started when it is first needed."""
+    """The process for one file, started at its first use."""
     return ForeignProcess(python, file, function)
 
 
@@ -92,7 +93,7 @@ class ParticlesFilter(FilterVersions):
     r"""`particles.SMC`, one path drawn by weight; $\xi = p(x_{1:T}, y_{1:T})/\hat p(y_{1:T})$.
 
     `regenerate` is conditional SMC. That of the package (`conditional="theirs"`) puts the retained
-    path into slot 0 of ancestors that are *sorted*, which is not the law of ancestors given that
+    path into slot 0 of *sorted* ancestors, which is not the law of ancestors given that
     slot 0 has the retained one; `"permuted"` shuffles them first. Built by `particle_filter`.
     """
 
@@ -115,7 +116,7 @@ class ParticlesFilter(FilterVersions):
 
     @property
     def aide_identity(self) -> str:
-        """The file's content, and the settings."""
+        """The content of the file, and the settings."""
         content = hashlib.sha256(Path(self.file).read_bytes()).hexdigest()
         settings = (self.num_particles, self.num_steps, self.ess_fraction, self.conditional)
         return f"{self.python} {content} {self.function} {settings}"
@@ -133,7 +134,7 @@ class ParticlesFilter(FilterVersions):
         ]
 
     def first_steps(self, num: int) -> Self:
-        """The filter after so many observations."""
+        """The filter after the first `num` observations."""
         return replace(self, num_steps=num)
 
     def _ask(self, rng: np.random.Generator, **question: Any) -> Any:
@@ -158,22 +159,22 @@ def particle_filter(
     num_workers: int = 1,
     label: str = "",
 ) -> PythonAlgorithm:
-    """A filter of the package `particles` as an algorithm, run by an interpreter of its own.
+    """A filter of the package `particles` as an algorithm, run by another interpreter.
 
     Args:
         file: A Python file with a function that returns a Feynman–Kac model, such as
             `particles.state_space_models.Bootstrap(ssm=..., data=...)` or `GuidedPF`.
         python: An interpreter with `particles`, which needs NumPy 1.
         num_particles: Particles, N of `particles.SMC`.
-        function: The name of that function.
+        function: The name of the function in the file.
         ess_fraction: Resample when the effective sample size falls below this share (`ESSrmin`).
         conditional: The conditional SMC: the package's own (`"theirs"`), which `aide.check`
             rejects, or with its ancestors `"permuted"`.
-        num_workers: Processes that share the runs; each has an interpreter of its own.
+        num_workers: Processes that share the runs, each with its own interpreter.
         label: A name for tables.
     """
     place = str(Path(file).resolve())
-    interpreter = os.path.abspath(python)  # resolved, a virtual environment would be left
+    interpreter = os.path.abspath(python)  # a resolved link would leave its virtual environment
     num_steps = process_of(interpreter, place, function).num_steps
     settings = (num_particles, num_steps, float(ess_fraction), conditional)
     filtered = ParticlesFilter(interpreter, place, function, *settings)
