@@ -1,4 +1,4 @@
-"""What all results have in common: headline, rows, notes, verdict, and how they are shown."""
+"""Shared parts of all results: headline, rows, notes, verdict, and the ways to show them."""
 
 from aide.reporting.result import Result
 

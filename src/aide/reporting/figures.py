@@ -1,4 +1,4 @@
-"""What the plots of results share. Figures carry no `pyplot` state."""
+"""Shared parts of the plots of results. Figures have no `pyplot` state."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -10,32 +10,34 @@ from aide.reporting.grid import wrap
 from aide.reporting.numbers import in_nats
 
 SMALLEST_P = 1e-16
+"""P-value below which points of a plot all have the same place: rounding in double precision."""
 WIDEST_NAME = 28
-"""Characters of a name beside an axis; longer ones go on in a second line."""
+"""Characters of one line of a name beside an axis; longer names get several lines."""
 WIDEST_TITLE = 62
+"""Characters of one line of a title, which fill the width of a panel."""
 FLATTENED = 20.0
-"""Ratio of the largest limit to the median one from which on an axis is logarithmic."""
+"""Ratio of the largest limit to the median one above which an axis is logarithmic."""
 
 
 def as_label(text: str, width: int = WIDEST_NAME) -> str:
-    """A text for a figure: in lines, without control characters; a dollar is no formula."""
+    """A text for a figure: in lines, without control characters, with dollars as plain signs."""
     return "\n".join(wrap(plain(text), width)).replace("$", r"\$")
 
 
 def as_title(text: str) -> str:
-    """A sentence above a panel, in lines that have room."""
+    """A sentence above a panel, in lines of its width."""
     return as_label(text, WIDEST_TITLE)
 
 
 def plain_ticks(axis: Any) -> None:
-    """Of a logarithmic axis: 1, 2, 5, 10, 20, … as long as they have room, else powers of ten."""
+    """Ticks of a logarithmic axis: 1, 2, 5, 10, 20, … if there is room, else powers of ten."""
     from matplotlib import ticker
 
     low, high = sorted(axis.get_view_interval())
     decades = np.log10(high / low) if low > 0 else 4.0
     steps = (1.0, 2.0, 5.0) if decades < 2.2 else (1.0, 3.0) if decades < 3.2 else (1.0,)
     axis.set_major_locator(ticker.LogLocator(subs=steps, numticks=9))
-    if decades < 1.0:  # few of 1, 2, 5: as on a linear axis
+    if decades < 1.0:  # only few of 1, 2, 5 would lie in the range
         axis.set_major_locator(ticker.MaxNLocator(4, steps=[1, 2, 5, 10]))
     axis.set_major_formatter(
         ticker.FuncFormatter(lambda x, _: f"{x:,.6g}" if x < 1e6 else f"{x:g}")
@@ -44,14 +46,14 @@ def plain_ticks(axis: Any) -> None:
 
 
 def few_ticks(axis: Any, whole: bool = False) -> None:
-    """Of a linear axis: as many ticks as have room beside each other."""
+    """Ticks of a linear axis that leave room for their labels."""
     from matplotlib import ticker
 
     axis.set_major_locator(ticker.MaxNLocator(4, integer=whole, min_n_ticks=1))
 
 
 def spread_out(axis: Any, ends: np.ndarray) -> None:
-    """A logarithmic axis, linear about 0, where one large number would flatten all others."""
+    """Make an axis logarithmic, linear about 0, if one large number would flatten all others."""
     from matplotlib import ticker
 
     sizes = np.abs(ends[np.isfinite(ends) & (ends != 0)])
@@ -91,9 +93,9 @@ def plot_limits(
     values: Sequence[float],
     tolerance: float | None = None,
 ) -> None:
-    """Intervals, one above the other, with the estimate in each; infinite ends are left open.
+    """Plot intervals, one above the other, with the estimate in each; infinite ends are open.
 
-    The axis is logarithmic where one interval is much farther away than the others.
+    The axis is logarithmic if one interval is much farther away than the others.
     """
     place = np.arange(len(names))[::-1]
     finite = [end for pair in limits for end in pair if np.isfinite(end)]
@@ -112,7 +114,7 @@ def plot_limits(
 
 
 def plot_p_values(axis: Any, names: Sequence[str], values: Sequence[float], level: float) -> None:
-    """P-values of several tests, on a log scale; those left of the line are alarms."""
+    """Plot p-values of several tests on a log scale; those left of the line are rejections."""
     place = np.arange(len(names))[::-1]
     axis.plot(np.maximum(values, SMALLEST_P), place, "o", color="#1f6fb4", ms=4)
     axis.axvline(level, color="#b3392f", ls="--", lw=1, label=f"alarm below {level:.2g}")

@@ -1,7 +1,7 @@
 """Tables of many lines of one kind, at any width: no number and no heading is ever cut.
 
-Where a table is too wide, in this order: headings fold at their blanks and long texts wrap;
-columns marked as optional are left out (which is said); the columns that still have no room move
+A table that is too wide changes in this order: headings fold at their blanks and long texts wrap;
+columns marked as optional are left out (the table says so); the last columns move
 to a second line below the first.
 """
 
@@ -13,20 +13,22 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 GAP = "  "
+"""Space between columns."""
 INDENT = "    "
-"""Before the second line of an entry."""
+"""Space before the second line of an entry."""
 LEAST_WORDS = 24
 """Characters below which a column of words is not narrowed, except to its longest cell."""
 LONGEST_WORD = 30
-"""Characters beyond which a word without blanks (the name of a file) may be broken."""
+"""Characters beyond which a word without blanks, such as the name of a file, may be broken."""
 GLUE = "\u00a0"
+"""A blank at which lines do not end."""
 TOGETHER = re.compile(r" (?=[±=≤≥<>≈] [-+\d])|(?<=[±≤≥=<>≈]) (?=[-+\d])")
-"""Blanks at which no line ends: those within a number."""
+"""Blanks within a number and its sign or error, at which lines do not end."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Cells under titles.
+    """A table of cells under titles.
 
     Attributes:
         titles: One per column.
@@ -68,7 +70,7 @@ class ColumnGroup(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A table at a width: headings, then the lines of every entry; and what was left out."""
+    """A table fitted to a width: headings, the lines of every entry, and omitted columns."""
 
     head: list[str]
     entries: list[list[str]]
@@ -76,7 +78,7 @@ class Fitted(NamedTuple):
 
 
 def fit(grid: Grid, width: int) -> Fitted:
-    """The lines of a table, none longer than `width` unless a single number is."""
+    """The lines of a table, none longer than `width` unless a single number is longer."""
     columns = list(range(len(grid.titles)))
     left_out: list[str] = []
     for title in grid.optional:
@@ -95,7 +97,7 @@ def fit(grid: Grid, width: int) -> Fitted:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """A text in lines; numbers stay in one piece, with their signs and errors."""
+    """A text in lines; numbers stay in one piece with their signs and errors."""
     joined = TOGETHER.sub(GLUE, text)
     options = {"break_long_words": False, "break_on_hyphens": False}
     lines: list[str] = []
@@ -106,7 +108,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def _parts(grid: Grid, columns: Sequence[int], width: int) -> list[ColumnGroup]:
-    """As many columns in each line as have room; at least one."""
+    """Groups of columns, each as large as one line allows, with one column at least."""
     parts, rest = list[ColumnGroup](), list(columns)
     while rest:
         room = width - (len(INDENT) if parts else 0)
@@ -120,12 +122,12 @@ def _parts(grid: Grid, columns: Sequence[int], width: int) -> list[ColumnGroup]:
 
 
 def _widths(grid: Grid, columns: Sequence[int], width: int) -> tuple[int, ...] | None:
-    """Widths of columns that share a line; `None` if they have no room in it."""
+    """Widths of columns that share a line; `None` if the line is too short for them."""
     widths = {index: _least(grid, index) for index in columns}
     left = width - sum(widths.values()) - len(GAP) * (len(columns) - 1)
     if left < 0:
         return None
-    for wanted in (_of_cells, _of_title):  # words have room first, then headings on one line
+    for wanted in (_of_cells, _of_title):  # cells get room first, then headings on one line
         for index in columns:
             more = min(max(wanted(grid, index) - widths[index], 0), left)
             widths[index] += more
@@ -134,7 +136,7 @@ def _widths(grid: Grid, columns: Sequence[int], width: int) -> tuple[int, ...] |
 
 
 def _least(grid: Grid, index: int) -> int:
-    """The least width of a column: that of its numbers, or of its longest words."""
+    """The least width of a column: that of its numbers, or of its longest word."""
     title = _longest_word(grid.titles[index])
     cells = _of_cells(grid, index)
     if not grid.is_text(index):

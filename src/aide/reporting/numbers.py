@@ -6,15 +6,15 @@ from typing import Literal
 import numpy as np
 
 ROUNDING = 1e-9
-"""Numbers below this are shown as 0: they are rounding errors."""
+"""Size below which numbers are rounding errors and shown as 0."""
 SMALLEST_P = 1e-12
-"""P-values below this are shown as such."""
+"""P-value below which only this limit is shown."""
 
 
 def with_error(value: float, std_error: float) -> str:
-    """`0.213 ± 0.012`: as many digits as the standard error justifies.
+    """A number with its standard error, such as `0.213 ± 0.012`, in the digits that it justifies.
 
-    Terms that are all equal give `± 0`: so many runs showed no spread, which is no proof.
+    Terms that are all equal give `± 0`: the runs showed no spread, which is no proof.
     """
     if not np.isfinite(value):
         return "+inf" if value > 0 else "-inf"
@@ -38,18 +38,18 @@ def short(value: float, digits: int = 3) -> str:
 
 
 def in_nats(number: float | str, digits: int = 6) -> str:
-    """`0.5 nats`, `1 nat`: a number in at most so many digits, or its text, with the unit."""
+    """A number with its unit, such as `0.5 nats` or `1 nat`, in at most `digits` digits."""
     text = number if isinstance(number, str) else f"{number:.{digits}g}"
     return f"{text} nat" if text == "1" else f"{text} nats"
 
 
 def interval(low: float, high: float) -> str:
-    """`0.19 to 0.24`."""
+    """An interval in words, such as `0.19 to 0.24`."""
     return f"{short(low)} to {short(high)}"
 
 
 def rounded_up(value: float) -> str:
-    """Two digits, rounded up: "to within" must hold."""
+    """A number in two digits, rounded up, so that "at most" holds."""
     if value <= 0 or not np.isfinite(value):
         return "1e-9" if value <= 0 else "+inf"
     digits = 1 - int(np.floor(np.log10(value)))
@@ -57,38 +57,39 @@ def rounded_up(value: float) -> str:
 
 
 def p_value(value: float) -> str:
-    """`p = 0.03`, or `p < 1e-12`."""
+    """A p-value in words, such as `p = 0.03` or `p < 1e-12`."""
     return f"p < {SMALLEST_P:g}" if value < SMALLEST_P else f"p = {value:.2g}"
 
 
 def factor(log_factor: float) -> str:
-    """A factor, given by its log, in a few characters however large it is."""
+    """A factor, given by its log, in a few characters whatever its size."""
     if abs(log_factor) < 600 or np.isinf(log_factor):
         return f"{np.exp(log_factor):.3g}"
     return f"1e{log_factor / np.log(10):+.0f}"
 
 
 def cell(value: float | None, form: str) -> str:
-    """A number in a table, in a format of Python's; a dash where there is none."""
+    """A cell with a number in a format of Python's; a dash if there is no number."""
     return "–" if value is None or np.isnan(value) else format(value, form)
 
 
 Verdict = Literal["passed", "failed", "undecided"]
 
 PASSED: Verdict = "passed"
-"""What was asked was shown."""
+"""The claim was shown."""
 FAILED: Verdict = "failed"
-"""The contrary of what was asked was shown."""
+"""The contrary of the claim was shown."""
 UNDECIDED: Verdict = "undecided"
-"""Neither was shown: more runs, or what a note says, could decide."""
+"""Neither was shown: more runs, or the advice in a note, could decide."""
 
 COLOURS: dict[str, str] = {PASSED: "green", FAILED: "red", UNDECIDED: "yellow"}
+"""Colours of verdicts, in the words of rich and HTML."""
 EXIT_CODES: dict[str, int] = {PASSED: 0, FAILED: 1, UNDECIDED: 3}
-"""Of commands; 2 is bad input."""
+"""Exit codes of commands by verdict; 2 is bad input."""
 
 
 def all_of(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict on "all of these": failed if one failed, passed if all passed."""
+    """The verdict on all claims together: failed if one failed, passed if all passed."""
     found = set(verdicts)
     if FAILED in found:
         return FAILED
@@ -96,5 +97,5 @@ def all_of(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def colour_of(verdict: str | None) -> str:
-    """The colour in which a verdict is shown; empty without one."""
+    """The colour of a verdict; empty without one."""
     return COLOURS.get(verdict or "", "")

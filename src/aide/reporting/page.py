@@ -1,4 +1,4 @@
-"""A result taken apart into what is shown: as plain text, in a terminal, and as HTML.
+"""The page of a result: as plain text, in a terminal, and as HTML.
 
 HTML is for notebooks and reports; every text is escaped. Styles are attributes of the elements, so
 that no style sheet is needed; a page with a style sheet sets the colours by variables (`--passed`,
@@ -16,12 +16,13 @@ from aide.reporting.grid import GAP, Fitted, Grid, fit, wrap
 from aide.reporting.numbers import colour_of
 
 WIDTH = 15
-"""Of the names of rows."""
+"""Characters of the column with the names of rows."""
 NOTE = "note"
+"""Name of rows with notes, which are coloured."""
 
 
 class Line(NamedTuple):
-    """One line and its style: a colour and `bold` or `dim`, in rich's words."""
+    """One line and its style in the words of rich: a colour, `bold` or `dim`."""
 
     text: str
     style: str = ""
@@ -29,15 +30,15 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Page:
-    """Texts of a result, made fit to print: users' names and words are among them.
+    """Texts of a result, cleaned for printing, since users' names are among them.
 
     Attributes:
-        subject: What the result is about, above the headline; may be empty.
+        subject: The subject of the result, above the headline; may be empty.
         headline: One line.
         head: Sentences between headline and grid.
         grid: Lines of one kind, if there are any.
         rows: Name and text of every line below.
-        verdict: By which the headline is coloured, or `None`.
+        verdict: The verdict, which sets the colour of the headline, or `None`.
     """
 
     subject: str
@@ -66,7 +67,7 @@ class Page:
         return Page(plain(subject), plain(headline), grid, shown, verdict, tuple(map(plain, head)))
 
     def lines(self, width: int) -> Iterator[Line]:
-        """Headline, table and rows, none wider than `width`; the subject is left to the caller."""
+        """Headline, table and rows, none wider than `width`, without the subject."""
         for text in wrap(self.headline, width):
             yield Line(text, f"bold {colour_of(self.verdict)}".strip())
         for sentence in self.head:
@@ -78,7 +79,7 @@ class Page:
             yield from _grid_lines(fitted, self.grid.verdicts, width - len(GAP))
         indent = " " * (len(GAP) + WIDTH + 1)
         for name, text in self.rows:
-            if set(name.split(", ")) <= set(left_out):  # explains columns that are not shown
+            if set(name.split(", ")) <= set(left_out):  # explains omitted columns
                 continue
             first, *others = wrap(text, width - len(indent))
             style = "yellow" if name == NOTE else ""
@@ -90,12 +91,12 @@ class Page:
             yield from (Line(f"{indent}{other}", style) for other in others)
 
     def text(self, width: int | None = None) -> str:
-        """Plain text, as wide as the terminal unless stated; 80 columns where there is none."""
+        """Plain text of the width of the terminal by default, or of 80 columns without one."""
         room = shutil.get_terminal_size().columns if width is None else width
         return "\n".join(line.text for line in self.lines(room))
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        """The same in colour, below the subject: nothing is ever read as markup."""
+        """The page in colour, below the subject: no text is read as markup."""
         from rich.text import Text
 
         width = options.max_width
@@ -141,7 +142,7 @@ def page_html(page: Page) -> str:
 
 
 def grid_html(grid: Grid) -> str:
-    """The table with all columns; one that is wider than the page is scrolled in its own box."""
+    """The table with all columns; a wide table scrolls in its own box."""
     sides = [LEFT if grid.is_text(index) else RIGHT for index in range(len(grid.titles))]
 
     def row(kind: str, cells: tuple[str, ...], colour: str = "") -> str:

@@ -1,4 +1,4 @@
-"""The base of all results: what a result says, and every way to show or export it."""
+"""The base class of all results, with every way to show or export them."""
 
 import csv
 import json
@@ -17,9 +17,9 @@ from aide.reporting.page import Page, page_html
 
 
 def as_data(value: Any) -> Any:
-    """Numbers, texts, lists and dictionaries that JSON can hold.
+    """Convert a value to numbers, texts, lists and dictionaries that JSON can hold.
 
-    JSON knows no infinities and no NaN: they become the texts `inf`, `-inf` and `nan`, which
+    JSON has no infinities and no NaN: they become the texts `inf`, `-inf` and `nan`, which
     `float` reads.
     """
     if isinstance(value, Enum):
@@ -38,7 +38,7 @@ def as_data(value: Any) -> Any:
 
 
 def as_csv(records: Sequence[Mapping[str, Any]]) -> str:
-    """One line per record under the names of their entries; `None` is an empty cell."""
+    """One line per record under the names of its entries; `None` is an empty cell."""
     text = StringIO(newline="")
     if records:
         writer = csv.DictWriter(text, list(records[0]))
@@ -48,25 +48,25 @@ def as_csv(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 class Result(ABC):
-    """Something found out, with words about it.
+    """A result of a computation, with words about it.
 
-    Showing it is cheap and always the same: nothing is computed that trains or runs anything, and
-    nothing depends on what was asked before.
+    Showing a result is cheap and always gives the same text: nothing is trained or run, and
+    nothing depends on earlier calls.
     """
 
     @property
     def subject(self) -> str:
-        """What it is about, where the headline does not say."""
+        """The subject of the result, if the headline does not name it."""
         return ""
 
     @property
     @abstractmethod
     def headline(self) -> str:
-        """One line."""
+        """The result on one line."""
 
     @property
     def head(self) -> tuple[str, ...]:
-        """Sentences to read before the numbers: how far the gold standard can be trusted."""
+        """Sentences to read before the numbers, on the trust in the gold standard."""
         return ()
 
     @abstractmethod
@@ -75,12 +75,12 @@ class Result(ABC):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to keep in mind about it, in sentences."""
+        """Caveats, in sentences."""
         return ()
 
     @property
     def verdict(self) -> str | None:
-        """`passed`, `failed` or `undecided`, where something was asked (`reporting.verdict`)."""
+        """`passed`, `failed` or `undecided`, if there was a question (`reporting.verdict`)."""
         return None
 
     def grid(self) -> Grid | None:
@@ -88,7 +88,7 @@ class Result(ABC):
         return None
 
     def records(self) -> list[dict[str, Any]]:
-        """The numbers behind those lines: one dictionary each."""
+        """The numbers of these lines, one dictionary each."""
         return []
 
     @abstractmethod
@@ -96,15 +96,15 @@ class Result(ABC):
         """The numbers of the result as a whole, by name."""
 
     def layout(self) -> PanelGrid:
-        """Panels that `plot_on` needs."""
+        """The panels that `plot_on` needs."""
         return PanelGrid()
 
     @abstractmethod
     def plot_on(self, panels: np.ndarray) -> None:
-        """Plot it on matplotlib axes, as many as `layout` says."""
+        """Plot the result on the matplotlib axes of `layout`."""
 
     def plot(self, axes: Any = None) -> Any:
-        """Plot it, on the given matplotlib axes or a new figure; return the figure."""
+        """Plot the result on the given matplotlib axes or a new figure; return the figure."""
         panels = panels_of(axes, self.layout())
         self.plot_on(panels)
         return panels[0].figure
@@ -112,7 +112,7 @@ class Result(ABC):
     draw = Former("plot")
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything it says, and the numbers behind it, as data that JSON can hold."""
+        """All texts and numbers of the result, as data that JSON can hold."""
         found = {
             "result": type(self).__name__,
             "subject": self.subject,
@@ -127,11 +127,11 @@ class Result(ABC):
         return as_data(found)
 
     def to_json(self) -> str:
-        """The same as text; infinite numbers are the texts `inf` and `-inf`."""
+        """The data of `to_dict` as text; infinite numbers are the texts `inf` and `-inf`."""
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
 
     def to_csv(self) -> str:
-        """The records as comma-separated values; empty where there are none."""
+        """The records as comma-separated values; empty without records."""
         return as_csv(self.records())
 
     def _page(self) -> Page:
