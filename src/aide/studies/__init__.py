@@ -1,1 +1,1 @@
-"""Studies from the command line: a user's file, a folder that goes on, a report."""
+"""Studies from the command line: a user's file, a folder that can be continued, a report."""

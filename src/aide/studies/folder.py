@@ -1,7 +1,7 @@
 """The folder of a study: one process, one set of settings, results that only grow.
 
-`study.json` says what the runs are runs of and is written before the first of them. Runs are in
-netCDF files that `aide.draw` continues, and refuses if the algorithms changed. `result.json` is
+`study.json` describes the runs and is written before the first of them. Runs are in netCDF files
+that `aide.draw` continues, and refuses if the algorithms changed. `result.json` is
 written last.
 """
 
@@ -20,11 +20,13 @@ from aide._version import __version__
 from aide.experiments.runner import BadInput
 
 OTHERWISE = "Choose another --out, or delete it."
+"""Advice for a folder that cannot be continued."""
 FORMAT = 1
+"""Version of the format of `study.json`."""
 
 
 class StudyFolder:
-    """Files of one study."""
+    """The files of one study."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -34,7 +36,7 @@ class StudyFolder:
 
     @contextmanager
     def opened(self, command: str, seed: int, settings: Any, names: list[str]) -> Iterator[None]:
-        """Hold the folder, and see to it that it is of this command, seed and settings."""
+        """Lock the folder; raise if it belongs to another command, seed or settings."""
         make_folder(self.path)
         with locked_folder(self.path):
             make_folder(self.runs)
@@ -50,17 +52,17 @@ class StudyFolder:
             yield
 
     def checkpoint(self, name: str) -> Path:
-        """The file of one target's runs; its name is made fit for every system."""
+        """The file of one target's runs, with a name that is valid on every system."""
         plain = "".join(c if c.isalnum() and c.isascii() else "-" for c in name)[:40]
         return self.runs / f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}.nc"
 
     def save(self, data: dict[str, Any], table: str) -> None:
-        """Write what was found."""
+        """Write the result and its table."""
         write_atomically(self.table, table.encode())
         write_atomically(self.result, _text(data))
 
     def load(self) -> dict[str, Any]:
-        """Read what was found."""
+        """Read the result."""
         if not self.result.exists():
             is_begun = self.info.exists()
             why = "It is not finished: the command that made it continues." if is_begun else ""
@@ -91,7 +93,7 @@ class StudyFolder:
 
 
 def versions() -> dict[str, str]:
-    """Of everything that numbers may depend on."""
+    """Versions of everything that numbers may depend on."""
     names = ("jax", "jaxlib", "equinox", "numpy", "scipy")
     found = {name: version(name) for name in names}
     return {"python": platform.python_version(), "aide-inference": __version__, **found}

@@ -1,4 +1,4 @@
-"""What the commands take, checked."""
+"""Options of the commands, checked."""
 
 import re
 from dataclasses import dataclass
@@ -12,22 +12,23 @@ from aide.experiments.command import check_seed
 from aide.experiments.runner import BadInput, quote
 
 UNITS = {"s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+"""Seconds in each unit of time."""
 
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """Of one command. `None` means: as the library has it.
+    """Options of one command; `None` stands for the default of the library.
 
     Attributes:
         seed: Seed of all runs.
-        until: When runs suffice.
-        max_runs: Runs that may be made.
-        max_seconds: Seconds that may be spent.
+        until: The goal at which runs end.
+        max_runs: Largest number of runs.
+        max_seconds: Largest number of seconds.
         tolerance: Largest divergence in nats, or errors, that are good enough.
-        num_runs: Runs each way.
+        num_runs: Runs of each algorithm.
         meta: Meta-inference runs per output.
         out: The folder.
-        unchanged: Whether plain Python code is said to be what it was when stored runs were made.
+        unchanged: Whether the user states that plain Python code made the stored runs.
     """
 
     seed: int = 0
@@ -41,7 +42,7 @@ class StudyOptions:
     unchanged: bool = False
 
     def described(self) -> dict[str, object]:
-        """What results depend on, as JSON."""
+        """The options on which results depend, as JSON."""
         until = None if self.until is None else [type(self.until).__name__, *self.until]
         return {
             "until": until,
@@ -67,7 +68,7 @@ def options_of(
     out: Path | None,
     unchanged: bool = False,
 ) -> StudyOptions:
-    """Check what the command line says; folders are named for the file unless one is given."""
+    """Check the options of the command line; by default folders are named after the file."""
     for name, number, least in (
         ("--num-runs", num_runs, 2),
         ("--meta", meta, 1),
@@ -78,7 +79,7 @@ def options_of(
     wanted = parse_tolerance(tolerance)
     limited = max_runs is not None or max_time is not None
     if limited and until is None and wanted is None:
-        raise BadInput("--max-runs and --max-time limit what --until may cost: give --until.")
+        raise BadInput("--max-runs and --max-time limit the cost of --until: give --until.")
     return StudyOptions(
         check_seed(seed),
         parse_until(until, wanted),
@@ -93,7 +94,7 @@ def options_of(
 
 
 def parse_until(text: str | None, tolerance: Tolerance | None) -> Goal | None:
-    """`0.05`, a standard error, or `verdict`, which takes a tolerance."""
+    """The goal from a standard error such as `0.05`, or `verdict`, which needs a tolerance."""
     if text is None:
         return None
     if text == "verdict":
@@ -109,7 +110,7 @@ def parse_until(text: str | None, tolerance: Tolerance | None) -> Goal | None:
 
 
 def parse_time(text: str | None) -> float | None:
-    """Seconds, of `90s`, `10min` or `2h`."""
+    """Seconds from a text such as `90s`, `10min` or `2h`."""
     if text is None:
         return None
     found = re.fullmatch(r"([0-9.]+)(s|min|m|h)", text.strip())
@@ -120,7 +121,7 @@ def parse_time(text: str | None) -> float | None:
 
 
 def parse_tolerance(given: str | float | None) -> Tolerance | None:
-    """Nats, `0.5`, or errors, `means 0.1 sd, sds 10%, probabilities 0.05`."""
+    """A tolerance from nats, `0.5`, or errors, `means 0.1 sd, sds 10%, probabilities 0.05`."""
     if given is None:
         return None
     try:

@@ -1,7 +1,7 @@
-"""`report.html`: one page that needs nothing else, made from `result.json` alone.
+"""`report.html`: one self-contained page, made from `result.json` alone.
 
-Every text is escaped. Figures are images of their own (`data:` addresses), in which no script runs
-whatever they hold; a content security policy forbids everything else.
+Every text is escaped. Figures are images (`data:` addresses), in which scripts never run;
+a content security policy forbids everything else.
 """
 
 import base64
@@ -50,6 +50,7 @@ figure img{filter:none}}
 
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+"""The content security policy of the page."""
 
 
 def write_report(story: Mapping[str, Any], path: Path) -> None:
@@ -120,7 +121,7 @@ def _part(name: str, part: Mapping[str, Any]) -> str:
 
 
 def _order(parts: Mapping[str, Any], is_ranked: bool) -> str:
-    """In which order targets follow, beside a table that ranks them."""
+    """The order in which targets follow, if a table ranks them in another one."""
     if len(parts) < 2 or not is_ranked:
         return ""
     names = ", ".join(_text(name) for name in parts)
@@ -128,7 +129,7 @@ def _order(parts: Mapping[str, Any], is_ranked: bool) -> str:
 
 
 def _errors(parts: Mapping[str, Any]) -> Iterable[str]:
-    """Errors of what is reported, target by target: a sentence, a table, a figure."""
+    """Errors of every target: a sentence, a table, a figure."""
     for name, part in parts.items():
         errors = part.get("errors")
         if errors is None:
@@ -166,6 +167,6 @@ def _list(facts: Mapping[str, Any]) -> str:
 
 
 def _text(value: Any, keep_lines: bool = False) -> str:
-    """A text as HTML shows it: escaped, quotes too, and without control characters."""
+    """A text for HTML: escaped, quotes too, and without control characters."""
     kept = "\n" if keep_lines else ""
     return escape("".join(c for c in str(value) if c.isprintable() or c in kept))

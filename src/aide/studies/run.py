@@ -1,4 +1,4 @@
-"""What the commands do after their arguments are parsed."""
+"""The work of the commands, after their arguments are parsed."""
 
 from collections.abc import Iterator
 from concurrent.futures import Executor
@@ -25,7 +25,7 @@ from aide.tuning.tune import tune
 
 
 def measure(study: Study, options: StudyOptions, executor: Executor | None = None) -> Result:
-    """Measure the target of a study, or each of its targets, into the folder."""
+    """Measure each target of a study, and write the result into the folder."""
     folder = StudyFolder(options.out)
     names = list(study.targets)
     with _opened(folder, "measure", options, names):
@@ -43,7 +43,7 @@ def measure(study: Study, options: StudyOptions, executor: Executor | None = Non
 def compare_targets(
     study: Study, options: StudyOptions, executor: Executor | None = None
 ) -> Result:
-    """Compare the targets of a study: gold runs shared, M raised where looseness hides answers."""
+    """Compare the targets of a study with shared gold runs; M is raised where looseness hides."""
     folder = StudyFolder(options.out)
     names = list(study.targets)
     with _opened(folder, "compare", options, names):
@@ -84,14 +84,14 @@ def tune_target(study: Study, options: StudyOptions, executor: Executor | None =
 
 
 def shown_of(result: Result) -> tuple[Result, ...]:
-    """What a command prints: of a single estimate errors of what people report, then nats."""
+    """The results that a command prints: of a single estimate first its errors, then nats."""
     if isinstance(result, Estimate) and all(s.values is not None for s in result.draws.sides):
         return result.errors(), result
     return (result,)
 
 
 def exit_code(result: Result, tolerance: Tolerance | None) -> int:
-    """0 passed or no tolerance, 1 if a target failed, 3 if one is undecided."""
+    """0 if all passed or without a tolerance, 1 if a target failed, 3 if one is undecided."""
     return EXIT_CODES[judged_of(result, tolerance) or PASSED]
 
 
@@ -137,7 +137,7 @@ def _finished(folder: StudyFolder, study: Study, options: StudyOptions, result: 
 def _opened(
     folder: StudyFolder, command: str, options: StudyOptions, names: list[str]
 ) -> Iterator[None]:
-    """Work in the folder; what a user can mend is one line, and so is how to go on when stopped."""
+    """Work in the folder; bad input and interruptions become errors of one line, with advice."""
     try:
         with folder.opened(command, options.seed, options.described(), names):
             yield

@@ -31,10 +31,11 @@ TITLES: dict[Any, str] = {
     plot_directions: "directions",
     plot_terms: "log ratios of the two densities",
 }
+"""Titles of an estimate's figures, by the function that plots them."""
 
 
 def own_figures(result: Result) -> list[dict[str, str]]:
-    """Title and SVG of what a result shows beside its estimates."""
+    """Title and SVG of the figure of a result that is no single estimate."""
     if isinstance(result, Estimate):
         return []
     return [{"title": _title(result), "svg": svg_of(result.plot())}]
@@ -65,7 +66,7 @@ def _panel(draw: Any, estimate: Estimate) -> str:
 
 
 def svg_of(figure: Figure) -> str:
-    """A figure on a transparent ground; letters are outlines, so that no font is asked for."""
+    """A figure on a transparent ground; letters are outlines, so that no font is needed."""
     text = StringIO()
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "aide"}):
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})

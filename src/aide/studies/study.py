@@ -1,6 +1,6 @@
 """A user's Python file: loading an algorithm or a study from it, here and on workers.
 
-A study is a file with a gold standard and what is measured against it.
+A study is a file with a gold standard and the targets that are measured against it.
 """
 
 import importlib
@@ -22,7 +22,7 @@ Loaded = TypeVar("Loaded")
 
 
 def load_target(target: str) -> InferenceAlgorithm:
-    """Import the file and return the named algorithm; a function is called to make one."""
+    """Import the file and return the named algorithm, or the result of the named function."""
     path, separator, name = target.rpartition(":")
     if not separator or not path or not name:
         raise BadInput(f"write FILE.py:NAME, such as model.py:my_filter, got {target!r}.")
@@ -44,7 +44,7 @@ def load_module(path: str) -> ModuleType:
 
 
 def as_algorithm(name: str, found: Any) -> InferenceAlgorithm:
-    """What a file has under a name; a function is called to make an algorithm."""
+    """An algorithm, or the result of a function without arguments that makes one."""
     if callable(found) and (isinstance(found, type) or not hasattr(found, "simulate")):
         found = run_users("calling", f"{name}()", found)
     try:
@@ -57,7 +57,7 @@ def as_algorithm(name: str, found: Any) -> InferenceAlgorithm:
 def _import_file(file: Path) -> ModuleType:
     """Import a file, as a module of its package if it is in one.
 
-    Its folder stays on the path: functions of the file may import their neighbours later.
+    Its folder stays on the path, because functions of the file may import their neighbours later.
     """
     names = [file.stem]
     folder = file.parent
@@ -67,18 +67,18 @@ def _import_file(file: Path) -> ModuleType:
     sys.path[:0] = list(dict.fromkeys([str(file.parent), str(folder)]))
     if len(names) > 1:
         return importlib.import_module(".".join(names))
-    # A name of its own: a file called random.py must not replace that module for everybody.
+    # A name of its own: a file called random.py must not replace the module of that name.
     spec = importlib.util.spec_from_file_location(f"aide_check_{file.stem}", file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up there
+    sys.modules[spec.name] = module  # dataclasses look up their module there
     spec.loader.exec_module(module)
     return module
 
 
 def run_users(doing: str, what: str, code: Callable[[], Loaded]) -> Loaded:
-    """Run the user's code; whatever ends it, `sys.exit` too, is bad input."""
+    """Run the user's code; every error, `sys.exit` too, becomes bad input."""
     try:
         return code()
     except (Exception, SystemExit) as error:
@@ -86,18 +86,18 @@ def run_users(doing: str, what: str, code: Callable[[], Loaded]) -> Loaded:
 
 
 class Study(NamedTuple):
-    """What a file defines.
+    """The definitions of a file.
 
     Attributes:
         path: The file.
-        module: What importing it made.
+        module: The imported module.
         gold: The gold standard.
         targets: Algorithms to measure, by name.
         family: A function from parameters to an algorithm, for `aide tune`, or `None`.
         settings: The grid of its parameters, or `None`.
-        cost: What "cheap" means to `aide tune`: a parameter, a function of a setting, or `None`.
+        cost: The cost for `aide tune`: a parameter, a function of a setting, or `None`.
         about_gold: How the gold standard was made, in the user's words.
-        audit: What an audit of it found, or `None`.
+        audit: The result of an audit of it, or `None`.
     """
 
     path: Path
@@ -114,7 +114,7 @@ class Study(NamedTuple):
 def load_study(path: str, tuning: bool = False) -> Study:
     """Import the file; `gold` is needed, and `target`, `targets`, or for tuning `settings`.
 
-    Algorithms may be functions without arguments that make them.
+    Instead of algorithms, the file may define functions without arguments that make them.
     """
     module = load_module(path)
     gold = as_algorithm("gold", _needed(module, path, "gold"))
@@ -154,8 +154,8 @@ def workers(
 ) -> Iterator[Any]:
     """A `distributed.Client` for `--workers` or `--dask`, `Devices` for `--devices`, or `None`.
 
-    The user's file is imported on every worker under the name it has here, also on one that takes
-    the place of another, from its text: the workers need not see the file itself.
+    Every worker, also a later one, imports the user's file from its text, under the name that it
+    has here: workers need no access to the file.
     """
     if sum((num is not None, address is not None, devices)) > 1 or (num is not None and num < 1):
         raise BadInput("give one of --workers N, N at least 1, --dask ADDRESS and --devices.")
@@ -208,14 +208,14 @@ def _plugin_class(distributed: Any) -> Any:
             self.module, self.file, self.text, self.path = name, file, text, path
 
         def setup(self, worker: Any) -> None:
-            """Called when a worker starts, or at once."""
+            """Make the module when a worker starts, or at once."""
             make_module(self.module, self.file, self.text, self.path)
 
     return UsersFile
 
 
 def make_module(name: str, file: str, text: str, path: list[str]) -> None:
-    """Make a module from its text, unless there is one of that name."""
+    """Make a module from its text, unless one of that name exists."""
     sys.path += [folder for folder in path if folder not in sys.path]
     if name in sys.modules:
         return
