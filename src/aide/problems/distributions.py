@@ -1,4 +1,4 @@
-"""The distributions the built-in problems need, as pytrees with `sample` and `log_prob`."""
+"""The distributions of the built-in problems, as pytrees with `sample` and `log_prob`."""
 
 import math
 from typing import ClassVar
@@ -82,11 +82,11 @@ class FairCoins(eqx.Module):
     num_values: ClassVar[int] = 2
 
     def sample(self, key: Key) -> Array:
-        """Draw all of them."""
+        """Draw all coins."""
         return jax.random.bernoulli(key, 0.5, self.shape).astype(int)
 
     def log_prob(self, x: Array) -> LogProb:
-        r"""$-n\log 2$ for $n$ coins; $-\infty$ for anything but 0 and 1."""
+        r"""$-n\log 2$ for $n$ coins; $-\infty$ for values other than 0 and 1."""
         log_prob = jnp.asarray(-math.prod(self.shape) * math.log(2.0), float)
         return jnp.where(jnp.all((x == 0) | (x == 1)), log_prob, -jnp.inf)
 

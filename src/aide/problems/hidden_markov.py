@@ -1,4 +1,4 @@
-"""Hidden Markov models with finitely many states: posterior known exactly."""
+"""Hidden Markov models with finitely many states, whose posterior is known exactly."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ class HiddenMarkovModel(eqx.Module):
         )
 
     def optimal_proposal(self) -> Proposal:
-        r"""$p(x_t \mid x_{t-1}, y_t)$: the best proposal that looks one step ahead."""
+        r"""$p(x_t \mid x_{t-1}, y_t)$: the best proposal among those that use one observation."""
         return Proposal(self._first_given_symbol, self._next_given_symbol)
 
     def posterior(self) -> Tractable:

@@ -1,9 +1,9 @@
 r"""Clusters as slots: statistics, canonical labels, collapsed likelihood; many lanes at once.
 
-Everything in this folder but the model itself works on many *lanes* at once, the particles of all
-runs side by side: arrays are [slots, lanes] or [data, lanes]. A row holds one slot in all lanes and
-is what the processor's vector units work on; `side_by_side` turns nested `vmap`s into one axis of
-lanes. There are as many slots as data, so no partition is ever truncated, but loops end at the
+All files of this folder but the model itself work on many *lanes* at once, the particles of all
+runs side by side: arrays are [slots, lanes] or [data, lanes]. A row holds one slot in all lanes,
+for the processor's vector units; `side_by_side` turns nested `vmap`s into one axis of
+lanes. The number of slots is that of data, so no partition is ever truncated, but loops end at the
 highest slot in use in any lane.
 
 **The likelihood** is that of normal clusters with precision and centre integrated out. A cluster
@@ -18,8 +18,8 @@ $$p(y_{1:N}) = \pi^{-N/2}\,\frac{\Gamma(\nu_N/2)}{\Gamma(\nu/2)}\,
 (6 ns) and iterates for `lgamma` (60 ns); the forms below are straight-line code (1 and 4 ns). All
 arguments are positive and normal; the absolute error is a few units in the last place, and below
 1e-13 for the gamma functions. Checked in `tests/problems/test_dpmm_parts.py`. Divisions come last
-where that is possible: XLA computes what it deems cheap again for every use, and a division is the
-one operation here that it does not deem cheap.
+if possible: XLA repeats cheap operations for every use, and a division is the only operation here
+that does not count as cheap.
 """
 
 import math
@@ -52,7 +52,7 @@ class Clusters(NamedTuple):
 def over_slots(top: Array | int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
     """Run `body(slot, carry)` for the slots below `top`.
 
-    A body reads tables or writes one row of each. Where one did both, XLA copied the tables at
+    A body reads tables or writes one row of each; if a body did both, XLA would copy the tables at
     every iteration.
     """
     return jax.lax.fori_loop(jnp.int32(0), jnp.asarray(top, jnp.int32), body, carry)
@@ -80,13 +80,13 @@ def find_rows(clusters: Clusters, slots: Slots, top: Array | int) -> Clusters:
     return over_slots(top, look, Clusters(zero, zero, zero))
 
 
-def choose(here: Array, these: Clusters, others: Clusters) -> Clusters:
-    """`these` where `here` is true, `others` elsewhere."""
-    return Clusters(*(jnp.where(here, a, b) for a, b in zip(these, others, strict=True)))
+def choose(here: Array, chosen: Clusters, others: Clusters) -> Clusters:
+    """`chosen` where `here` is true, `others` elsewhere."""
+    return Clusters(*(jnp.where(here, a, b) for a, b in zip(chosen, others, strict=True)))
 
 
 def add_datum(cluster: Clusters, y: Array | float) -> Clusters:
-    """The statistics with one datum more (Welford)."""
+    """The statistics with one more datum (Welford)."""
     size = cluster.size + 1.0
     deviation = y - cluster.mean
     mean = cluster.mean + deviation / size
@@ -94,7 +94,7 @@ def add_datum(cluster: Clusters, y: Array | float) -> Clusters:
 
 
 def remove_datum(cluster: Clusters, y: Array | float) -> Clusters:
-    """Undo `add_datum`. One datum has no spread and none no mean, whatever was rounded before."""
+    """Undo `add_datum`; one datum gets spread 0 and none gets mean 0, without rounding errors."""
     size = cluster.size - 1.0
     deviation = y - cluster.mean
     mean = cluster.mean - deviation / jnp.maximum(size, 1.0)
@@ -131,8 +131,8 @@ def side_by_side(function: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any
     """Make `function(keys, lanes, shared)` merge every `vmap` around it into its lane axis.
 
     `keys` and all arrays of `lanes` and of the result have a leading lane axis; the result of one
-    lane must depend on that lane and on `shared` only. Ordinary `vmap` would put each run's loop
-    bounds and branches under a mask. Where `shared` differs between runs, runs take turns.
+    lane must depend on that lane and on `shared` only. Ordinary `vmap` would mask each run's loop
+    bounds and branches. If `shared` differs between runs, the runs are made one after another.
     """
     call = custom_vmap(function)
 
@@ -165,6 +165,7 @@ _SHIFT = 8
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 """Coefficients $B_{2k}/(2k(2k-1))$ of $x^{1-2k}$ in the series of $\\log\\Gamma(x)$."""
 _EULER = (-1, 5, -61, 1385, -50521, 2702765)
+"""Euler numbers $E_2, E_4, \\dots$"""
 _HALF_STEP = tuple(-number / (k * 4 ** (2 * k + 1)) for k, number in enumerate(_EULER, 1))
 """Coefficients $-E_{2k}/(k\\,4^{2k+1})$ of $y^{-2k}$ in `half_step`."""
 
@@ -217,7 +218,7 @@ def _rising(x: Float[Array, "..."]) -> Float[Array, "..."]:
 
 
 def _horner(coefficients: "list[float] | tuple[float, ...]", x: Array) -> Array:
-    """A polynomial; lowest power first."""
+    """A polynomial, with coefficients from the lowest power on."""
     total = jnp.full_like(x, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         total = total * x + coefficient
@@ -247,12 +248,12 @@ class Hyper(NamedTuple):
 
     @property
     def s(self) -> Array:
-        """Twice its rate."""
+        """Twice the rate of the precisions' prior."""
         return self.cluster[3]
 
 
 class Parts(NamedTuple):
-    r"""The sums over clusters of which the log likelihood consists.
+    r"""The four sums over clusters in the log likelihood.
 
     Attributes:
         scale: $\sum \log s_N$.
@@ -276,7 +277,7 @@ def log_likelihood(hyper: Hyper, parts: Parts, number: Row) -> Row:
 
 
 def sum_scale(hyper: Hyper, clusters: Clusters, top: Array | int) -> tuple[Row, Row, Row]:
-    """The parts that depend on $m$, $r$ and $s$: `scale`, `scale_by_size`, `centre`."""
+    """The sums that depend on $m$, $r$ and $s$: `scale`, `scale_by_size`, `centre`."""
 
     def add(slot: Array, sums: tuple[Row, Row, Row]) -> tuple[Row, Row, Row]:
         row = row_of(clusters, slot)
@@ -298,7 +299,7 @@ def sum_scale(hyper: Hyper, clusters: Clusters, top: Array | int) -> tuple[Row, 
 
 
 def sum_shape(hyper: Hyper, clusters: Clusters, top: Array | int) -> Row:
-    r"""The part that depends on $\nu$: `shape`."""
+    r"""The sum that depends on $\nu$: `shape`."""
 
     def add(slot: Array, shape: Row) -> Row:
         size = row_of(clusters.size, slot)

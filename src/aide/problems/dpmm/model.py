@@ -21,7 +21,7 @@ from aide.smc.smc import Smc
 
 
 def as_observations(data: Any) -> Any:
-    """A vector of finite numbers in double precision, or an error that names the value."""
+    """A vector of finite numbers in double precision; raise an error that names a wrong value."""
     if is_traced(data):
         return data
     try:
@@ -41,7 +41,7 @@ def as_observations(data: Any) -> Any:
 
 
 def as_fixed(fixed: Any) -> dict[str, float] | None:
-    """All five hyperparameters as floats, or an error that names the wrong one."""
+    """All five hyperparameters as floats; raise an error that names a wrong one."""
     if fixed is None:
         return None
     if not isinstance(fixed, dict) or set(fixed) != set(NAMES):
@@ -56,6 +56,7 @@ def as_fixed(fixed: Any) -> dict[str, float] | None:
 
 
 PROPOSALS = ("prior", "optimal")
+"""Names of the proposals for the cluster of a new datum."""
 
 
 class DirichletMixture(eqx.Module):
@@ -72,8 +73,8 @@ class DirichletMixture(eqx.Module):
     with respect to Lebesgue measure of these.
 
     Args:
-        data: $y_{1:n}$, in the order in which SMC meets them.
-        fixed: Hyperparameters that are known, as a dict of all five; then they have no density.
+        data: $y_{1:n}$, in the order in which SMC adds them.
+        fixed: Known hyperparameters, as a dict of all five; they then have no density.
 
     Example:
         >>> mixture = aide.problems.DirichletMixture([-1.0, -0.9, 1.1])
@@ -87,7 +88,7 @@ class DirichletMixture(eqx.Module):
     def log_joint(self, value: Value) -> LogProb:
         r"""$\log p(\alpha, m, r, \nu, s) + \log p(z \mid \alpha) + \log p(y \mid z, m, r, \nu, s)$.
 
-        Any integers may serve as labels. $-\infty$ outside the support of the hyperparameters.
+        Labels may be any integers. $-\infty$ outside the support of the hyperparameters.
         """
         hyper, prior = from_value(value), self._log_hyper(value)
         data = jnp.asarray(self.data, float)
@@ -131,7 +132,7 @@ class DirichletMixture(eqx.Module):
                 given the datum ("optimal").
             num_sweeps: Sweeps of Gibbs and Metropolis–Hastings updates over the data so far,
                 before each new datum; see `rejuvenate` in `aide.problems.dpmm.move`.
-            resampler: When and how to resample; at every step, multinomially, by default.
+            resampler: An `EveryStep`, `EssBelow` or `Never`; by default multinomial at every step.
             label: A name for tables.
         """
         check_size("num_sweeps", num_sweeps, 0)
@@ -154,7 +155,7 @@ class DirichletMixture(eqx.Module):
         )
 
     def num_clusters(self, value: Value) -> Int[Array, ""]:
-        """The number of clusters of a value, to be used as a probe."""
+        """The number of clusters of a value, for use as a probe."""
         return jnp.sum(_compare(value["labels"])[1])
 
     def _log_first(self, value: Value) -> LogProb:
@@ -173,7 +174,7 @@ class DirichletMixture(eqx.Module):
 
 
 class _Start(eqx.Module):
-    """Hyperparameters from their prior; the first datum alone in cluster 0."""
+    """Hyperparameters from their prior, and the first datum alone in cluster 0."""
 
     model: DirichletMixture
 
@@ -189,7 +190,7 @@ class _Start(eqx.Module):
 
 
 def _compare(labels: Any) -> tuple[Bool[Array, "num num"], Bool[Array, " num"]]:
-    """Which data share a cluster, and which are the first of theirs."""
+    """Whether two data share a cluster, and whether a datum is the first of its cluster."""
     labels = jnp.asarray(labels)
     same = labels[:, None] == labels[None, :]
     return same, ~jnp.any(jnp.tril(same, -1), axis=1)

@@ -2,8 +2,8 @@ r"""The weighted move of the mixture: rejuvenate, then let the next datum join a
 
 The move leads from $\gamma_t$, the joint density of hyperparameters, partition and values of the
 first $t$ data, to $\gamma_{t+1}$. The sweeps leave $\gamma_t$ invariant and are reversed backward,
-so that only the arrival of datum $y$ is weighed: by $w = p(y \mid \text{its cluster})$ if the
-cluster was drawn from the Chinese restaurant process, by $w = p(y \mid \text{state})$ if given $y$.
+so that only the addition of datum $y$ is weighed: by $w = p(y \mid \text{its cluster})$ if the
+cluster is drawn from the Chinese restaurant process, by $w = p(y \mid \text{state})$ if given $y$.
 
 One sweep (`rejuvenate`): for each datum in turn a Gibbs step for its cluster, then updates of
 $\alpha$, of $(m, r, \nu, s)$ jointly and of $m$, $r$, $\nu$, $s$ one at a time; after the last
@@ -54,7 +54,7 @@ def rejuvenate(keys: Key, state: State, setting: Setting, reverse: bool) -> Stat
     seen = setting.num_seen
 
     def body(step: Array, state: State) -> State:
-        # Positions 0 to t - 1 are data; position t stands for the updates after the pass.
+        # Positions 0 to t - 1 are data; position t is that of the updates after the pass.
         position = step % (seen + 1)
         i = seen - position if reverse else position
         noise = draw_noise(keys, step, setting.data.dtype)
@@ -66,7 +66,7 @@ def rejuvenate(keys: Key, state: State, setting: Setting, reverse: bool) -> Stat
 
 
 def _assign(i: Array | int, noise: Noise, state: State, setting: Setting, reverse: bool) -> State:
-    r"""Gibbs step for datum $i$, then update of $\alpha$; nothing if $i = t$."""
+    r"""Make a Gibbs step for datum $i$, then update $\alpha$; do nothing if $i = t$."""
 
     def gibbs(state: State) -> State:
         return gibbs_step(noise.gibbs, state, i, setting.data[i])
@@ -78,7 +78,7 @@ def _assign(i: Array | int, noise: Noise, state: State, setting: Setting, revers
     def both(_: Any, state: State) -> State:
         return gibbs(alpha(state)) if reverse else alpha(gibbs(state))
 
-    # A loop that runs once or not at all works in place where a branch would copy.
+    # A loop of one or no iteration works in place where a branch would copy.
     return jax.lax.fori_loop(0, (i < setting.num_seen).astype(jnp.int32), both, state)
 
 
@@ -88,13 +88,13 @@ def _update(noise: Noise, state: State, setting: Setting, reverse: bool) -> Stat
 
 
 ARRIVAL = np.uint32(2**31)
-"""Index of the random number for the arrival, beyond those of the sweeps."""
+"""Index of the random number for a new datum, beyond those of the sweeps."""
 
 
 class AddDatum(eqx.Module):
     """Rejuvenate the partition of the first `num_seen` data, then add the next one.
 
-    The state is a dict: `labels`, canonical for the data seen and -1 for the others, and the
+    The state is a dict: `labels`, canonical for the data so far and -1 for the others, and the
     hyperparameters. See `Setting` for the fields.
     """
 
@@ -105,11 +105,11 @@ class AddDatum(eqx.Module):
     frozen: ArrayLike
 
     def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
-        r"""Rejuvenate, add the datum; $\log w$ is that of adding it, as sweeps weigh nothing."""
+        r"""Rejuvenate and add the datum; $\log w$ is that of adding it: sweeps have weight 1."""
         return self._one_lane(_forward, key, x)
 
     def backward(self, key: Key, y: Value) -> tuple[Value, LogProb]:
-        """Take the datum away, run the sweeps in reverse; the same weight."""
+        """Remove the datum, run the sweeps in reverse; the same weight."""
         return self._one_lane(_backward, key, y)
 
     def _one_lane(
@@ -123,7 +123,7 @@ class AddDatum(eqx.Module):
 
 
 class NextDatum(eqx.Module):
-    """Builds the moves of all steps, for `Steps`: the one that adds datum `num_seen`."""
+    """Builds the moves of all steps, for `Steps`; each adds datum `num_seen`."""
 
     data: ArrayLike
     num_sweeps: ArrayLike
@@ -160,7 +160,7 @@ def _backward(keys: Key, lanes: Value, setting: Setting) -> tuple[Value, Row]:
 
 
 def _arrive(uniform: Row, state: State, given: Slots | None, setting: Setting) -> tuple[Slots, Row]:
-    """The slot of the next datum, drawn unless it is given, and the log weight of the arrival."""
+    """The slot of the next datum, drawn unless given, and the log weight of adding the datum."""
     hyper, clusters = state.hyper, state.clusters
     reach = jnp.minimum(state.top + 1, state.labels.shape[0])
     log_prior, log_likelihood = weigh_slots(

@@ -44,14 +44,14 @@ from aide.problems.dpmm.clusters import (
 
 
 class Setting(NamedTuple):
-    """What all lanes share; traced, so that no new value compiles anything.
+    """Facts that all lanes share; traced, so that a new value compiles nothing.
 
     Attributes:
         data: All data.
         num_seen: Number of data $t$ that are in clusters so far.
         num_sweeps: Number of sweeps before the next datum.
         optimal: Whether the next datum's cluster is drawn given that datum.
-        frozen: Whether hyperparameters stay as they are.
+        frozen: Whether hyperparameters are fixed.
     """
 
     data: Float[Array, " data"]
@@ -65,7 +65,7 @@ class State(NamedTuple):
     """Partition and hyperparameters of every lane.
 
     Attributes:
-        labels: The slot of each datum; anything for data not seen yet.
+        labels: The slot of each datum; arbitrary for later data.
         hyper: Hyperparameters.
         clusters: Statistics of the slots.
         number: Number of clusters.
@@ -94,7 +94,7 @@ class Change(NamedTuple):
     rows: Clusters
 
     def apply(self, slots: Array, rows: Clusters) -> Clusters:
-        """The rows of `slots`, changed where it is their turn."""
+        """The rows of `slots`, with those of changed slots replaced."""
         return choose(self.slots == slots, self.rows, rows)
 
 
@@ -125,7 +125,7 @@ def gibbs_step(uniform: Row, state: State, i: Array | int, y: Array | float) -> 
 def weigh_slots(
     hyper: Hyper, clusters: Clusters, left: Change | None, y: Array | float, top: Array | int
 ) -> tuple[Table, Table]:
-    r"""$\log w_k$, $-\infty$ for empty slots but the first, and $\log p(y \mid k)$."""
+    r"""$\log w_k$, $-\infty$ for empty slots except the first, and $\log p(y \mid k)$."""
 
     def weigh(slot: Array, carry: Any) -> Any:
         tables, is_first = carry
@@ -173,13 +173,13 @@ def draw_slots(
 
 
 NAMES = ("alpha", "m", "r", "nu", "s")
-"""The five hyperparameters, in the order of `Hyper`."""
+"""Names of the five hyperparameters, in the order of `Hyper`."""
 NUM_BLOCKS = 5
 r"""Number of updates of the clusters' prior: 1 is $(m, r, \nu, s)$ jointly, 2 to 5 each alone."""
 NU_ALONE = 4
-r"""Number of the update of $\nu$ alone, the only one that leaves three of the four sums alone."""
+r"""Index of the update of $\nu$ alone, the only one that changes just one of the four sums."""
 NUM_UNIFORMS = 1 + (1 + NUM_BLOCKS) + 1 + 4 + 4
-"""Uniform random numbers of one step: Gibbs, decisions to accept, alpha, joint and single draws."""
+"""Uniform numbers of one step: Gibbs, decisions to accept, alpha, joint draws, single draws."""
 
 
 class Noise(NamedTuple):
@@ -189,8 +189,8 @@ class Noise(NamedTuple):
         gibbs: A uniform number.
         accept: Uniforms, one per update: of $\alpha$, then of the blocks.
         alpha: A draw from the prior.
-        single: One of $m, r, \nu, s$, used member by member.
-        joint: Another one, used as a whole.
+        single: A draw of $m, r, \nu, s$, of which each update uses one.
+        joint: A draw of $m, r, \nu, s$ for the joint update.
     """
 
     gibbs: Row
@@ -201,7 +201,7 @@ class Noise(NamedTuple):
 
 
 def draw_noise(keys: Key, step: Array, dtype: Any) -> Noise:
-    """Everything from one array of uniforms."""
+    """All numbers from one array of uniforms."""
     draw = lambda key: standard_uniform(derive(key, step), (NUM_UNIFORMS,), dtype)
     uniform = jax.vmap(draw, out_axes=1)(keys)
     # standard_uniform includes 0 but not 1; half a step to the right makes the grid symmetric.
@@ -229,8 +229,8 @@ def update_alpha(
 def update_cluster_prior(noise: Noise, state: State, reverse: bool, frozen: Array) -> Hyper:
     r"""Propose $(m, r, \nu, s)$ jointly, then each alone; in reverse order if `reverse`.
 
-    Round 0 proposes nothing and sums the current likelihood. A sum that a proposal leaves alone is
-    not run: its loop ends at slot 0.
+    Round 0 proposes nothing and computes the current likelihood. The loop of a sum that a proposal
+    does not change ends at slot 0.
     """
 
     def update(round_: Array, carry: tuple[Hyper, Parts, Row]) -> tuple[Hyper, Parts, Row]:
