@@ -1,1 +1,1 @@
-"""The paper's experiments: what they share, and a file or folder of each; `command` lists them."""
+"""The paper's experiments: shared parts, and a file for each; `command` lists them."""

@@ -20,10 +20,13 @@ from aide.experiments.runner import Experiment, Job, Options
 from aide.problems.distributions import Normal
 
 PROPOSALS = {"broad": (0.0, 1.0), "offset": (2.0, 0.5)}
+"""Mean and standard deviation of each proposal, as in the paper."""
 SHOWN = {1: 0.25, 10: 0.45, 100: 0.7, 1000: 1.0}
-"""Numbers of particles whose output densities are drawn, and how opaque."""
+"""Numbers of particles whose output densities are drawn, and the opacity of each curve."""
 COLOURS = {"broad": "#1f6fb4", "offset": "#d6537f"}
+"""Colours of the proposals."""
 GOLD_PARTICLES = 1000
+"""Particles of the gold standard, as in the paper."""
 SCALES: dict[str, dict[str, Any]] = {
     "smoke": {"num_runs": 100, "particles": (1, 10, 100, 1000)},
     "default": {"num_runs": 1000, "particles": (1, 2, 4, 10, 21, 46, 100, 215, 464, 1000)},
@@ -53,7 +56,7 @@ class Bimodal(eqx.Module):
 
 
 def bimodal(options: Options) -> Experiment:
-    """The experiment at the scale and with the changes that the options ask for."""
+    """The experiment at the scale of the options, with their changes."""
     scale = SCALES[options.scale]
     num = options.num_runs or scale["num_runs"]
     particles = options.particles or scale["particles"]

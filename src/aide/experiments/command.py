@@ -1,4 +1,4 @@
-"""What `aide reproduce` does after its arguments are parsed."""
+"""The work of `aide reproduce`, after its arguments are parsed."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,15 +12,17 @@ from aide.experiments.linreg import linreg
 from aide.experiments.runner import BadInput, Experiment, Options, quote, run_experiment
 
 SCALES = ("smoke", "default", "paper")
-"""Sizes of an experiment: seconds, minutes, and that of the paper."""
+"""Sizes of an experiment: seconds, minutes, and the paper's size."""
 TAKES_DATA = {"hmm": "JSON", "dpmm": "a column", "galaxy": "a column"}
-"""Experiments that a user's own data can be given to, and the form of the data."""
+"""Experiments that accept a user's own data, and the form of the data."""
 LARGEST_COUNT = 1_000_000
-"""Most particles or meta-inference runs: 1,000 times the paper's; one run still fits in memory."""
+"""Largest number of particles or of meta-inference runs: 1,000 times the paper's.
+
+One run still fits in memory."""
 LARGEST_NUM_RUNS = 10_000_000
-"""Most runs of an estimate: 1,000 times the paper's."""
+"""Largest number of runs of an estimate: 1,000 times the paper's."""
 LARGEST_SEED = 2**32 - 1
-"""Largest seed: JAX uses 32 bits, so that a larger one would repeat a smaller one's draws."""
+"""Largest seed: JAX uses 32 bits, so that a larger seed would repeat a smaller one's draws."""
 
 
 EXPERIMENTS: dict[str, Callable[[Options], Experiment]] = {
@@ -47,7 +49,7 @@ def reproduce(name: str, options: Options, console: Console) -> None:
 
 
 def parse_counts(option: str, text: str | None) -> tuple[int, ...] | None:
-    """`1,3,10` as numbers, all at least 1, without repetition."""
+    """Numbers from a text such as `1,3,10`, all at least 1, without repetition."""
     if text is None:
         return None
     try:
@@ -60,14 +62,14 @@ def parse_counts(option: str, text: str | None) -> tuple[int, ...] | None:
 
 
 def check_seed(seed: int) -> int:
-    """The seed, if JAX tells it from all others."""
+    """Return the seed; raise if JAX cannot distinguish it from another one."""
     if not 0 <= seed <= LARGEST_SEED:
         raise BadInput(f"--seed must be from 0 to {LARGEST_SEED}, got {quote(str(seed))}.")
     return seed
 
 
 def check_options(options: Options) -> Options:
-    """Check what does not depend on the experiment."""
+    """Check the options that all experiments share."""
     check_seed(options.seed)
     if options.scale not in SCALES:
         raise BadInput(f"--scale must be one of {', '.join(SCALES)}, got {quote(options.scale)}.")

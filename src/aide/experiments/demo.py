@@ -1,4 +1,4 @@
-"""The demonstration: how few particles can a filter of the Nile's flow get away with?"""
+"""The demonstration: the least number of particles for a filter of the Nile's flow."""
 
 from dataclasses import replace
 from io import BytesIO
@@ -20,9 +20,9 @@ PARTICLES = (10, 100, 300)
 PROPOSALS = {"bootstrap": "#c0392b", "optimal": "#1f6fb4"}
 """Proposals of the filters, and the colours of their curves."""
 NUM_RUNS = 200
-"""Runs of the smoother and of each filter."""
+"""Runs of the smoother and of each filter, for a demonstration of a minute."""
 NUM_META = 10
-"""Meta-inference runs per output."""
+"""Meta-inference runs per output, for a demonstration of a minute."""
 WIDE = 100
 """Columns of the text in the file."""
 GOOD_ENOUGH = 0.5
@@ -36,7 +36,7 @@ INTRODUCTION = (
     f"posterior, in nats. 0 nats is perfect; below {GOOD_ENOUGH} nats a filter passes here.\n"
 )
 EXPLAINED = ("errors", "passed", "failed", "undecided")
-"""Rows of the comparison that stand below the table; the others are in the file."""
+"""Rows of the comparison that are printed below the table; the file has all rows."""
 NEXT = (
     "Next: aide.estimate(key, gold, target) does this for an algorithm of yours, and "
     "aide.compare(key, gold, targets) for several. README.md begins with one."
@@ -65,7 +65,7 @@ def measure_filters(seed: int) -> Comparison:
         model.posterior(),
         filters(model),
         tolerance=GOOD_ENOUGH,
-        max_meta=NUM_META,  # a demonstration is over in a minute: M is not raised
+        max_meta=NUM_META,  # M is not raised, so that the demonstration ends within a minute
         num_gold=NUM_RUNS,
         num_target=NUM_RUNS,
         num_meta_target=NUM_META,
@@ -104,13 +104,13 @@ def demo_figure(found: Comparison) -> Any:
 
 
 def shown(found: Comparison) -> Page:
-    """The table, and what one needs to read it."""
+    """The table, with the rows that explain it."""
     page = found.__rich__()
     return replace(page, rows=tuple(row for row in page.rows if row[0] in EXPLAINED))
 
 
 def full_text(found: Comparison) -> str:
-    """Everything the comparison says, then everything about the best filter."""
+    """All texts of the comparison, then those of the best filter."""
     name = found.ranking[0]
     best = found[name]
     parts = {

@@ -1,4 +1,4 @@
-"""Dirichlet process mixtures (Figure 5 and the supplement's galaxies): AIDE beside a heuristic."""
+"""Dirichlet process mixtures (Figure 5 and the supplement's galaxies): AIDE and a heuristic."""
 
 import csv
 from dataclasses import replace
@@ -40,7 +40,9 @@ GALAXY_SCALES: dict[str, dict[str, Any]] = {
     },
 }
 GOLD_SWEEPS = 4
+"""Sweeps of the gold standard before each datum, as in the paper."""
 COLOURS = {"prior": "#c0392b", "optimal": "#1f6fb4"}
+"""Colours of the proposals."""
 
 
 def dpmm(options: Options) -> Experiment:

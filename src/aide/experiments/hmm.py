@@ -29,16 +29,17 @@ from aide.experiments.runner import BadInput, Experiment, Job, Options, read_tex
 from aide.problems.hidden_markov import HiddenMarkovModel
 
 FIELDS = ("initial", "transition", "emission", "observations")
+"""Entries that a user's file must have."""
 
 
 def read_hmm(
     path: Path | None,
 ) -> tuple[HiddenMarkovModel, np.ndarray | None, dict[str, str]]:
-    """The model, the true states where they are known, and where the data come from.
+    """The model, the true states if they are known, and the source of the data.
 
-    The built-in one has 20 states, 4 symbols and 50 steps; rows drawn from Dirichlet(0.1) and
-    Dirichlet(0.25) and mixed with a little of the uniform distribution; states and observations
-    simulated from it.
+    The built-in model has 20 states, 4 symbols and 50 steps; its rows were drawn from
+    Dirichlet(0.1) and Dirichlet(0.25) and mixed with a little of the uniform distribution; states
+    and observations were simulated from it.
     """
     if path is None:
         text = resources.files("aide").joinpath("data/hmm.json").read_text()
@@ -55,7 +56,7 @@ def read_hmm(
         arrays = [np.asarray(content[name], float) for name in FIELDS]
         states = None if content.get("states") is None else np.asarray(content["states"], float)
     except (TypeError, ValueError, OverflowError) as error:
-        raise BadInput(f"{path} holds something that is not a number: {error}.") from None
+        raise BadInput(f"{path} holds an entry that is not a number: {error}.") from None
     _check_shapes(path, *arrays)
     try:
         model = HiddenMarkovModel(*arrays)
@@ -83,7 +84,7 @@ def _check_shapes(
 
 
 def _check_states(path: Any, states: np.ndarray | None, arrays: list[np.ndarray]) -> Any:
-    """The figure shows the true states, after all runs: what is wrong with them is said before."""
+    """Check the true states before all runs, although only the figure at the end shows them."""
     if states is None:
         return None
     num, steps = arrays[0].shape[0], arrays[3].shape[0]
@@ -94,16 +95,18 @@ def _check_states(path: Any, states: np.ndarray | None, arrays: list[np.ndarray]
 
 
 GOLD_PARTICLES = 1000
+"""Particles of the approximate gold standard, as in the paper."""
 SCALES: dict[str, dict[str, Any]] = {
     "smoke": {"num_runs": 20, "metas": (1, 10), "particles": (1, 10)},
     "default": {"num_runs": 100, "metas": (1, 100), "particles": (1, 3, 10, 30, 100)},
     "paper": {"num_runs": 100, "metas": (1, 100), "particles": (1, 3, 10, 30, 100)},
 }
 COLOURS = {"prior": "#c0392b", "optimal": "#1f6fb4"}
+"""Colours of the proposals."""
 
 
 def hmm(options: Options) -> Experiment:
-    """The experiment at the scale and with the changes that the options ask for."""
+    """The experiment at the scale of the options, with their changes."""
     scale = SCALES[options.scale]
     num = options.num_runs or scale["num_runs"]
     metas = tuple(sorted(options.meta or scale["metas"]))

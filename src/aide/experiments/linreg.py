@@ -40,14 +40,14 @@ from aide.smc.moves import Composition, Rejuvenate, Reweight
 from aide.smc.smc import Smc
 
 FIXED_STD = 0.9
-"""Standard deviation of the variational family; its means are fitted."""
+"""Standard deviation of the variational family, as in the paper; its means are fitted."""
 Line = tuple[Array, Array]
-"""Intercept and slope as two scalars. XLA vectorises over runs and particles only if no short axis
-lies inside theirs: with an array of length 2, one particle took 3.5 times as long."""
+"""Intercept and slope as two scalars. XLA vectorises over runs and particles only if no shorter
+axis is inside theirs: with an array of length 2, one particle took 3.5 times as long."""
 
 
 class FirstData(eqx.Module):
-    r"""$\log p(a, b, y_{1:n})$ for the first n data, as the quadratic in (a, b) that it is.
+    r"""$\log p(a, b, y_{1:n})$ for the first n data, as a quadratic function of (a, b).
 
     Sufficient statistics make its cost independent of n.
     """
@@ -69,7 +69,7 @@ class FirstData(eqx.Module):
         self.constant = -0.5 * noise * float(y @ y) - scales - half
 
     def __call__(self, line: Line) -> LogProb:
-        """Evaluate it."""
+        """Evaluate the quadratic."""
         intercept, slope = line
         first, mixed, second = self.quadratic
         return (
@@ -184,8 +184,9 @@ def true_mh_divergence(
     r"""The true divergence of the MH chain from the posterior after each number of steps.
 
     The chain starts from its own proposal, the prior, so its density stays $p(x) f_t(L(x))$ with
-    $f_{t+1}(x) = \int p(y) f_t(y) \min\{1, L(x)/L(y)\}\,dy + f_t(x) r(x)$ and $r(x)$ the chance of
-    a rejection. On a grid of nodes sorted by likelihood every integral is a cumulative sum.
+    $f_{t+1}(x) = \int p(y) f_t(y) \min\{1, L(x)/L(y)\}\,dy + f_t(x) r(x)$, where $r(x)$ is the
+    probability of a rejection. On a grid of nodes sorted by likelihood every integral is a
+    cumulative sum.
     """
     axis = np.linspace(-half_width, half_width, num_nodes)
     nodes = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2) * model.prior_std
@@ -235,7 +236,7 @@ SCALES["paper"] = {**SCALES["default"], "num_runs": 10_000, "metas": (1, 10, 100
 
 
 def linreg(options: Options) -> Experiment:
-    """The experiment at the scale and with the changes that the options ask for."""
+    """The experiment at the scale of the options, with their changes."""
     scale = SCALES[options.scale]
     num = options.num_runs or scale["num_runs"]
     metas = tuple(sorted(options.meta or scale["metas"]))

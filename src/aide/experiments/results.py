@@ -1,4 +1,4 @@
-"""From runs to the rows of `results.csv` and the curves of a figure."""
+"""The rows of `results.csv` from runs, and the curves of a figure."""
 
 import csv
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from aide.estimation.summary import Estimate
 
 
 class SharedGold:
-    """A gold standard, its runs, and the numbers of runs all targets share."""
+    """A gold standard, its runs, and the number of runs that all targets share."""
 
     def __init__(self, algorithm: InferenceAlgorithm, seed: int, num_runs: int):
         self.algorithm, self.num_runs = algorithm, num_runs
@@ -43,7 +43,7 @@ class SharedGold:
 
 
 def estimates_for(draws: Draws, metas: Sequence[int]) -> list[Estimate]:
-    """The estimate at each (smaller) number of meta-inference runs of the target."""
+    """The estimate at each of several smaller numbers of meta-inference runs of the target."""
     return [Estimate(draws.with_num_meta(TARGET, meta)) for meta in metas]
 
 
@@ -77,13 +77,15 @@ class Row:
 
     @property
     def setting(self) -> tuple[str, ...]:
-        """What identifies the row, as text."""
+        """The cells that identify the row, as text."""
         cells = list(asdict(self).values())
         return tuple("" if cell is None else str(cell) for cell in cells[:NUM_SETTINGS])
 
 
 COLUMNS = tuple(field.name for field in fields(Row))
+"""Headings of `results.csv`."""
 NUM_SETTINGS = COLUMNS.index("meta") + 1
+"""Number of columns that identify a row."""
 _INTEGERS = {name for name in COLUMNS if name.startswith("num_")}
 _TEXTS = {"experiment", "algorithm", "proposal", "gold", "meta"}
 

@@ -1,9 +1,9 @@
 """Running an experiment: checked inputs, missing rows with a progress bar, a resumable folder.
 
-`info.json` is written before the first result, and says what the results are results of: seed,
-settings, the data's digest, the version of the library. Every file is replaced at once. A kill at
-any moment therefore leaves a folder that the same command continues, and that no other command
-mixes its own results into.
+`info.json` is written before the first result, and describes the results: seed, settings, the
+data's digest, the version of the library. Every file is replaced at once. A kill at
+any moment therefore leaves a folder that the same command continues, and into which no other
+command mixes its results.
 """
 
 import hashlib
@@ -32,11 +32,11 @@ from aide.experiments.results import Row, format_rows, parse_rows
 
 
 class BadInput(Exception):
-    """Something the user passed cannot work; the message is one line."""
+    """Raised for input that cannot work; the message is one line."""
 
 
 def quote(text: str, longest: int = 40) -> str:
-    """What the user wrote, cut where it would fill the terminal."""
+    """The user's text, shortened if it would fill the terminal."""
     return repr(text if len(text) <= longest else text[:longest] + "…")
 
 
@@ -67,7 +67,7 @@ def read_text(path: Path) -> str:
 
 
 def read_column(path: Path) -> np.ndarray:
-    """One number a line, with or without a header."""
+    """The numbers of a file with one number a line, with or without a header."""
     lines = [line.strip() for line in read_text(path).splitlines() if line.strip()]
     numbers = []
     for position, line in enumerate(lines):
@@ -86,16 +86,17 @@ def read_column(path: Path) -> np.ndarray:
 
 
 OTHERWISE = "Choose another --out, or delete it."
+"""Advice for a folder that cannot be continued."""
 
 
 class Folder:
     """Results, figure and settings of one experiment on disk.
 
     Args:
-        path: The folder; it is made, or what it holds is continued.
+        path: The folder, which is made or continued.
         seed: Seed of all runs.
-        settings: Everything else that the results depend on, as JSON.
-        data: The entry of `source_of`, or `None` where an experiment has no data.
+        settings: All other data on which the results depend, as JSON.
+        data: The entry of `source_of`, or `None` for an experiment without data.
     """
 
     def __init__(self, path: Path, seed: int, settings: Any, data: dict[str, str] | None):
@@ -112,7 +113,7 @@ class Folder:
             self.seconds = self._check_same(before)
 
     def read_rows(self) -> list[Row]:
-        """The rows that are there already."""
+        """The rows that were written before."""
         if not self.results.exists():
             return []
         try:
@@ -142,8 +143,8 @@ class Folder:
         if not self._info.exists():
             if self.results.exists():
                 raise BadInput(
-                    f"{self.results} has no info.json beside it, so nobody knows its seed and "
-                    f"settings. {OTHERWISE}"
+                    f"{self.results} has no info.json beside it, so its seed and settings are "
+                    f"unknown. {OTHERWISE}"
                 )
             return None
         try:
@@ -152,7 +153,7 @@ class Folder:
             raise BadInput(f"{self._info} is not JSON: {error}. {OTHERWISE}") from None
 
     def _check_same(self, before: Any) -> float:
-        """Raise unless the results here are results of the same command."""
+        """Raise unless the stored results are results of the same command."""
         now, holds = self._described, f"{self.path} holds results of"
         try:
             known = {name: before[name] for name in now}
@@ -161,7 +162,7 @@ class Folder:
             digests = [info["data"] and info["data"]["sha256"] for info in (known, now)]
         except (KeyError, TypeError, ValueError):
             raise BadInput(
-                f"{self._info} does not say what this version needs to continue. {OTHERWISE}"
+                f"{self._info} lacks facts that this version needs to continue. {OTHERWISE}"
             ) from None
         if digests[0] != digests[1]:
             changed = _changed(known["data"], now["data"])
@@ -192,7 +193,7 @@ def _versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says. `None` means: as the scale has it."""
+    """The options of the command line; `None` stands for the value of the scale."""
 
     scale: str = "default"
     seed: int = 0
@@ -204,7 +205,7 @@ class Options:
 
 
 class Job(NamedTuple):
-    """A piece of work that yields some rows. `weight` is its relative cost, for the time left."""
+    """A piece of work that yields rows; `weight` is its relative cost, for the progress bar."""
 
     settings: tuple[Row, ...]
     run: Callable[[], Sequence[Row]]
@@ -213,9 +214,9 @@ class Job(NamedTuple):
 
 @dataclass
 class Experiment:
-    """One figure: its jobs, how to draw it, and what to note in `info.json`.
+    """One figure: its jobs, the function that draws it, and entries of `info.json`.
 
-    `data` is where its data come from (`source_of`), if it has any.
+    `data` describes the source of its data (`source_of`), if it has any.
     """
 
     name: str
@@ -226,10 +227,10 @@ class Experiment:
 
 
 def run_experiment(experiment: Experiment, options: Options, console: Console) -> Path:
-    """Do what `results.csv` does not hold yet; write results, figure and info.
+    """Make the rows that `results.csv` lacks; write results, figure and info.
 
     Raises:
-        KeyboardInterrupt: With a message that says what is saved.
+        KeyboardInterrupt: With a message about the saved rows.
     """
     path = options.out / experiment.name
     folder = Folder(path, options.seed, experiment.settings, experiment.data)
