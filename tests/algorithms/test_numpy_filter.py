@@ -92,7 +92,7 @@ def test_all_weights_zero_is_an_error():
     ("options", "words"),
     [
         ({"log_initial": None}, "density of a path is part of log_xi"),
-        ({"relative_to_prior": True}, "either it or the densities"),
+        ({"relative_to_prior": True}, "either relative_to_prior=True or"),
         ({"resampler": "bogus"}, "bogus"),
         ({"num_steps": 0}, "num_steps"),
     ],
