@@ -81,7 +81,7 @@ CITATION = (
 
 
 def story_of(study: Study, options: StudyOptions, result: Result) -> dict[str, Any]:
-    """The result with all that belongs to it."""
+    """The result with all other data of the report."""
     grid = result.grid()
     estimates = _estimates(result)
     return {
@@ -119,7 +119,7 @@ def story_of(study: Study, options: StudyOptions, result: Result) -> dict[str, A
 
 
 def _errors(estimate: Estimate) -> dict[str, Any] | None:
-    """Errors of what is reported: a sentence, a table, a figure; `None` without outputs."""
+    """Errors of the variables: a sentence, a table, a figure; `None` without outputs."""
     if any(side.values is None for side in estimate.draws.sides):
         return None
     errors = estimate.errors()
@@ -153,7 +153,7 @@ def sentence_of(result: Result, tolerance: Tolerance | None) -> str:
 
 
 def _sentence_of_all(result: Result, tolerance: Tolerance | None) -> str:
-    """What is said of each target, shortest first; or the headline."""
+    """The verdicts on all targets, those that passed first; or the headline."""
     outcomes: dict[str, Verdict] = getattr(result, "outcomes", {})
     if tolerance is None or not outcomes:
         return result.headline
@@ -184,7 +184,7 @@ def judged_of(result: Result, tolerance: Tolerance | None) -> str:
 
 
 def _estimates(result: Result) -> dict[str, Estimate]:
-    """Estimates behind a result, by name."""
+    """The estimates of a result, by name."""
     if isinstance(result, Estimate):
         return {result.draws.target.name: result}
     if hasattr(result, "estimates"):
