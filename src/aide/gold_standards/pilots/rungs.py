@@ -13,14 +13,14 @@ from aide._core.random import derive
 from aide._core.types import Key, LogDensity, Parameter, Value
 from aide.kernels.coordinates import InCoordinates, Metric
 from aide.kernels.hamiltonian import Hmc
-from aide.kernels.kernel import AbstractCompound, AnyKernel
+from aide.kernels.kernel import AbstractInvariantKernel, AnyKernel
 
 NUM_RUNGS = 4
 """Step sizes in a row at most."""
 Count = int | Int[Array, ""]
 
 
-class Rungs(AbstractCompound):
+class Rungs(AbstractInvariantKernel):
     r"""HMC steps in a row, the same transition as a `Cycle` of them, in a loop.
 
     Sizes, lengths and their number are traced: one program serves every ladder of no more rungs.
@@ -53,10 +53,6 @@ class Rungs(AbstractCompound):
         self.num = jnp.asarray(np.shape(sizes)[0] if num is None else num, int)
         self.is_backward = is_backward
 
-    def components(self) -> tuple[AnyKernel, ...]:
-        """The HMC steps, by size; those that are not used too."""
-        return tuple(self._at(place) for place in range(np.shape(self.sizes)[0]))
-
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
         """A step of each size, in order."""
         return self.observe_step(key, log_density, x)[0]
@@ -79,7 +75,8 @@ class Rungs(AbstractCompound):
 
     def retraceable_parts(self) -> tuple[AnyKernel, ...]:
         """What one transition runs, in order; of a kernel without room for more."""
-        return self.components()[:: -1 if self.is_backward else 1]
+        parts = tuple(self._at(place) for place in range(np.shape(self.sizes)[0]))
+        return parts[::-1] if self.is_backward else parts
 
     def padded(self, most: int) -> "Rungs":
         """The same with room for more rungs, which are not used."""
