@@ -33,7 +33,7 @@ from aide.gold_standards.starts.modes import StudentMixture
 from aide.kernels.coordinates import ScaledCoordinates
 from aide.kernels.kernel import AnyKernel
 
-VERSION = 3
+VERSION = 4
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 """What reading a broken archive may raise, beside `ValueError` and `KeyError`."""
 MIXTURE = ("weights", "means", "factors")

@@ -15,7 +15,7 @@ from aide.gold_standards.starts.ascent import Ascent
 from aide.gold_standards.starts.climbing import Mode
 from aide.gold_standards.starts.screening import UNEXPLAINED, Screen, residual_at_start
 from aide.gold_standards.starts.searching import Search
-from aide.gold_standards.starts.student import log_student_mixture
+from aide.gold_standards.starts.student import inverses_of, log_student_mixture
 from aide.problems.distributions import Normal
 
 START = Normal(np.zeros(2), 3.0)
@@ -40,7 +40,7 @@ def draws_of(key, runs):
 def test_residuals_of_a_mixture_of_known_modes_are_zero(modes):
     """One, two and three modes: and all draws are unexplained a little above the threshold."""
     masses, means, factors = (np.array(part) for part in zip(*(m[:3] for m in modes), strict=True))
-    mixture = lambda x, up: up + log_student_mixture(x, np.exp(masses), means, factors)
+    mixture = lambda x, up: up + log_student_mixture(x, np.exp(masses), means, inverses_of(factors))
     runs = (np.arange(50, dtype=np.uint32),)
     for above in (0.0, UNEXPLAINED + 0.01):
         one = screen(lambda x, up=above: mixture(x, up), modes)

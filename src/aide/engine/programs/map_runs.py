@@ -27,6 +27,8 @@ SLOW_PROGRAM = 3.0
 """Processor seconds of runs after which a quickly compiled program is compiled for speed.
 
 About twice the cost of that compilation, which makes runs two to three times as fast (measured)."""
+_HEAVY = "heavy"
+"""Noted in the pace where one call took `SLOW_PROGRAM`: then later programs will be slow too."""
 _PACE: ContextVar[dict[str, float] | None] = ContextVar("pace", default=None)
 """Processor seconds of the runs of each program so far, by its digest, where programs are compiled
 quickly at first; else `None`."""
@@ -74,7 +76,7 @@ def map_runs(
         like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), rows)
     chunk = Chunk(len(jax.tree.leaves(rows)[0]))
     prepare = partial(PreparedRuns, operation, subject, key, like, what=what, advice=advice)
-    if pace is None:
+    if pace is None or _HEAVY in pace:
         return prepare(place=place).map(key, rows, chunk, report)
     runs = prepare(place=place._replace(quick=True))
     name = runs.digest.digest
@@ -83,7 +85,10 @@ def map_runs(
     runs.compile(chunk)
     begun = time.process_time()
     found = runs.map(key, rows, chunk, report)
-    pace[name] = pace.get(name, 0.0) + time.process_time() - begun
+    seconds = time.process_time() - begun
+    pace[name] = pace.get(name, 0.0) + seconds
+    if seconds > SLOW_PROGRAM:
+        pace[_HEAVY] = seconds
     return found
 
 
@@ -91,8 +96,9 @@ def map_runs(
 def quick_while_fast() -> Iterator[None]:
     """Compile quickly the programs that `map_runs` traces here, until their runs get slow in sum.
 
-    A program whose runs have taken `SLOW_PROGRAM` is compiled for speed at its next call. Numbers
-    are the same up to rounding.
+    A program whose runs have taken `SLOW_PROGRAM` is compiled for speed at its next call; once a
+    single call has taken as long, all programs are, from the first call on. Numbers are the same up
+    to rounding.
     """
     token = _PACE.set({})
     try:

@@ -18,13 +18,13 @@ from aide._core.distribution import Distribution, log_density_of, sample_from
 from aide._core.flat_states import flat_reals
 from aide._core.numerics import as_parameter
 from aide._core.random import derive_keys
-from aide._core.types import Key, LogProb, Parameter, Value
+from aide._core.types import Key, LogProb, Numbers, Parameter, Value
 from aide.gold_standards.pilots.path import unraveller
 from aide.gold_standards.pilots.pilot import Pilot, moved
 from aide.gold_standards.pilots.population import Frame, moments_of
 from aide.gold_standards.starts.climbing import Mode
 from aide.gold_standards.starts.modes import mixture_of
-from aide.gold_standards.starts.student import draw_student, log_student_mixture
+from aide.gold_standards.starts.student import draw_student, inverses_of, log_student_mixture
 from aide.kernels.coordinates import ScaledCoordinates
 
 SHARE = 0.1
@@ -46,7 +46,20 @@ class Covering(eqx.Module):
     weights: Parameter = eqx.field(converter=as_parameter)
     means: Parameter = eqx.field(converter=as_parameter)
     factors: Parameter = eqx.field(converter=as_parameter)
+    inverses: Parameter
     coordinates: ScaledCoordinates | None = None
+
+    def __init__(
+        self,
+        start: Distribution,
+        weights: Numbers,
+        means: Numbers,
+        factors: Numbers,
+        coordinates: ScaledCoordinates | None = None,
+    ):
+        self.start, self.coordinates = start, coordinates
+        self.weights, self.means, self.factors = map(as_parameter, (weights, means, factors))
+        self.inverses = inverses_of(self.factors)
 
     def sample(self, key: Key) -> Value:
         """Of the start, or of one of the others."""
@@ -55,7 +68,9 @@ class Covering(eqx.Module):
         flat = flat_reals(first)
         ends = SHARE + (1 - SHARE) * jnp.cumsum(jnp.asarray(self.weights))
         component = jnp.sum(place >= ends[:-1])
-        mean, factor = (jnp.asarray(part)[component] for part in (self.means, self.factors))
+        means, factors = jnp.asarray(self.means), jnp.asarray(self.factors)
+        component = 0 if len(means) == 1 else component  # no copy of a matrix for every run
+        mean, factor = means[component], factors[component]
         z = mean + factor @ draw_student(two, flat.size)
         second = z if self.coordinates is None else self.coordinates.back(z)
         return unraveller(first)(jnp.where(place < SHARE, flat, second))
@@ -70,7 +85,7 @@ class Covering(eqx.Module):
         if self.coordinates is not None:
             z = self.coordinates.away(z)
             volume = self.coordinates.log_volume(z)
-        return log_student_mixture(z, self.weights, self.means, self.factors) - volume
+        return log_student_mixture(z, self.weights, self.means, self.inverses) - volume
 
 
 def cover_modes(start: Distribution, modes: Sequence[Mode]) -> Covering:

@@ -15,7 +15,7 @@ from aide.engine.programs.map_runs import in_double
 from aide.gold_standards.budget import Budget
 from aide.gold_standards.pilots.path import unraveller
 from aide.gold_standards.starts.climbing import End, FlatDensity, Mode, Optimiser
-from aide.gold_standards.starts.student import draw_student, log_student_mixture
+from aide.gold_standards.starts.student import draw_student, inverses_of, log_student_mixture
 
 NUM_POINTS, SCATTER = 32, (0.1, 1.0, 3.0, 10.0)
 """Points from which optimisers set out, and how far from the given one they lie."""
@@ -38,7 +38,18 @@ class StudentMixture(eqx.Module):
     weights: Array | np.ndarray
     means: Array | np.ndarray
     factors: Array | np.ndarray
+    inverses: Array | np.ndarray
     like: Value
+
+    def __init__(
+        self,
+        weights: Array | np.ndarray,
+        means: Array | np.ndarray,
+        factors: Array | np.ndarray,
+        like: Value,
+    ):
+        self.weights, self.means, self.factors, self.like = weights, means, factors, like
+        self.inverses = inverses_of(factors)
 
     def sample(self, key: Key) -> Value:
         """A component, a normal vector, and its scale."""
@@ -50,7 +61,7 @@ class StudentMixture(eqx.Module):
 
     def log_density(self, x: Value) -> LogProb:
         """The mixture's log density."""
-        return log_student_mixture(flat_reals(x), self.weights, self.means, self.factors)
+        return log_student_mixture(flat_reals(x), self.weights, self.means, self.inverses)
 
 
 def fit_start(

@@ -21,7 +21,7 @@ from aide.engine.programs.map_runs import map_runs
 from aide.gold_standards.pilots.path import start_particle
 from aide.gold_standards.starts.ascent import Ascent
 from aide.gold_standards.starts.climbing import Mode
-from aide.gold_standards.starts.student import log_student_mixture
+from aide.gold_standards.starts.student import inverses_of, log_student_mixture
 
 UNEXPLAINED = 4.0
 """Nats above what modes explain, from which on a draw may be at a mode that is not known: in a
@@ -35,25 +35,26 @@ class Screen(eqx.Module):
         ascent: The log density, and the start that draws come from.
         log_masses: Of the modes.
         means: Theirs, by rows.
-        factors: Theirs, lower triangular.
+        inverses: Of their factors.
     """
 
     ascent: Ascent
     log_masses: Parameter
     means: Parameter
-    factors: Parameter
+    inverses: Parameter
 
     @staticmethod
     def of(ascent: Ascent, weighed: Sequence[Mode]) -> "Screen":
         """For modes with masses in the units of the density."""
         columns = zip(*(mode[:3] for mode in weighed), strict=True)
-        return Screen(ascent, *(np.array(column) for column in columns))
+        masses, means, factors = (np.array(column) for column in columns)
+        return Screen(ascent, masses, means, inverses_of(factors))
 
     def explained(self, flat: Array) -> Array:
         r"""$\log\sum_k m_k\,t_k(x)$."""
         top = jnp.max(jnp.asarray(self.log_masses))
         masses = jnp.exp(self.log_masses - top)
-        return top + log_student_mixture(flat, masses, self.means, self.factors)
+        return top + log_student_mixture(flat, masses, self.means, self.inverses)
 
     def worst_runs(self, key: Key, num: int, most: int) -> np.ndarray:
         """Of so many draws of the start those that modes do not explain, the worst first.

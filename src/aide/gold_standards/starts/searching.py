@@ -24,7 +24,7 @@ from aide.gold_standards.pilots.population import moments_of
 from aide.gold_standards.starts.ascent import NUM_STEPS, Ascent, climb_from, climb_from_start
 from aide.gold_standards.starts.climbing import FlatDensity, Mode, Optimiser, join_modes
 from aide.gold_standards.starts.screening import Screen
-from aide.gold_standards.starts.student import draw_student, log_student
+from aide.gold_standards.starts.student import draw_student, inverses_of, log_student
 
 MOST_PEAKS = 64
 """Climbs from places on the pilots' way to the posterior."""
@@ -235,25 +235,25 @@ class Tails(eqx.Module):
 
     Args:
         means: Places of the modes, by rows.
-        factors: Theirs, lower triangular.
+        inverses: Of the factors of the modes.
         density: The log density.
     """
 
     means: Parameter
-    factors: Parameter
+    inverses: Parameter
     density: FlatDensity | None = None
 
     @staticmethod
     def about(modes: Sequence[Mode], density: FlatDensity | None = None) -> "Tails":
         """About several modes."""
         means, factors = (np.array(part) for part in zip(*(m[1:3] for m in modes), strict=True))
-        return Tails(means, factors, density)
+        return Tails(means, inverses_of(factors), density)
 
 
 def log_tails_at(tails: Tails, key: Key, flat: Array) -> Array:
     """The log densities of all $t$ distributions at a point, as an operation of the engine."""
     one = jax.vmap(log_student, (None, 0, 0))
-    return one(flat, jnp.asarray(tails.means), jnp.asarray(tails.factors))
+    return one(flat, jnp.asarray(tails.means), jnp.asarray(tails.inverses))
 
 
 def log_mass_about(tails: Tails, key: Key, mean: Array, factor: Array) -> Array:
@@ -274,7 +274,7 @@ def weigh_modes(key: Key, density: FlatDensity, modes: tuple[Mode, ...]) -> tupl
     that is not known yet would give mode $k$ the mass of both.
     """
     tails = Tails.about(modes, density)
-    rows = (np.asarray(tails.means), np.asarray(tails.factors))
+    rows = (np.asarray(tails.means), np.array([mode.factor for mode in modes]))
     masses = map_runs(log_mass_about, tails, key, rows, what="log_joint")
     return tuple(m._replace(log_mass=float(mass)) for m, mass in zip(modes, masses, strict=True))
 
