@@ -302,6 +302,57 @@ def report(
         typer.echo(found.report)
 
 
+@app.command()
+def scorecard(
+    folder: Annotated[
+        Path, typer.Argument(help="The folder posterior_database of a copy of posteriordb.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder; what it holds is continued.")] = Path(
+        "aide-scorecard"
+    ),
+    only: Annotated[str, typer.Option(help="Names of posteriors, such as 'kidiq*'.")] = "*",
+    tolerance: TOLERANCE = None,
+    num_runs: NUM_RUNS = None,
+    max_time: MAX_TIME = None,
+    seed: SEED = 0,
+    workers: WORKERS = None,
+    as_json: AS_JSON = False,
+) -> None:
+    """Measure usual algorithms on every posterior of posteriordb that has reference draws.
+
+    Each row is a file of its own; the same command goes on where it stopped. --max-time limits the
+    making of one gold standard. Needs the extras numpyro and blackjax.
+    """
+    with _ending("scorecard", "The same command continues."):
+        from rich.console import Console
+
+        from aide.experiments.runner import BadInput
+        from aide.studies.options import parse_time
+
+        try:
+            from aide import scorecard as card
+        except ImportError as error:
+            raise BadInput(f"{error}. The card needs the extras numpyro and blackjax.") from None
+        given = {
+            "tolerance": tolerance,
+            "num_runs": num_runs,
+            "max_seconds": parse_time(max_time),
+        }
+        chosen: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
+        try:
+            found = card.scorecard(
+                folder, out, only=only, seed=seed, num_workers=workers or 1, **chosen
+            )
+        except ValueError as error:
+            raise BadInput(str(error)) from error
+        (out / "card.md").write_text(found.markdown())
+        (out / "card.csv").write_text(found.to_csv())
+        if as_json:
+            typer.echo(found.to_json())
+        else:
+            Console().print(found)
+
+
 def _study(
     command: str,
     study: Path,

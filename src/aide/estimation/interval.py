@@ -120,12 +120,12 @@ def _moments(samples: Sequence[np.ndarray], sequences: Sequence[Sequences | None
             part, freedom, num = found.variance, found.freedom, found.effective
         value, variance = value + mean, variance + part
         third += _third(deviation) / num**2
-        square = np.mean(deviation**2)
-        kurtosis = np.mean(deviation**4) / square**2 if square > 0 else 3.0
+        scale = float(np.std(terms))
+        kurtosis = np.mean((deviation / scale) ** 4) if scale > 0 else 3.0
         spread += part**2 * (kurtosis - 1) / freedom
         normal_spread += part**2 * 2 / freedom
-    if variance == 0.0:
-        return _Moments(float(value), 0.0, 0.0, np.inf)
+    if variance == 0.0 or normal_spread == 0.0:  # constant terms, or a variance that underflows
+        return _Moments(float(value), float(variance), 0.0, np.inf)
     skew = third / variance**1.5
     unexplained = max(spread / variance**2 - skew**2, normal_spread / variance**2)
     return _Moments(float(value), float(variance), float(skew), float(2 / unexplained))

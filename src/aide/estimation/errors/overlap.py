@@ -109,15 +109,15 @@ class Overlap:
             mine = contributions[self.part(role)] * self.num_runs[role]
             rows, num = self.rows[role], float(mine.size)
             deviation = mine - mine.mean()
-            square = np.mean(deviation**2)
-            if num < 2 or not square > 0:
+            scale = float(np.std(mine))
+            if num < 2 or not scale > 0:
                 continue
             if rows is None:
                 part, freedom = mine.var(ddof=1) / num, num - 1
             else:
                 found = mean_variance([mine[each] for each in rows])
                 part, freedom = found.variance, found.freedom
-            kurtosis = max(float(np.mean(deviation**4) / square**2), 1.5)
+            kurtosis = max(float(np.mean((deviation / scale) ** 4)), 1.5)
             total, spread = total + part, spread + part**2 * (kurtosis - 1) / freedom
         freedom = 2 * total**2 / spread if spread > 0 else np.inf
         return float(total), float(max(freedom, LEAST_FREEDOM))

@@ -1,0 +1,192 @@
+"""What the scorecard measures: usual algorithms with the settings that their libraries come with.
+
+Fits by variational inference (NumPyro) and Pathfinder (BlackJAX) begin where their libraries begin.
+Modes are those of SciPy's BFGS. Samplers begin at the Laplace approximation with doubled standard
+deviations (`WIDENED`) and take their metric from it: what a careful user without a good start
+would do.
+"""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import blackjax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro import optim
+from numpyro.infer import SVI, Trace_ELBO, autoguide
+from scipy.optimize import minimize
+
+from aide._core.algorithm import InferenceAlgorithm
+from aide._core.types import Key
+from aide.adapters.blackjax import approximation
+from aide.adapters.gaussian import Gaussian
+from aide.adapters.numpyro.posterior import NumpyroPosterior
+from aide.algorithms.annealed import ais, tempered_smc
+from aide.algorithms.mcmc import mcmc
+from aide.algorithms.tractable import Tractable
+from aide.kernels.hamiltonian import Hmc
+from aide.kernels.nuts import Nuts
+from aide.learned.refine import refine
+
+NUM_STEPS = 10_000
+"""Steps of stochastic optimisation, one draw of the evidence bound each."""
+LEARNING_RATE = 0.01
+"""Of Adam, as in NumPyro's examples."""
+INITIAL_RANGE = 2.0
+"""Pathfinder and climbs start uniformly within this distance of 0, as Stan's algorithms do."""
+NUM_CLIMBS = 5
+"""Starts of the climbs that look for the mode."""
+WIDENED = 2.0
+"""Factor on the standard deviations of the Laplace approximation from which samplers start."""
+NUM_PARTICLES, NUM_TEMPERATURES = 10, 10
+"""Of tempered SMC: few."""
+AIS_TEMPERATURES = 30
+"""Of annealed importance sampling, which has one particle."""
+STEP_SIZE, NUM_LEAPFROG = 0.4, 4
+"""Of HMC between temperatures, in units of the posterior's standard deviations."""
+NUTS_STEPS, NUTS_DEPTH, NUTS_STEP_SIZE = 3, 4, 0.5
+"""A short run of NUTS: transitions, deepest tree, step size in units of the posterior's sds."""
+NUM_REVERSE = 200
+"""Reverse particles of the learned meta-inference of NUTS."""
+
+
+class Fitted(NamedTuple):
+    """An algorithm that is ready to be measured.
+
+    Attributes:
+        target: The algorithm.
+        num_gradients: Gradients that fitting evaluated, or that one run evaluates at most; `None`
+            where the library does not tell.
+    """
+
+    target: InferenceAlgorithm
+    num_gradients: int | None
+
+
+Fit = Callable[[NumpyroPosterior, Key], Fitted]
+
+
+class Mode(NamedTuple):
+    """A mode, the covariance of the Laplace approximation there, and gradients it took."""
+
+    centre: np.ndarray
+    covariance: np.ndarray
+    num_gradients: int
+
+
+def find_mode(post: NumpyroPosterior, key: Key) -> Mode:
+    """Return the best mode that SciPy's BFGS finds from a few uniform starts about 0.
+
+    Raises:
+        ValueError: If the log joint is not curved downwards in every direction there.
+    """
+    downhill = jax.jit(jax.value_and_grad(lambda x: -post.log_joint(x)))
+
+    def value(x: np.ndarray) -> tuple[float, np.ndarray]:
+        height, slope = downhill(jnp.asarray(x))
+        is_finite = bool(jnp.isfinite(height)) and bool(jnp.all(jnp.isfinite(slope)))
+        return (float(height), np.asarray(slope)) if is_finite else (np.inf, np.zeros(x.size))
+
+    shape = (NUM_CLIMBS, post.dimension)
+    starts = np.asarray(jax.random.uniform(key, shape, float, -INITIAL_RANGE, INITIAL_RANGE))
+    with np.errstate(all="ignore"):  # a climb that fails is not the best one
+        climbs = [minimize(value, start, jac=True, method="BFGS") for start in starts]
+    best = min(climbs, key=lambda climb: climb.fun if np.isfinite(climb.fun) else np.inf)
+    curvature = np.asarray(jax.jit(jax.hessian(lambda x: -post.log_joint(x)))(jnp.asarray(best.x)))
+    scale = np.sqrt(np.abs(np.diag(curvature)))
+    if not np.all(scale > 0) or np.linalg.eigvalsh(curvature / np.outer(scale, scale))[0] <= 0:
+        raise ValueError(
+            f"no Laplace approximation: the best of {NUM_CLIMBS} climbs ended at a log joint of "
+            f"{-best.fun:.6g}, where the log joint is not curved downwards in every direction."
+        )
+    unit = np.linalg.inv(curvature / np.outer(scale, scale))
+    return Mode(best.x, unit / np.outer(scale, scale), sum(climb.njev for climb in climbs))
+
+
+def laplace(post: NumpyroPosterior, key: Key) -> Fitted:
+    """The Laplace approximation: a normal distribution with the mode and the curvature there."""
+    mode = find_mode(post, key)
+    fit = Gaussian(mode.centre, np.linalg.cholesky(mode.covariance))
+    return Fitted(Tractable.of(fit, "Laplace"), mode.num_gradients)
+
+
+def _variational(kind: type[autoguide.AutoGuide], label: str) -> Fit:
+    def fit(post: NumpyroPosterior, key: Key) -> Fitted:
+        guide = kind(post.model)
+        svi = SVI(post.model, guide, optim.Adam(LEARNING_RATE), Trace_ELBO())
+        found = svi.run(key, NUM_STEPS, *post.args, progress_bar=False, **post.kwargs)
+        return Fitted(post.guide(guide, found, label), NUM_STEPS)
+
+    return fit
+
+
+def pathfinder(post: NumpyroPosterior, key: Key) -> Fitted:
+    """BlackJAX's Pathfinder, a single path."""
+    key_start, key_path = jax.random.split(key)
+
+    start = jax.random.uniform(key_start, (post.dimension,), float, -INITIAL_RANGE, INITIAL_RANGE)
+    run = jax.jit(lambda k, x: blackjax.pathfinder.approximate(k, post.log_joint, x)[0])
+    return Fitted(approximation(run(key_path, start), "Pathfinder"), None)
+
+
+def _start(post: NumpyroPosterior, key: Key) -> tuple[Tractable, np.ndarray]:
+    """Return the widened Laplace approximation, and the covariance before it was widened."""
+    mode = find_mode(post, key)
+    factor = WIDENED * np.linalg.cholesky(mode.covariance)
+    return Tractable.of(Gaussian(mode.centre, factor), "widened Laplace"), mode.covariance
+
+
+def smc(post: NumpyroPosterior, key: Key) -> Fitted:
+    """Tempered SMC with few particles."""
+    start, covariance = _start(post, key)
+    target = tempered_smc(
+        start,
+        post.log_joint,
+        kernel=Hmc(STEP_SIZE, NUM_LEAPFROG, metric=covariance),
+        num_particles=NUM_PARTICLES,
+        num_temperatures=NUM_TEMPERATURES,
+    )
+    return Fitted(target, NUM_PARTICLES * (NUM_TEMPERATURES - 1) * (NUM_LEAPFROG + 1))
+
+
+def annealed(post: NumpyroPosterior, key: Key) -> Fitted:
+    """Annealed importance sampling."""
+    start, covariance = _start(post, key)
+    kernel = Hmc(STEP_SIZE, NUM_LEAPFROG, metric=covariance)
+    target = ais(start, post.log_joint, kernel=kernel, num_temperatures=AIS_TEMPERATURES)
+    return Fitted(target, (AIS_TEMPERATURES - 1) * (NUM_LEAPFROG + 1))
+
+
+def nuts(post: NumpyroPosterior, key: Key) -> Fitted:
+    """A few transitions of NUTS with learned meta-inference."""
+    start, covariance = _start(post, key)
+    chain = mcmc(
+        start,
+        post.log_joint,
+        kernel=Nuts(NUTS_STEP_SIZE, NUTS_DEPTH, covariance, "numpyro"),
+        num_steps=NUTS_STEPS,
+    )
+    refined = refine(key, chain, num_reverse=NUM_REVERSE, progress=False)
+    return Fitted(refined, NUTS_STEPS * 2**NUTS_DEPTH)
+
+
+ALGORITHMS: dict[str, Fit] = {
+    "Laplace": laplace,
+    "mean field": _variational(autoguide.AutoNormal, "mean field"),
+    "full rank": _variational(autoguide.AutoMultivariateNormal, "full rank"),
+    "Pathfinder": pathfinder,
+    f"SMC, {NUM_PARTICLES} particles": smc,
+    f"AIS, {AIS_TEMPERATURES} temperatures": annealed,
+    f"NUTS, {NUTS_STEPS} steps": nuts,
+}
+"""By name, in the order of the card."""
+
+
+def timed(fit: Fit, post: NumpyroPosterior, key: Key) -> tuple[Fitted, float]:
+    """Fit in double precision; return the seconds that fitting took, compilation included."""
+    begun = time.perf_counter()
+    with jax.enable_x64(True):
+        found = fit(post, key)
+    return found, time.perf_counter() - begun

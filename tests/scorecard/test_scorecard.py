@@ -1,0 +1,186 @@
+"""The card on a small database whose reference draws are exact: rows, reasons, going on."""
+
+import json
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from aide.cli import app
+from aide.scorecard import ALGORITHMS, read_scorecard, scorecard
+from aide.scorecard.models import MODELS
+from aide.scorecard.pairs import key_of, load_case
+
+NAME = "kidiq-kidscore_mom_work"
+NUM_CHAINS, NUM_DRAWS = 2, 500
+
+
+def exact_draws(rng, outcome, design):
+    """Exact draws of a regression with flat priors: SSE / sigma² is chi² with n - k - 1 degrees."""
+    num, size = design.shape
+    inverse = np.linalg.inv(design.T @ design)
+    centre = inverse @ design.T @ outcome
+    squares = np.sum((outcome - design @ centre) ** 2)
+    shape = (NUM_CHAINS, NUM_DRAWS)
+    sigma = np.sqrt(squares / rng.chisquare(num - size - 1, shape))
+    unit = rng.normal(size=(*shape, size)) @ np.linalg.cholesky(inverse).T
+    return centre + sigma[..., None] * unit, sigma
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    folder, rng = tmp_path_factory.mktemp("database"), np.random.default_rng(0)
+    work = rng.integers(1, 5, 40)
+    data = {"N": 40, "kid_score": rng.normal(2.0 + 0.3 * work, 0.8).tolist()}
+    data["mom_work"] = work.tolist()
+    design = np.column_stack([np.ones(40), *(work == level for level in (2, 3, 4))])
+    beta, sigma = exact_draws(rng, np.array(data["kid_score"]), design)
+    chains = [
+        {**{f"beta[{i + 1}]": beta[c, :, i].tolist() for i in range(4)}, "sigma": sigma[c].tolist()}
+        for c in range(NUM_CHAINS)
+    ]
+    (folder / "kidiq.data.json").write_text(json.dumps(data))
+    (folder / f"{NAME}.draws.json").write_text(json.dumps(chains))
+    (folder / "kidiq.data.json").write_text(json.dumps(data))
+    (folder / "kidiq-unheard_of.draws.json").write_text(json.dumps(chains))
+    return folder
+
+
+SMALL: dict[str, Any] = {"num_runs": 200, "progress": False}
+
+
+def failing(post, key):
+    raise RuntimeError("this algorithm always fails")
+
+
+@pytest.fixture(scope="module")
+def card(database):
+    out, chosen = database / "card", ("Laplace", "Pathfinder")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ALGORITHMS, "Pathfinder", failing)
+        with ThreadPoolExecutor(1) as threads:
+            return out, scorecard(database, out, algorithms=chosen, executor=threads, **SMALL)
+
+
+def row(card, posterior, algorithm):
+    [found] = [
+        one for one in card.cells if (one["posterior"], one["algorithm"]) == (posterior, algorithm)
+    ]
+    return found
+
+
+def test_a_row_has_numbers(card):
+    found = row(card[1], NAME, "Laplace")
+    assert found["dimension"] == 5
+    assert 0 < found["value"] < 1.0  # the posterior of sigma is skewed: not 0
+    assert found["verdict"] in ("passed", "failed", "undecided")
+    assert found["reference_ess"] > 500
+    assert found["num_gradients"] > 10
+    assert found["versions"]["jax"]
+
+
+def test_what_fails_is_a_row_with_its_reason(card):
+    assert row(card[1], NAME, "Pathfinder")["reason"].endswith("this algorithm always fails")
+    for algorithm in ("Laplace", "Pathfinder"):
+        reason = row(card[1], "kidiq-unheard_of", algorithm)["reason"]
+        assert reason == "There is no NumPyro model of the Stan program unheard_of."
+    assert len(card[1].failed) == 3
+
+
+def test_finished_rows_are_not_run_again(card, database):
+    out, first = card
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ALGORITHMS, "Laplace", failing)
+        with ThreadPoolExecutor(1) as threads:
+            again = scorecard(database, out, algorithms=("Laplace",), executor=threads, **SMALL)
+    assert again.cells == first.cells
+
+
+def test_a_process_that_dies_costs_its_posterior_only(database, tmp_path):
+    class Dying(ThreadPoolExecutor):
+        def submit(self, fn, /, *args, **kwargs):
+            if args[0].name == NAME:
+                return super().submit(fn, *args, **kwargs)
+            future = Future()
+            future.set_exception(BrokenProcessPool("the process ended"))
+            return future
+
+    with Dying(1) as threads:
+        found = scorecard(
+            database, tmp_path / "card", algorithms=("Laplace",), executor=threads, **SMALL
+        )
+    assert "value" in row(found, NAME, "Laplace")
+    assert (
+        "The process that ran this posterior ended"
+        in row(found, "kidiq-unheard_of", "Laplace")["reason"]
+    )
+
+
+def test_same_seed_same_row(card, database, tmp_path):
+    out = tmp_path / "card"
+    with ThreadPoolExecutor(1) as threads:
+        again = scorecard(
+            database, out, only=NAME, algorithms=("Laplace",), executor=threads, **SMALL
+        )
+    first = row(card[1], NAME, "Laplace")["value"]
+    np.testing.assert_allclose(row(again, NAME, "Laplace")["value"], first, rtol=1e-9)
+
+
+def test_the_card_is_shown(card):
+    found = read_scorecard(card[0])
+    assert "1 rows measured, 3 without a number" in found.headline
+    assert max(map(len, found._page().text(80).splitlines())) <= 80
+    assert found.markdown().count("\n") == 2 + len(found.cells)
+    assert {one["posterior"] for one in found.records()} == {NAME, "kidiq-unheard_of"}
+    assert found.plot() is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"only": "nothing*"}, "no posterior with reference draws"),
+        ({"algorithms": ("Laplas",)}, "algorithms must be among Laplace"),
+        ({"seed": 1}, "holds a card with other settings"),
+        ({"num_runs": 10}, "num_runs"),
+    ],
+)
+def test_mistakes(card, database, options, words):
+    with pytest.raises(ValueError, match=words):
+        scorecard(database, card[0], **{**SMALL, **options})
+
+
+def test_wrong_draws_are_refused(database, tmp_path):
+    """Control: reference draws of other data do not get a row."""
+    chains = json.loads((database / f"{NAME}.draws.json").read_text())
+    for chain in chains:
+        chain["sigma"] = (np.array(chain["sigma"]) * 1.5).tolist()
+    (tmp_path / f"{NAME}.draws.json").write_text(json.dumps(chains))
+    (tmp_path / "kidiq.data.json").write_bytes((database / "kidiq.data.json").read_bytes())
+    with pytest.raises(ValueError, match="reference draws do not fit"):
+        load_case(tmp_path, NAME)
+
+
+def test_keys_belong_to_names():
+    one, same, other = (key_of(0, *names) for names in (("a", "b"), ("a", "b"), ("a", "c")))
+    assert one == same
+    assert one != other
+
+
+def test_every_program_has_a_model_once():
+    assert len(MODELS) == 38
+    assert all(callable(model.model) and callable(model.arguments) for model in MODELS.values())
+
+
+@pytest.mark.full
+def test_all_algorithms_and_the_command(database, tmp_path):
+    words = ["scorecard", str(database), "--only", NAME, "--out", str(tmp_path / "card")]
+    done = CliRunner().invoke(app, [*words, "--num-runs", "200"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    found = read_scorecard(tmp_path / "card")
+    assert not found.failed
+    assert row(found, NAME, "gold standard")["verdict"] != "failed"
+    assert row(found, NAME, "mean field")["value"] > row(found, NAME, "full rank")["value"]
+    assert (tmp_path / "card" / "card.md").exists()
