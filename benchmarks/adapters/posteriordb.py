@@ -23,7 +23,8 @@ from numpyro.infer import SVI, Trace_ELBO, autoguide, init_to_value
 from scipy.optimize import minimize
 
 import aide
-from benchmarks.posteriors import DEPENDENT, POSTERIORS, Posterior
+from aide.scorecard.models import Model
+from benchmarks.posteriors import DEPENDENT, POSTERIORS
 from benchmarks.table import Row
 
 KEY = jax.random.key(13)
@@ -36,12 +37,11 @@ KINDS: dict[str, Any] = {
 """The fits, by the guide of NumPyro; BlackJAX has the last one."""
 
 
-def build(folder: str, name: str, posterior: Posterior) -> tuple[Any, dict[str, np.ndarray]]:
+def build(folder: str, name: str, posterior: Model) -> tuple[Any, dict[str, np.ndarray]]:
     """The posterior and the reference draws of its variables."""
     entry = aide.posteriordb.load(folder, name)
-    values = [entry.data[argument] for argument in posterior.arguments]
-    arguments = [v.astype(float) if isinstance(v, np.ndarray) else v for v in values]
-    return aide.numpyro.posterior(posterior.model, *arguments), posterior.draws(entry.draws)
+    post = aide.numpyro.posterior(posterior.model, *posterior.arguments(entry.data))
+    return post, dict(posterior.draws(entry.draws, entry.data))
 
 
 def score(folder: str = "posteriordb") -> Iterator[Row]:

@@ -11,9 +11,8 @@ import numpy as np
 
 from aide.reporting.figures import PanelGrid, as_label
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import in_nats, short, with_error
+from aide.reporting.numbers import FAILED, PASSED, in_nats, short, with_error
 from aide.reporting.result import Result
-from aide.reporting.verdict import FAILED, PASSED
 
 MADE = "gold standard"
 """The row in which `aide.gold_standard` is measured by the reference draws."""
