@@ -52,7 +52,7 @@ NUM_REVERSE = 200
 """Reverse particles of the learned meta-inference of NUTS."""
 
 
-class Fitted(NamedTuple):
+class ReadyAlgorithm(NamedTuple):
     """An algorithm that is ready to be measured.
 
     Attributes:
@@ -65,10 +65,10 @@ class Fitted(NamedTuple):
     num_gradients: int | None
 
 
-Fit = Callable[[NumpyroPosterior, Key], Fitted]
+Fit = Callable[[NumpyroPosterior, Key], ReadyAlgorithm]
 
 
-class Mode(NamedTuple):
+class LaplaceMode(NamedTuple):
     """A mode, the covariance of the Laplace approximation there, and gradients it took."""
 
     centre: np.ndarray
@@ -76,7 +76,7 @@ class Mode(NamedTuple):
     num_gradients: int
 
 
-def find_mode(post: NumpyroPosterior, key: Key) -> Mode:
+def find_mode(post: NumpyroPosterior, key: Key) -> LaplaceMode:
     """Return the best mode that SciPy's BFGS finds from a few uniform starts about 0.
 
     Raises:
@@ -102,33 +102,33 @@ def find_mode(post: NumpyroPosterior, key: Key) -> Mode:
             f"{-best.fun:.6g}, where the log joint is not curved downwards in every direction."
         )
     unit = np.linalg.inv(curvature / np.outer(scale, scale))
-    return Mode(best.x, unit / np.outer(scale, scale), sum(climb.njev for climb in climbs))
+    return LaplaceMode(best.x, unit / np.outer(scale, scale), sum(climb.njev for climb in climbs))
 
 
-def laplace(post: NumpyroPosterior, key: Key) -> Fitted:
+def laplace(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
     """The Laplace approximation: a normal distribution with the mode and the curvature there."""
     mode = find_mode(post, key)
     fit = Gaussian(mode.centre, np.linalg.cholesky(mode.covariance))
-    return Fitted(Tractable.of(fit, "Laplace"), mode.num_gradients)
+    return ReadyAlgorithm(Tractable.of(fit, "Laplace"), mode.num_gradients)
 
 
 def _variational(kind: type[autoguide.AutoGuide], label: str) -> Fit:
-    def fit(post: NumpyroPosterior, key: Key) -> Fitted:
+    def fit(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
         guide = kind(post.model)
         svi = SVI(post.model, guide, optim.Adam(LEARNING_RATE), Trace_ELBO())
         found = svi.run(key, NUM_STEPS, *post.args, progress_bar=False, **post.kwargs)
-        return Fitted(post.guide(guide, found, label), NUM_STEPS)
+        return ReadyAlgorithm(post.guide(guide, found, label), NUM_STEPS)
 
     return fit
 
 
-def pathfinder(post: NumpyroPosterior, key: Key) -> Fitted:
+def pathfinder(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
     """BlackJAX's Pathfinder, a single path."""
     key_start, key_path = jax.random.split(key)
 
     start = jax.random.uniform(key_start, (post.dimension,), float, -INITIAL_RANGE, INITIAL_RANGE)
     run = jax.jit(lambda k, x: blackjax.pathfinder.approximate(k, post.log_joint, x)[0])
-    return Fitted(approximation(run(key_path, start), "Pathfinder"), None)
+    return ReadyAlgorithm(approximation(run(key_path, start), "Pathfinder"), None)
 
 
 def _start(post: NumpyroPosterior, key: Key) -> tuple[Tractable, np.ndarray]:
@@ -138,7 +138,7 @@ def _start(post: NumpyroPosterior, key: Key) -> tuple[Tractable, np.ndarray]:
     return Tractable.of(Gaussian(mode.centre, factor), "widened Laplace"), mode.covariance
 
 
-def smc(post: NumpyroPosterior, key: Key) -> Fitted:
+def smc(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
     """Tempered SMC with few particles."""
     start, covariance = _start(post, key)
     target = tempered_smc(
@@ -148,18 +148,18 @@ def smc(post: NumpyroPosterior, key: Key) -> Fitted:
         num_particles=NUM_PARTICLES,
         num_temperatures=NUM_TEMPERATURES,
     )
-    return Fitted(target, NUM_PARTICLES * (NUM_TEMPERATURES - 1) * (NUM_LEAPFROG + 1))
+    return ReadyAlgorithm(target, NUM_PARTICLES * (NUM_TEMPERATURES - 1) * (NUM_LEAPFROG + 1))
 
 
-def annealed(post: NumpyroPosterior, key: Key) -> Fitted:
+def annealed(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
     """Annealed importance sampling."""
     start, covariance = _start(post, key)
     kernel = Hmc(STEP_SIZE, NUM_LEAPFROG, metric=covariance)
     target = ais(start, post.log_joint, kernel=kernel, num_temperatures=AIS_TEMPERATURES)
-    return Fitted(target, (AIS_TEMPERATURES - 1) * (NUM_LEAPFROG + 1))
+    return ReadyAlgorithm(target, (AIS_TEMPERATURES - 1) * (NUM_LEAPFROG + 1))
 
 
-def nuts(post: NumpyroPosterior, key: Key) -> Fitted:
+def nuts(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
     """A few transitions of NUTS with learned meta-inference."""
     start, covariance = _start(post, key)
     chain = mcmc(
@@ -169,7 +169,7 @@ def nuts(post: NumpyroPosterior, key: Key) -> Fitted:
         num_steps=NUTS_STEPS,
     )
     refined = refine(key, chain, num_reverse=NUM_REVERSE, progress=False)
-    return Fitted(refined, NUTS_STEPS * 2**NUTS_DEPTH)
+    return ReadyAlgorithm(refined, NUTS_STEPS * 2**NUTS_DEPTH)
 
 
 ALGORITHMS: dict[str, Fit] = {
@@ -184,7 +184,7 @@ ALGORITHMS: dict[str, Fit] = {
 """By name, in the order of the card."""
 
 
-def timed(fit: Fit, post: NumpyroPosterior, key: Key) -> tuple[Fitted, float]:
+def timed(fit: Fit, post: NumpyroPosterior, key: Key) -> tuple[ReadyAlgorithm, float]:
     """Fit in double precision; return the seconds that fitting took, compilation included."""
     begun = time.perf_counter()
     with jax.enable_x64(True):

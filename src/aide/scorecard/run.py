@@ -32,7 +32,7 @@ NUM_RUNS = 1000
 """Runs of either side per row, unless stated."""
 
 
-class Task(NamedTuple):
+class PosteriorTask(NamedTuple):
     """All rows of one posterior, for a process of its own.
 
     Attributes:
@@ -111,7 +111,9 @@ def scorecard(
     words = told if isinstance(told, float | int) else str(told)
     make_folder(Path(out))
     every = [
-        Task(str(folder), str(out), n, tuple(algorithms), seed, num_runs, words, max_seconds)
+        PosteriorTask(
+            str(folder), str(out), n, tuple(algorithms), seed, num_runs, words, max_seconds
+        )
         for n in names
     ]
     _check_same(Path(out), every[0])
@@ -119,7 +121,7 @@ def scorecard(
     return read_scorecard(out)
 
 
-def run_task(task: Task) -> None:
+def run_task(task: PosteriorTask) -> None:
     """Run all missing rows of one posterior and write each to its file."""
     begun = _facts(task)
     try:
@@ -162,7 +164,7 @@ def _names(folder: Path, only: str) -> list[str]:
     return found
 
 
-def _check_same(out: Path, task: Task) -> None:
+def _check_same(out: Path, task: PosteriorTask) -> None:
     """Raise if the folder holds a card with other settings."""
     settings = as_data(task._replace(folder="", out="", name="", algorithms=())._asdict())
     path = out / "card.json"
@@ -172,7 +174,7 @@ def _check_same(out: Path, task: Task) -> None:
 
 
 def _run_all(
-    tasks: list[Task], num_workers: int, executor: Executor | None, progress: bool | None
+    tasks: list[PosteriorTask], num_workers: int, executor: Executor | None, progress: bool | None
 ) -> None:
     """Run tasks, in processes of their own unless an executor is given."""
     with Progress(["posteriors"], [len(tasks)], progress) as bars:
@@ -184,7 +186,9 @@ def _run_all(
             _wait(tasks, [threads.submit(_in_own_process, task) for task in tasks], report)
 
 
-def _wait(tasks: Iterable[Task], futures: list[Future[None]], report: Callable[[int], Any]) -> None:
+def _wait(
+    tasks: Iterable[PosteriorTask], futures: list[Future[None]], report: Callable[[int], Any]
+) -> None:
     for task, future in zip(tasks, futures, strict=True):
         try:
             future.result()
@@ -193,13 +197,13 @@ def _wait(tasks: Iterable[Task], futures: list[Future[None]], report: Callable[[
         report(1)
 
 
-def _in_own_process(task: Task) -> None:
+def _in_own_process(task: PosteriorTask) -> None:
     """Run one posterior in a fresh process, whose memory goes with it."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         pool.submit(run_task, task).result()
 
 
-def _fail(task: Task, reason: str) -> None:
+def _fail(task: PosteriorTask, reason: str) -> None:
     for algorithm in task.missing:
         row = {**_facts(task), "algorithm": algorithm, "reason": reason}
         _write(task.file(algorithm), row)
@@ -209,7 +213,7 @@ def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def _facts(task: Task) -> dict[str, Any]:
+def _facts(task: PosteriorTask) -> dict[str, Any]:
     """Return what a row says of its circumstances."""
     return {
         "posterior": task.name,
