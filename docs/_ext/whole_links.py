@@ -1,7 +1,7 @@
 """Links of the built site are whole: every page, file and anchor that a page names exists.
 
-Links to other sites are not followed. What a browser would load by itself (pictures, styles, scripts,
-fonts) must lie in the site: reading a page sends no request to anybody else.
+Links to other sites are not followed. What a browser would load by itself (pictures, styles,
+scripts, fonts) must lie in the site: reading a page sends no request to anybody else.
 """
 
 from html.parser import HTMLParser
