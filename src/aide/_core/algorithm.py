@@ -38,7 +38,15 @@ from aide._core.types import LogProb, Value
 
 
 class Draw(NamedTuple):
-    r"""One run of an inference algorithm: its output $x$ and $\log\xi(u, x)$ for its own trace."""
+    r"""One run of an inference algorithm: its output $x$ and $\log\xi(u, x)$ for its own trace.
+
+    Args:
+        value: The output $x$.
+        log_xi: The score $\log\xi(u, x)$ of the run's own trace and output.
+
+    Example:
+        >>> value, log_xi = aide.Draw(jnp.zeros(2), jnp.array(-1.8))
+    """
 
     value: Value
     log_xi: LogProb
@@ -53,6 +61,18 @@ class InferenceAlgorithm(Protocol):
     an unbiased estimate of the normalised $q(x)$ (SMC, AIS, MCMC, variational fits), `None` if $Z$
     is unknown; an algorithm without the attribute counts as one with `None`. An optional class
     attribute `determines_log_xi = True` states that $\xi$ is a function of the output alone.
+
+    Example:
+        >>> class StandardNormal:
+        ...     log_z = 0.0
+        ...     def simulate(self, key):
+        ...         x = jax.random.normal(key)
+        ...         return aide.Draw(x, jax.scipy.stats.norm.logpdf(x))
+        ...     def regenerate(self, key, value):
+        ...         return jax.scipy.stats.norm.logpdf(value)
+        ...
+        >>> isinstance(StandardNormal(), aide.InferenceAlgorithm)
+        True
     """
 
     def simulate(self, key: Any, /) -> tuple[Value, Any]:

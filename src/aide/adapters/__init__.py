@@ -31,7 +31,18 @@ EXTRAS = {
 
 
 def load_adapter(name: str) -> ModuleType:
-    """The adapter of a library; an `ImportError` names the extra if the library is missing."""
+    """The adapter of a library; an `ImportError` names the extra if the library is missing.
+
+    Args:
+        name: The name of the library in lower case, such as `numpyro`.
+
+    Returns:
+        The module `aide.adapters.<name>`.
+
+    Example:
+        >>> aide.adapters.load_adapter("numpyro").__name__
+        'aide.adapters.numpyro'
+    """
     try:
         return import_module(f"aide.adapters.{name}")
     except ModuleNotFoundError as error:

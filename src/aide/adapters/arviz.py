@@ -32,6 +32,15 @@ def draws_in(data: Any, group: str = "posterior") -> dict[str, np.ndarray]:
     Args:
         data: An `InferenceData`, a `DataTree`, or one of their groups.
         group: The group, if there are several.
+
+    Returns:
+        Arrays by the name of the variable.
+
+    Example:
+        >>> import xarray
+        >>> data = xarray.Dataset({"mu": (("chain", "draw"), np.zeros((4, 100)))})
+        >>> aide.arviz.draws_in(data)["mu"].shape
+        (4, 100)
     """
     found = data
     if hasattr(data, "groups") and not hasattr(data, "data_vars"):
@@ -73,6 +82,15 @@ def to_datatree(result: Estimate | Comparison, posterior: "AbstractPosterior | N
     Args:
         result: A result of `aide.estimate` or `aide.compare`.
         posterior: Gives the outputs their names and scales; without it they are called `x`.
+
+    Returns:
+        The tree.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> estimate = aide.estimate(0, exact, fit, num_gold=50, num_target=50, keep_values=True)
+        >>> sorted(aide.arviz.to_datatree(estimate).children)
+        ['estimate', 'gold', 'log_xi', 'target']
     """
     import xarray as xr
 

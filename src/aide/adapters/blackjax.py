@@ -113,6 +113,19 @@ def kernel(algorithm: Callable[..., Any], **settings: Any) -> BlackjaxKernel:
             `normal_random_walk`, `mala`, `barker`, `hmc`, `nuts`. Proposals of `rmh` without a
             `proposal_logdensity_fn`, and random steps, must be symmetric.
         **settings: The arguments of `algorithm` besides the log density, by name.
+
+    Returns:
+        The kernel, for `aide.tempered_smc`, `aide.ais` and `aide.mcmc`.
+
+    Example:
+        >>> import blackjax
+        >>> kernel = aide.blackjax.kernel(blackjax.hmc, step_size=0.3, num_integration_steps=5,
+        ...                               inverse_mass_matrix=np.ones(1))
+        >>> posterior = Normal(np.zeros(1), 1.0)
+        >>> start = Normal(np.zeros(1), 3.0)
+        >>> chain = aide.mcmc(start, posterior.log_prob, kernel=kernel, num_steps=5)
+        >>> chain.simulate(jax.random.key(0)).value.shape
+        (1,)
     """
     name = _name_of(algorithm)
     if name in REFUSED:
@@ -147,6 +160,14 @@ def nuts(parameters: Mapping[str, Any], max_depth: int) -> Nuts:
         parameters: The parameters from `blackjax.window_adaptation(blackjax.nuts, ...).run(...)`:
             `step_size` and `inverse_mass_matrix`.
         max_depth: Largest number of doublings, as in `aide.kernels.Nuts`.
+
+    Returns:
+        The kernel, which `aide.refine` can learn to walk back.
+
+    Example:
+        >>> found = {"step_size": 0.5, "inverse_mass_matrix": np.ones(2)}  # of a warm-up
+        >>> aide.blackjax.nuts(found, max_depth=4).max_depth
+        4
     """
     step_size, metric = float(parameters["step_size"]), parameters["inverse_mass_matrix"]
     return Nuts(step_size, max_depth, np.asarray(metric, np.float64), "numpyro")
@@ -164,6 +185,16 @@ def approximation(state: Approximation, label: str = "") -> Tractable:
         state: The first part of the result of `blackjax.pathfinder.approximate` or
             `multipathfinder(...).approximate`, or the last state of a variational fit.
         label: A name for tables.
+
+    Returns:
+        The fit as a target with a known density.
+
+    Example:
+        >>> import blackjax, optax
+        >>> vi = blackjax.meanfield_vi(Normal(np.zeros(2), 1.0).log_prob, optax.adam(0.01), 10)
+        >>> fit = aide.blackjax.approximation(vi.init(jnp.zeros(2)))
+        >>> fit.simulate(jax.random.key(0)).value.shape
+        (2,)
     """
     if isinstance(state, MFVIState):
         scales = jnp.exp(ravel_pytree(state.rho)[0])
@@ -201,6 +232,9 @@ def reference_draws(
         chain_axis: 0 if the leading axes are (chain, draw), 1 if they are (draw, chain), as when
             `vmap` was inside of `scan`.
         name: A name for tables.
+
+    Returns:
+        The draws with their density, as a gold standard.
     """
     logs = np.asarray(states.logdensity, np.float64)
     if logs.ndim not in (1, 2) or (logs.ndim == 2) != (chain_axis is not None):

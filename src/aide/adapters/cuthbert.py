@@ -160,6 +160,9 @@ def state_space_model(filtered: Filter, model_inputs: Value) -> StateSpaceModel:
         filtered: A filter from `build_filter`.
         model_inputs: The inputs of `cuthbert.filter`, observations among them, with a leading axis
             of length $T$.
+
+    Returns:
+        The model, for `aide.ParticleFilter` and `aide.gold_standard`.
     """
     if not isinstance(filtered, Filter):
         raise TypeError(f"expected a cuthbert Filter, got {type(filtered).__name__}.")
@@ -289,6 +292,9 @@ def smoothed_paths(
         smoother: The smoother for this filter.
         model_inputs: The inputs of `cuthbert.filter`, with a leading axis of length $T$.
         label: A name for tables.
+
+    Returns:
+        The law of paths as a target with a known density.
     """
     for what, part in (("filter", filtered.init_prepare), ("smoother", smoother.smoother_prepare)):
         if not builder_of(part).startswith("cuthbert.gaussian"):

@@ -24,6 +24,10 @@ class Variable(NamedTuple):
         shape: Shape of its value, on the scale of the model.
         unconstrained_shape: Shape of its unconstrained value; a simplex of 3 has 2 reals.
         support: The range of its values, in words; `real` for unconstrained values.
+
+    Example:
+        >>> aide.adapters.Variable("weights", (3,), (2,), "a simplex").shape
+        (3,)
     """
 
     name: str
@@ -43,6 +47,16 @@ class Layout:
 
     Variables follow one another in the order given here, each in C order. Users need not know the
     order: `pack` and `unpack` go by name, and `coordinates` names every entry.
+
+    Args:
+        variables: The variables, in the order of the vector.
+
+    Example:
+        >>> layout = aide.adapters.Layout(
+        ...     (aide.adapters.Variable("mu"), aide.adapters.Variable("beta", (2,), (2,)))
+        ... )
+        >>> layout.coordinates
+        ('mu', 'beta[0]', 'beta[1]')
     """
 
     variables: tuple[Variable, ...]

@@ -42,6 +42,9 @@ def load(folder: str | Path, name: str) -> Entry:
 
     Raises:
         ValueError: If the folder has no such posterior; the names it has are listed.
+
+    Returns:
+        Data and reference draws by name.
     """
     folder = Path(folder)
     about = _read(folder / "posteriors", name)
@@ -65,7 +68,14 @@ def load(folder: str | Path, name: str) -> Entry:
 
 
 def list_names(folder: str | Path) -> list[str]:
-    """The names of posteriors with reference draws."""
+    """The names of posteriors with reference draws.
+
+    Args:
+        folder: The folder of the database, or a copy of a part of it.
+
+    Returns:
+        Names such as `eight_schools-eight_schools_noncentered`.
+    """
     folder = Path(folder)
     flat = [path.name.partition(".draws.json")[0] for path in folder.glob("*.draws.json*")]
     inside = (folder / "reference_posteriors" / "draws" / "draws").glob("*.json*")

@@ -181,6 +181,21 @@ def posterior(model: Model) -> PymcPosterior:
     """The posterior of a PyMC model, with its present data.
 
     Discrete free variables and minibatches are refused with advice.
+
+    Args:
+        model: The model.
+
+    Returns:
+        The posterior, with methods that make gold standards and targets from runs and fits.
+
+    Example:
+        >>> import pymc as pm
+        >>> with pm.Model() as model:
+        ...     mu = pm.Normal("mu", 0.0, 1.0)
+        ...     observed = pm.Normal("y", mu, 1.0, observed=2.0)
+        ...
+        >>> aide.pymc.posterior(model).layout.coordinates
+        ('mu',)
     """
     if not isinstance(model, Model):
         raise TypeError(f"posterior takes a pymc.Model, got {type(model).__name__}.")

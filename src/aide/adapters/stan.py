@@ -260,6 +260,9 @@ def posterior(model: StanModel, label: str = "Stan model") -> StanPosterior:
     Args:
         model: A `bridgestan.StanModel`, or a model from `aide.stan.compile_program`.
         label: A name for messages.
+
+    Returns:
+        The posterior, with methods that make gold standards and targets from draws.
     """
     missing = [method for method in METHODS if not callable(getattr(model, method, None))]
     if missing:

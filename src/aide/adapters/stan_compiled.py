@@ -106,6 +106,9 @@ def compile_program(
         data: Its data by name.
         optimise: Compile with `-O3`, the default of httpstan; `False` compiles a slower model
             sooner.
+
+    Returns:
+        The compiled model with its data, for `aide.stan.posterior`.
     """
     try:
         from httpstan import models  # pyrefly: ignore[missing-import]

@@ -39,7 +39,20 @@ from aide.smc.smc import Smc
 
 
 class Tempered(eqx.Module):
-    r"""$\log\gamma_\beta$ as a function of $x$; each end depends on its own density alone."""
+    r"""$\log\gamma_\beta$ as a function of $x$; each end depends on its own density alone.
+
+    Args:
+        log_start: Log density at temperature 0.
+        log_end: Log density at temperature 1.
+        temperature: $\beta$: the result is $(1-\beta)$ times the first plus $\beta$ times the
+            second.
+
+    Example:
+        >>> broad, narrow = Normal(0.0, 3.0), Normal(1.0, 0.5)
+        >>> half = aide.algorithms.Tempered(broad.log_prob, narrow.log_prob, 0.5)
+        >>> bool(half(1.0) == 0.5 * broad.log_prob(1.0) + 0.5 * narrow.log_prob(1.0))
+        True
+    """
 
     log_start: LogDensity
     log_end: LogDensity
@@ -166,6 +179,19 @@ def tempered_smc(
         resampler: An `EveryStep`, `EssBelow` or `Never`, or the name of a scheme, such as
             "systematic", for every step; by default multinomial at every step.
         label: A name for tables.
+
+    Returns:
+        The sampler, an `aide.smc.Smc`.
+
+    Example:
+        >>> prior = Normal(0.0, 1.0)
+        >>> log_joint = lambda x: prior.log_prob(x) - 0.5 * (x - 2.0) ** 2
+        >>> kernel = aide.kernels.RandomWalk(0.7)
+        >>> sizes = {"num_particles": 50, "num_temperatures": 4}
+        >>> smc = aide.tempered_smc(prior, log_joint, kernel=kernel, **sizes)
+        >>> exact = aide.Tractable.of(Normal(1.0, 0.5**0.5))
+        >>> aide.estimate(0, exact, smc, num_gold=100, num_target=100).value < 0.3
+        True
     """
     schedule = check_schedule(num_temperatures, temperatures)
     check_distribution("start", start)
@@ -195,6 +221,25 @@ def ais(
 
     `simulate` is the forward chain, `regenerate` the reverse chain of Grosse et al. (2015).
     See `tempered_smc` for the arguments.
+
+    Args:
+        start: Where the path begins, with `sample(key)` and `log_density(x)`.
+        log_joint: $\log\gamma$, normalised or not.
+        kernel: MCMC kernel applied at every temperature but the last, or one for each.
+        num_temperatures: Number of temperatures, equally spaced, the last one 1.
+        temperatures: Your own increasing schedule in $(0, 1]$, ending at 1.
+        label: A name for tables.
+
+    Returns:
+        The algorithm, an `aide.smc.Smc` with one particle.
+
+    Example:
+        >>> prior = Normal(0.0, 1.0)
+        >>> log_joint = lambda x: prior.log_prob(x) - 0.5 * (x - 2.0) ** 2
+        >>> kernel = aide.kernels.RandomWalk(0.7)
+        >>> annealed = aide.ais(prior, log_joint, kernel=kernel, num_temperatures=10)
+        >>> annealed.num_particles
+        1
     """
     return tempered_smc(
         start,

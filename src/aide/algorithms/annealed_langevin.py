@@ -263,6 +263,17 @@ def annealed_langevin(
         num_steps: Number of temperatures, equally spaced, the last one 1.
         temperatures: Your own increasing schedule in $(0, 1]$, ending at 1; fix it before the run.
         label: A name for tables.
+
+    Returns:
+        The algorithm. Its bound is loose until `aide.refine` has learned the way back.
+
+    Example:
+        >>> prior = Normal(0.0, 1.0)
+        >>> log_joint = lambda x: prior.log_prob(x) - 0.5 * (x - 2.0) ** 2
+        >>> kernel = aide.kernels.Ula(0.1)
+        >>> algorithm = aide.annealed_langevin(prior, log_joint, kernel=kernel, num_steps=5)
+        >>> algorithm.simulate(jax.random.key(0)).value.shape
+        ()
     """
     schedule = check_schedule(num_steps, temperatures, "num_steps")
     kernels = as_kernels(kernel)

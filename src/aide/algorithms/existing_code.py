@@ -44,6 +44,20 @@ class PythonAlgorithm:
             first use and end with the call. The object must be importable: its class and functions
             belong in a module, and a script is guarded by `if __name__ == "__main__"`.
         label: A name for tables.
+
+    Example:
+        >>> class StandardNormal:
+        ...     log_z = 0.0
+        ...     def simulate(self, rng):
+        ...         x = rng.normal()
+        ...         return x, self.regenerate(rng, x)
+        ...     def regenerate(self, rng, value):
+        ...         return -0.5 * value**2 - 0.5 * np.log(2 * np.pi)
+        ...
+        >>> wrapped = aide.PythonAlgorithm(StandardNormal())
+        >>> exact = aide.Tractable.of(Normal(0.0, 1.0))
+        >>> abs(aide.estimate(0, exact, wrapped, num_gold=20, num_target=20).value) < 1e-5
+        True
     """
 
     def __init__(
@@ -148,6 +162,15 @@ class ForwardReverse(AbstractAlgorithm):
             conditional SMC with $x$ retained.
         log_joint: $\log p(x, y)$.
         label: A name for tables.
+
+    Example:
+        >>> posterior = Normal(1.0, 0.5**0.5)
+        >>> log_joint = lambda x: posterior.log_prob(x) - 1.5  # log p(y) = -1.5
+        >>> perfect = lambda key: (posterior.sample(key), jnp.array(-1.5))
+        >>> algorithm = aide.ForwardReverse(perfect, lambda key, x: jnp.array(-1.5), log_joint)
+        >>> exact = aide.Tractable.of(posterior)
+        >>> abs(aide.estimate(0, exact, algorithm, num_gold=50, num_target=50).value) < 1e-5
+        True
     """
 
     forward: Callable[[Key], tuple[Value, ArrayLike]]

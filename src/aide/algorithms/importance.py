@@ -26,6 +26,18 @@ def sir(start: Distribution, log_joint: LogDensity, *, num_particles: int, label
         log_joint: $\log\gamma(x)$, normalised or not.
         num_particles: $P$.
         label: A name for tables.
+
+    Returns:
+        The sampler, an `aide.smc.Smc`.
+
+    Example:
+        >>> prior = Normal(0.0, 1.0)
+        >>> log_joint = lambda x: prior.log_prob(x) - 0.5 * (x - 2.0) ** 2
+        >>> sampler = aide.sir(prior, log_joint, num_particles=10)
+        >>> exact = aide.Tractable.of(Normal(1.0, 0.5**0.5))
+        >>> estimate = aide.estimate(0, exact, sampler, num_meta_target=10)
+        >>> 0.0 < estimate.value < 0.3
+        True
     """
     return Smc(start, (), log_joint, num_particles, label=label or f"SIR, {num_particles}")
 
@@ -49,6 +61,19 @@ class RejectionSampler(AbstractAlgorithm):
         log_bound: $B \ge \sup_x \log\gamma(x) - \log g(x)$. A proposal above the bound is an error.
         max_tries: Largest number of proposals for one output; then an error.
         label: A name for tables.
+
+    Example:
+        >>> class Start:
+        ...     def sample(self, key):
+        ...         return 2.0 * jax.random.normal(key)
+        ...     def log_density(self, x):
+        ...         return Normal(0.0, 2.0).log_prob(x)
+        ...
+        >>> log_joint = lambda x: -0.5 * (x - 1.0) ** 2
+        >>> sampler = aide.RejectionSampler(Start(), log_joint, log_bound=1.9)
+        >>> exact = aide.Tractable.of(Normal(1.0, 1.0))
+        >>> abs(aide.estimate(0, exact, sampler, num_gold=50, num_target=50).value) < 1e-4
+        True
     """
 
     determines_log_xi: ClassVar[bool] = True

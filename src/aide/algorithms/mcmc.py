@@ -54,6 +54,13 @@ class MarkovChain(AbstractAlgorithm):
         kernel: The transition, or a `KernelSchedule` with at least one kernel per step.
         num_steps: Number of transitions; 0 returns the start.
         label: A name for tables.
+
+    Example:
+        >>> posterior = Normal(1.0, 0.5)
+        >>> kernel = aide.kernels.RandomWalk(0.9)
+        >>> chain = aide.algorithms.MarkovChain(Normal(0.0, 3.0), posterior.log_prob, kernel, 10)
+        >>> chain.with_steps(20).num_steps
+        20
     """
 
     start: Distribution
@@ -241,6 +248,16 @@ def mcmc(
             `KernelSchedule` from `aide.kernels.stack_kernels`.
         num_steps: Number of transitions; 0 returns the start.
         label: A name for tables.
+
+    Returns:
+        The chain, whose output is its last state.
+
+    Example:
+        >>> prior = Normal(0.0, 1.0)
+        >>> log_joint = lambda x: prior.log_prob(x) - 0.5 * (x - 2.0) ** 2
+        >>> chain = aide.mcmc(prior, log_joint, kernel=aide.kernels.RandomWalk(0.9), num_steps=20)
+        >>> chain.with_steps(5).num_steps
+        5
     """
     check_size("num_steps", num_steps, 0)
     kernels = as_kernels(kernel)

@@ -144,6 +144,24 @@ def numpy_filter(
         resampler: As in `aide.ParticleFilter`: the name of a scheme, `aide.smc.EssBelow(...)`, ….
         num_workers: Processes that share the runs (see `aide.PythonAlgorithm`).
         label: A name for tables.
+
+    Returns:
+        The filter, run by run in plain Python.
+
+    Example:
+        >>> y = np.array([0.2, -0.1, 0.8])
+        >>> log_normal = lambda x, m, s: -0.5 * ((x - m) / s) ** 2 - np.log(s * np.sqrt(2 * np.pi))
+        >>> filtered = aide.numpy_filter(
+        ...     lambda rng, num: rng.normal(size=num),
+        ...     lambda rng, t, x: x + 0.5 * rng.normal(size=len(x)),
+        ...     lambda t, x: log_normal(y[t], x, 1.0),
+        ...     num_steps=3,
+        ...     num_particles=20,
+        ...     log_initial=lambda x: log_normal(x, 0.0, 1.0),
+        ...     log_transition=lambda t, before, after: log_normal(after, before, 0.5),
+        ... )
+        >>> bool(np.isfinite(aide.estimate(0, filtered, filtered, num_gold=5, num_target=5).value))
+        True
     """
     given = [log_initial is not None, log_transition is not None]
     if relative_to_prior and (any(given) or proposal is not None):

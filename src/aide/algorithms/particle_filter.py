@@ -71,6 +71,13 @@ class ParticleFilter(FilterVersions, AbstractAlgorithm):
         resampler: An `EveryStep`, `EssBelow` or `Never`, or the name of a scheme for every step; by
             default multinomial at every step.
         label: A name for tables.
+
+    Example:
+        >>> river = aide.problems.nile()
+        >>> bootstrap = aide.ParticleFilter(river.state_space(), 100)
+        >>> better = aide.ParticleFilter(river.state_space(), 100, river.optimal_proposal())
+        >>> bootstrap.simulate(jax.random.key(0)).value.shape  # a path of 100 years
+        (100,)
     """
 
     model: StateSpaceModel

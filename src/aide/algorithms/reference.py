@@ -44,6 +44,15 @@ class ReferenceDraws(AbstractAlgorithm):
         ValueError: If an array has no such axes, axes that differ from the others', or an entry
             that is not finite; if the draws show that the axes are (draw, chain); or
             if `log_joint` does not return one number.
+
+    Example:
+        >>> draws = np.random.default_rng(0).normal(size=(4, 250))  # four chains of 250 draws
+        >>> gold = aide.ReferenceDraws(draws, lambda x: -0.5 * x**2, has_chains=True)
+        >>> fit = aide.Tractable.of(Normal(0.0, 1.2))
+        >>> estimate = aide.estimate(0, gold, fit)
+        >>> low, high = estimate.interval()
+        >>> low < 0.06722 < high  # the divergence of the two normals
+        True
     """
 
     determines_log_xi: ClassVar[bool] = True

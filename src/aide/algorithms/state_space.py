@@ -25,6 +25,16 @@ class StateSpaceModel(eqx.Module):
             state x before it.
         observation: `observation(x, t)`: distribution of the observation at step t (0 to T - 1).
         observations: The data, with a leading time axis.
+
+    Example:
+        >>> model = aide.StateSpaceModel(
+        ...     Normal(0.0, 1.0),
+        ...     lambda x, t: Normal(0.9 * x, 0.5),
+        ...     lambda x, t: Normal(x, 1.0),
+        ...     jnp.array([0.3, -0.2, 1.1]),
+        ... )
+        >>> aide.ParticleFilter(model, 50).simulate(jax.random.key(0)).value.shape
+        (3,)
     """
 
     initial: Distribution
@@ -75,6 +85,15 @@ class Proposal(eqx.Module):
     Args:
         initial: `initial(y)`: distribution of $x_1$ given $y_1$.
         step: `step(x, y, t)`: distribution of $x_t$ given $x_{t-1}$ and $y_t$.
+
+    Example:
+        >>> start = Normal(0.0, 1.0)
+        >>> states = aide.StateSpaceModel(
+        ...     start, lambda x, t: Normal(0.9 * x, 1.0), lambda x, t: Normal(x, 0.5), jnp.ones(4)
+        ... )
+        >>> proposal = aide.Proposal(lambda y: Normal(0.8 * y, 0.5), lambda x, y, t: Normal(y, 0.5))
+        >>> aide.ParticleFilter(states, 20, proposal).simulate(jax.random.key(0)).value.shape
+        (4,)
     """
 
     initial: Callable[[Value], Distribution]

@@ -28,6 +28,12 @@ class Tractable(AbstractAlgorithm):
         log_z: $\log Z$; 0.0 if the density is normalised (the default), `None` if it is known up
             to a constant only.
         label: A name for tables.
+
+    Example:
+        >>> normal = Normal(0.0, 1.0)
+        >>> one = aide.Tractable(normal.sample, normal.log_prob)
+        >>> same = aide.Tractable.of(normal)  # anything with sample and log_prob
+        >>> unnormalised = aide.Tractable(normal.sample, lambda x: -0.5 * x**2, log_z=None)
     """
 
     determines_log_xi: ClassVar[bool] = True
@@ -80,6 +86,13 @@ class Amortized(AbstractAlgorithm):
             the encoder is a pytree (an equinox network), neither new weights nor new observations
             recompile anything.
         observation: The data set; `with_observation` changes it.
+
+    Example:
+        >>> encoder = lambda y: Normal(0.5 * y, 0.7)
+        >>> fit = aide.Amortized(encoder, jnp.array(2.0))
+        >>> other = fit.with_observation(jnp.array(-1.0))
+        >>> float(fit.simulate(jax.random.key(0)).log_xi) < 0.0
+        True
     """
 
     determines_log_xi: ClassVar[bool] = True

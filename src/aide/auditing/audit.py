@@ -160,6 +160,20 @@ def audit(
         executor: Runs blocks of runs elsewhere; see `aide.draw`.
         unchanged: State that an algorithm in plain Python is the one that made the stored runs;
             see `aide.draw`.
+
+    Returns:
+        The comparisons, what they show and do not show, and one verdict: `passed`, `failed` or
+        `undecided`.
+
+    Example:
+        >>> left, right = Normal(-8.0, 1.0), Normal(8.0, 1.0)
+        >>> modes = lambda x: jnp.logaddexp(left.log_prob(x), right.log_prob(x))
+        >>> narrow = aide.sir(Normal(-8.0, 1.5), modes, num_particles=100)
+        >>> wide = narrow.with_start(Normal(0.0, 10.0))
+        >>> starts = {"a wide start": wide}
+        >>> found = aide.audit(0, narrow, starts=starts, start_factor=None, num_runs=100)
+        >>> found.verdict  # the wide start sees a mode that the narrow one misses
+        'failed'
     """
     check_algorithm("gold", gold)
     check_tolerance(tolerance)

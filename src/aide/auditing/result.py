@@ -93,6 +93,13 @@ class Audit(Result):
         untested: Tests that were not made, and how to make them.
         name: The gold standard.
         identity: The identity of the gold standard; an estimate with another one refuses the audit.
+
+    Example:
+        >>> prior = Normal(0.0, 1.0)
+        >>> log_joint = lambda x: prior.log_prob(x) - 0.5 * (x - 2.0) ** 2
+        >>> found = aide.audit(0, aide.sir(prior, log_joint, num_particles=100), num_runs=100)
+        >>> found.verdict
+        'passed'
     """
 
     tests: tuple[AuditTest, ...]

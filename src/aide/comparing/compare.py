@@ -84,6 +84,15 @@ def compare(
         executor: Runs blocks of runs elsewhere; see `aide.draw`.
         unchanged: State that an algorithm in plain Python is the one that made the stored runs;
             see `aide.draw`.
+
+    Returns:
+        The estimates by name, their ranking, and with a tolerance a verdict for each.
+
+    Example:
+        >>> exact, near, far = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.1, 1.0))
+        >>> found = aide.compare(0, exact, {"near": near, "far": far}, tolerance=0.1)
+        >>> found.ranking, found.outcomes["near"], found.outcomes["far"]
+        (('near', 'far'), 'passed', 'failed')
     """
     key = as_key(key)
     if not isinstance(targets, Mapping):

@@ -48,6 +48,13 @@ class Comparison(Result, Mapping[str, Estimate]):
         estimates: One `Estimate` per target; the gold standard's runs are the same in all.
         tolerance: Largest divergence in nats that is good enough, or `None`.
         closeness: Limits and the tolerance, per target; empty without a tolerance.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> targets = {"fit": fit, "exact": exact}
+        >>> found = aide.compare(0, exact, targets, num_gold=100, num_target=100)
+        >>> found["fit"].value > found["exact"].value, found.ranking
+        (True, ('exact', 'fit'))
     """
 
     estimates: Mapping[str, Estimate]

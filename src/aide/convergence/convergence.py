@@ -73,6 +73,19 @@ def measure_convergence(
         executor: Runs blocks of runs elsewhere; see `aide.draw`.
         unchanged: State that an algorithm in plain Python is the one that made the stored runs;
             see `aide.draw`.
+
+    Returns:
+        The curve: bounds from above and below, R-hat and effective sample size at every number of
+        steps.
+
+    Example:
+        >>> posterior = Normal(1.0, 0.5)
+        >>> kernel = aide.kernels.RandomWalk(0.9)
+        >>> chain = aide.mcmc(Normal(0.0, 1.0), posterior.log_prob, kernel=kernel, num_steps=8)
+        >>> gold = aide.Tractable.of(posterior)
+        >>> sizes = {"num_gold": 60, "num_target": 60, "num_chains": 0}
+        >>> aide.measure_convergence(0, gold, chain, steps=[2, 8], **sizes).steps
+        (2, 8)
     """
     if not steps:
         raise ValueError("steps must name at least one number of steps, got none.")

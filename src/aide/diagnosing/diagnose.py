@@ -44,6 +44,16 @@ class Diagnosis(Result):
         num_runs: Number of observed runs.
         steps: One `StepDiagnosis` per step.
         log_evidence: Log evidence of every run; `None` for a chain.
+
+    Example:
+        >>> prior = Normal(0.0, 1.0)
+        >>> log_joint = lambda x: prior.log_prob(x) - 0.5 * (x - 2.0) ** 2
+        >>> kernel = aide.kernels.RandomWalk(0.7)
+        >>> sizes = {"num_particles": 20, "num_temperatures": 4}
+        >>> smc = aide.tempered_smc(prior, log_joint, kernel=kernel, **sizes)
+        >>> found = aide.diagnose(0, smc)
+        >>> found.num_particles, len(found.steps)
+        (20, 4)
     """
 
     name: str
@@ -135,6 +145,18 @@ def diagnose(
         key: A JAX key, or an integer seed.
         algorithm: The algorithm.
         num_runs: Extra runs; by default 20, or more for 200 particles in all.
+
+    Returns:
+        What every step did: acceptance, effective sample size, ancestors, jumps; with notes.
+
+    Example:
+        >>> prior = Normal(0.0, 1.0)
+        >>> log_joint = lambda x: prior.log_prob(x) - 0.5 * (x - 2.0) ** 2
+        >>> kernel = aide.kernels.RandomWalk(0.7)
+        >>> sizes = {"num_particles": 20, "num_temperatures": 4}
+        >>> smc = aide.tempered_smc(prior, log_joint, kernel=kernel, **sizes)
+        >>> len(aide.diagnose(0, smc).steps)
+        4
     """
     stated = getattr(algorithm, "num_particles", None)
     num_particles = stated if isinstance(stated, int) else None

@@ -35,6 +35,16 @@ class StepDiagnosis(NamedTuple):
         one_ancestor: Share of the runs in which all particles descend from one.
         jump: $E(y_j - x_j)^2 / 2\,\mathrm{var}(y_j)$, the mean over coordinates $j$: 1 if the state
             after a step is independent of the state before, 0 if nothing moves.
+
+    Example:
+        >>> prior = Normal(0.0, 1.0)
+        >>> log_joint = lambda x: prior.log_prob(x) - 0.5 * (x - 2.0) ** 2
+        >>> kernel = aide.kernels.RandomWalk(0.7)
+        >>> sizes = {"num_particles": 20, "num_temperatures": 4}
+        >>> smc = aide.tempered_smc(prior, log_joint, kernel=kernel, **sizes)
+        >>> step = aide.diagnose(0, smc).steps[1]
+        >>> step.step, 0.0 < step.acceptance <= 1.0
+        (1, True)
     """
 
     step: int

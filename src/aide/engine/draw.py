@@ -82,6 +82,16 @@ def draw(
         unchanged: State that an algorithm in plain Python, which JAX cannot trace, is the one that
             made the stored runs. Otherwise its runs are used again only if it has an attribute
             `aide_identity`, a text that changes whenever its results do.
+
+    Returns:
+        The draws, from which `aide.summarise` makes an estimate; `aide.engine.save` keeps them.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> draws = aide.draw(0, exact, fit, num_gold=50, num_target=50)
+        >>> estimate = aide.estimate(0, exact, fit, num_gold=50, num_target=50)
+        >>> aide.summarise(draws).value == estimate.value
+        True
     """
     executor = as_executor(executor)
     plan = make_plan(
@@ -145,6 +155,15 @@ def draw_each(
         progress: Show a progress bar.
         executor: Runs blocks of runs elsewhere.
         unchanged: State that an algorithm in plain Python is the one that made the stored runs.
+
+    Returns:
+        An iterator of pairs: the name of a target, and its draws.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> found = dict(aide.engine.draw_each(0, exact, {"fit": fit}, num_gold=50, num_target=50))
+        >>> list(found)
+        ['fit']
     """
     sizes: Sizes = {
         "num_gold": num_gold,

@@ -50,6 +50,12 @@ class Draws:
         key_data: The words of the key of all runs; empty if there were several keys.
         first_run: Index of the first run.
         pooled: For concatenated draws, the ranges of runs of each.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> draws = aide.draw(0, exact, fit, num_gold=50, num_target=80)
+        >>> draws.gold.num_runs, draws.target.num_runs
+        (50, 80)
     """
 
     gold: Side
@@ -129,7 +135,20 @@ class Draws:
 
 
 def concatenate(draws: Sequence[Draws]) -> Draws:
-    """Pool the runs of several draws of the same pair (other keys, or other ranges of runs)."""
+    """Pool the runs of several draws of the same pair (other keys, or other ranges of runs).
+
+    Args:
+        draws: Draws of one pair of algorithms, with the same numbers of meta-inference runs.
+
+    Returns:
+        All runs together, as one `Draws`.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> parts = [aide.draw(key, exact, fit, num_gold=50, num_target=50) for key in (0, 1)]
+        >>> aide.engine.concatenate(parts).gold.num_runs
+        100
+    """
     if not draws:
         raise ValueError("concatenate needs at least one Draws, got an empty list.")
     first = draws[0]

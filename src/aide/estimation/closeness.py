@@ -88,6 +88,15 @@ class NotWithin(AssertionError):
 
     Attributes:
         closeness: The limits, and whether the verdict is `failed` or `undecided`.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> estimate = aide.estimate(0, exact, fit, num_gold=100, num_target=100)
+        >>> try:
+        ...     estimate.require(0.01)
+        ... except aide.estimation.NotWithin as error:
+        ...     print(error.closeness.outcome)
+        failed
     """
 
     def __init__(self, words: str, closeness: "Closeness | ErrorCloseness"):

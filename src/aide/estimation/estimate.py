@@ -104,6 +104,17 @@ def estimate(
             `distributed.Client`, or `aide.engine.Devices`.
         unchanged: Say that an algorithm in plain Python is what it was when the stored runs were
             made; see `aide.draw`.
+
+    Returns:
+        The estimate. `value`, `std_error` and `interval()` are in nats; `errors()` has the errors
+        of means, standard deviations and intervals; `plot()` draws it.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> estimate = aide.estimate(0, exact, fit)
+        >>> low, high = estimate.interval()
+        >>> low < 0.25 < high  # a shift by half a standard deviation: 0.25 nats
+        True
     """
     if audit is not None:
         _check_audit(audit, gold)

@@ -142,6 +142,16 @@ def total_variation_bound(divergence: float) -> float:
     r"""The largest total variation that a symmetrised KL divergence $D$ allows.
 
     The solution $V$ of $2V\log\frac{1+V}{1-V} = D$.
+
+    Args:
+        divergence: The symmetrised divergence $D$ in nats.
+
+    Returns:
+        $V$: no probability differs by more.
+
+    Example:
+        >>> round(aide.estimation.total_variation_bound(0.1), 3)
+        0.157
     """
     if np.isnan(divergence) or divergence == np.inf:
         return 1.0

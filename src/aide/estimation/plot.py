@@ -20,7 +20,22 @@ COLOURS = {GOLD: "#c8a200", TARGET: "#1f6fb4"}
 
 
 def plot_meta_curve(axis: Any, estimate: "Estimate") -> Any:
-    """The bound for every smaller M of either algorithm, with one standard error; the sandwich."""
+    """The bound for every smaller M of either algorithm, with one standard error; the sandwich.
+
+    Args:
+        axis: The matplotlib axes to draw into.
+        estimate: What `aide.estimate` returned.
+
+    Returns:
+        The axes, with the curves drawn.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> estimate = aide.estimate(0, exact, fit, num_gold=100, num_target=100)
+        >>> from aide import plots
+        >>> from matplotlib.figure import Figure
+        >>> axis = plots.plot_meta_curve(Figure().subplots(), estimate)
+    """
     for role, colour in COLOURS.items():
         curve = meta_curve_of(estimate.draws, role)
         if len(curve.num_meta) > 1:
@@ -55,6 +70,20 @@ def plot_terms(axis: Any, estimate: "Estimate") -> Any:
 
     The divergence is the distance between their means, whatever $Z$ is; where a $\log Z$ is
     unknown the ratios are shown less the middle between the two means.
+
+    Args:
+        axis: The matplotlib axes to draw into.
+        estimate: What `aide.estimate` returned.
+
+    Returns:
+        The axes, with the histograms drawn.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> estimate = aide.estimate(0, exact, fit, num_gold=100, num_target=100)
+        >>> from aide import plots
+        >>> from matplotlib.figure import Figure
+        >>> axis = plots.plot_terms(Figure().subplots(), estimate)
     """
     ratios = {GOLD: estimate.terms.gold, TARGET: -estimate.terms.target}
     finite = {role: terms[np.isfinite(terms)] for role, terms in ratios.items()}
@@ -85,6 +114,20 @@ def plot_directions(axis: Any, estimate: "Estimate") -> Any:
     """What the target misses and what it invents, with one standard error each, and their sum.
 
     If a log Z is unknown, only the sum is a divergence, and only the sum is drawn.
+
+    Args:
+        axis: The matplotlib axes to draw into.
+        estimate: What `aide.estimate` returned.
+
+    Returns:
+        The axes, with both directions and their sum drawn.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> estimate = aide.estimate(0, exact, fit, num_gold=100, num_target=100)
+        >>> from aide import plots
+        >>> from matplotlib.figure import Figure
+        >>> axis = plots.plot_directions(Figure().subplots(), estimate)
     """
     directions = {"misses": estimate.gold_to_target, "invents": estimate.target_to_gold}
     bars = {name: (one.value, one.std_error) for name, one in directions.items()}
@@ -114,7 +157,23 @@ def _draw_limits(axis: Any, estimate: "Estimate") -> None:
 
 
 def plot_sandwich(axis: Any, estimate: "Estimate", tolerance: float) -> Any:
-    """Both limits of the divergence at 95% beside the tolerance."""
+    """Both limits of the divergence at 95% beside the tolerance.
+
+    Args:
+        axis: The matplotlib axes to draw into.
+        estimate: What `aide.estimate` returned.
+        tolerance: The largest divergence in nats that is good enough; a dashed line.
+
+    Returns:
+        The axes, with both limits drawn.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> estimate = aide.estimate(0, exact, fit, num_gold=100, num_target=100)
+        >>> from aide import plots
+        >>> from matplotlib.figure import Figure
+        >>> axis = plots.plot_sandwich(Figure().subplots(), estimate, 0.5)
+    """
     found = cast(Any, estimate.judge(tolerance))  # a tolerance in nats gives both limits
     plot_limits(axis, ["divergence"], [(found.lower, found.upper)], [np.nan], tolerance)
     axis.set_xlabel("nats, 95%")

@@ -60,6 +60,12 @@ class Estimate(Result):
         closer_look: Makes extra runs for notes and `reach`; `None` for an estimate read from a
             file, which has no algorithms.
         posterior: The model that gives variables their names, if an algorithm was made for one.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> estimate = aide.estimate(0, exact, fit, num_gold=100, num_target=100)
+        >>> estimate.gold_to_target.value + estimate.target_to_gold.value == estimate.value
+        True
     """
 
     draws: Draws
@@ -388,5 +394,17 @@ class Estimate(Result):
 
 
 def summarise(draws: Draws) -> Estimate:
-    """The estimate from draws that `aide.draw` made."""
+    """The estimate from draws that `aide.draw` made.
+
+    Args:
+        draws: What `aide.draw`, `aide.engine.load` or `aide.engine.concatenate` returned.
+
+    Returns:
+        The estimate, as `aide.estimate` returns it.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> draws = aide.draw(0, exact, fit, num_gold=50, num_target=50)
+        >>> estimate = aide.summarise(draws)
+    """
     return Estimate(draws)

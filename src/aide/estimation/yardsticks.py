@@ -27,6 +27,13 @@ class Contrast(Result):
         quantity: What it is.
         gold: Its mean over the gold standard's outputs.
         target: Its mean over the target's.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> estimate = aide.estimate(0, exact, fit, keep_values=True)
+        >>> found = aide.compare_probe(estimate, lambda x: x)
+        >>> found.target.value > found.gold.value
+        True
     """
 
     quantity: str
@@ -68,6 +75,14 @@ def compare_probe(result: Estimate | Draws, probe: Callable[[Any], Any]) -> Cont
     Args:
         result: Draws made with `keep_values=True`.
         probe: A scalar function of one output, written with `jax.numpy` or NumPy.
+
+    Returns:
+        The averages of both algorithms, their difference, and its limits.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> estimate = aide.estimate(0, exact, fit, keep_values=True)
+        >>> found = aide.compare_probe(estimate, lambda x: x > 0.0)
     """
     draws = _with_values(result)
     gold, target = (
@@ -87,6 +102,17 @@ def compare_log_evidence(result: Estimate | Draws, log_joint: LogDensity) -> Con
     Args:
         result: Draws made with `keep_values=True`.
         log_joint: $\log p(x, y)$ of one output.
+
+    Returns:
+        The averages of both algorithms, their difference, and its limits.
+
+    Example:
+        >>> prior = Normal(0.0, 1.0)
+        >>> log_joint = lambda x: prior.log_prob(x) - 0.5 * (x - 2.0) ** 2
+        >>> gold, coarse = (aide.sir(prior, log_joint, num_particles=n) for n in (1000, 5))
+        >>> sizes = {"num_gold": 100, "num_target": 100, "keep_values": True}
+        >>> estimate = aide.estimate(0, gold, coarse, **sizes)
+        >>> found = aide.compare_log_evidence(estimate, log_joint)
     """
     draws = _with_values(result)
     means = []

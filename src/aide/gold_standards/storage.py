@@ -99,6 +99,9 @@ def load(
         start: The start it was made with, or the state about which modes were looked for.
         kernel: The kernel it was made with, if it was given one.
         num_values: How many values integers take, if that was stated.
+
+    Returns:
+        The gold standard, which gives the same numbers as the one that was saved.
     """
     about, arrays = _read(Path(path))
     begin = start

@@ -52,6 +52,12 @@ class Result(ABC):
 
     Showing a result is cheap and always gives the same text: nothing is trained or run, and
     nothing depends on earlier calls.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> estimate = aide.estimate(0, exact, fit, num_gold=100, num_target=100)
+        >>> isinstance(estimate, aide.reporting.Result), sorted(estimate.to_dict())[:3]
+        (True, ['head', 'headline', 'notes'])
     """
 
     @property

@@ -271,6 +271,17 @@ def sweep_data(
         progress: Show a progress bar; by default in long runs at a terminal.
         measure_looseness: See `aide.draw`.
         chunk_size: See `aide.draw`.
+
+    Returns:
+        The bound for every data set, and a model of what makes data sets hard.
+
+    Example:
+        >>> exact = lambda y: aide.Tractable.of(Normal(0.5 * y, 0.7))
+        >>> fit = lambda y: aide.Tractable.of(Normal(0.4 * y, 0.7))
+        >>> data = {"near": jnp.array(0.5), "far": jnp.array(4.0)}
+        >>> found = aide.tuning.sweep_data(0, data, exact, fit, num_gold=100, num_target=100)
+        >>> found.points[0].bound < found.points[1].bound
+        True
     """
     named = dict(data) if isinstance(data, Mapping) else {str(i): d for i, d in enumerate(data)}
     if not named:

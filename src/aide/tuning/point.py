@@ -159,6 +159,26 @@ def plot_points(
 
     With a tolerance of errors, plot the largest error divided by its tolerance. `others` are
     further places on the axis, for the choice of the scale.
+
+    Args:
+        axis: The matplotlib axes to draw into.
+        places: Where each point stands on the horizontal axis.
+        points: The points of a sweep or of a tuning.
+        tolerance: The largest divergence or errors that are good enough; a dashed line.
+        label: A name for the legend.
+        others: Places of what is drawn beside the points.
+
+    Returns:
+        The axes, with points and bands drawn.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> from aide import plots
+        >>> from matplotlib.figure import Figure
+        >>> shifted = lambda shift: aide.Tractable.of(Normal(shift, 1.0))
+        >>> settings = {"shift": [1.0, 0.1]}
+        >>> curve = aide.sweep(0, exact, shifted, settings, num_gold=100, num_target=100)
+        >>> axis = plots.plot_points(Figure().subplots(), [1.0, 0.1], curve.points)
     """
     is_errors = isinstance(tolerance, ErrorTolerance)
     order = np.argsort(places, kind="stable")

@@ -88,6 +88,19 @@ def tune(
         executor: Runs blocks of runs elsewhere; see `aide.draw`.
         unchanged: State that an algorithm in plain Python is the one that made the stored runs;
             see `aide.draw`.
+
+    Returns:
+        The cheapest setting that passed (`setting`, `None` if none did), its verdict, and what the
+        others showed.
+
+    Example:
+        >>> prior = Normal(0.0, 1.0)
+        >>> log_joint = lambda x: prior.log_prob(x) - 0.5 * (x - 2.0) ** 2
+        >>> exact = aide.Tractable.of(Normal(1.0, 0.5**0.5))
+        >>> sampler = lambda num_particles: aide.sir(prior, log_joint, num_particles=num_particles)
+        >>> settings = {"num_particles": [2, 200]}
+        >>> aide.tune(0, exact, sampler, settings, tolerance=0.2, cost="num_particles").setting
+        {'num_particles': 200}
     """
     check_algorithm("gold", gold)
     tolerance = as_tolerance(tolerance)

@@ -126,6 +126,14 @@ class Tuned(Result):
         cost: The name of the cost.
         num_runs: Runs in all, pilots included.
         trust: The trust in the gold standard, if known.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> shifted = lambda shift: aide.Tractable.of(Normal(shift, 1.0))
+        >>> cost = lambda setting: 1.0 / setting["shift"]  # closer is dearer
+        >>> found = aide.tune(0, exact, shifted, {"shift": [1.0, 0.1]}, tolerance=0.1, cost=cost)
+        >>> found.setting
+        {'shift': 0.1}
     """
 
     gold: str

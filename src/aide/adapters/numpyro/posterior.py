@@ -49,6 +49,16 @@ class NumpyroPosterior(AbstractPosterior):
 
     Prior: the latent sites. Likelihood: the observed sites and `numpyro.factor`. The map
     $\theta = T(x)$ is `biject_to` of each site's support, which may depend on other sites.
+
+    Example:
+        >>> import numpyro, numpyro.distributions as dist
+        >>> def model(y):
+        ...     mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
+        ...     numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+        ...
+        >>> post = aide.numpyro.posterior(model, 2.0)
+        >>> isinstance(post, aide.numpyro.NumpyroPosterior)
+        True
     """
 
     def __init__(
@@ -219,6 +229,24 @@ def posterior(model: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Numpyr
 
     Arguments are promoted to double precision. Discrete latent variables, plates that subsample and
     `numpyro.param` sites without a value are refused with advice.
+
+    Args:
+        model: A model with NumPyro's primitives.
+        args: What `mcmc.run` gets after the key.
+        kwargs: Likewise, by name.
+
+    Returns:
+        The posterior, with methods that make gold standards and targets from runs and fits.
+
+    Example:
+        >>> import numpyro, numpyro.distributions as dist
+        >>> def model(y):
+        ...     mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
+        ...     numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+        ...
+        >>> post = aide.numpyro.posterior(model, 2.0)
+        >>> post.layout.coordinates
+        ('mu',)
     """
     in_double(forget_single_precision, model)
     return in_double(_posterior, model, args, kwargs)

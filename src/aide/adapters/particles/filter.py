@@ -172,6 +172,9 @@ def particle_filter(
             rejects, or with its ancestors `"permuted"`.
         num_workers: Processes that share the runs, each with its own interpreter.
         label: A name for tables.
+
+    Returns:
+        The filter, whose runs are made by the other interpreter.
     """
     place = str(Path(file).resolve())
     interpreter = os.path.abspath(python)  # a resolved link would leave its virtual environment

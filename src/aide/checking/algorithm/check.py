@@ -151,6 +151,16 @@ def check(
             method `shrunk()` returning a dict of named small versions.
         find: On failure, search for the first wrong move of an SMC algorithm.
         progress: Show progress bars; by default in long runs at a terminal.
+
+    Returns:
+        The report: its `verdict`, the laws that were tested, and where the first mistake was seen.
+
+    Example:
+        >>> prior = Normal(0.0, 1.0)
+        >>> log_joint = lambda x: prior.log_prob(x) - 0.5 * (x - 2.0) ** 2
+        >>> sampler = aide.sir(prior, log_joint, num_particles=3)
+        >>> aide.check(0, sampler, num_runs=2000).verdict
+        'passed'
     """
     key = as_key(key)
     check_algorithm("algorithm", algorithm)

@@ -47,6 +47,13 @@ class CheckReport(Result):
         single: Versions with one particle.
         place: The first wrong move, if it was found.
         kernels: MCMC kernels that failed a check of their own, in words.
+
+    Example:
+        >>> prior = Normal(0.0, 1.0)
+        >>> log_joint = lambda x: prior.log_prob(x) - 0.5 * (x - 2.0) ** 2
+        >>> report = aide.check(0, aide.sir(prior, log_joint, num_particles=3), num_runs=2000)
+        >>> report.passed, report.false_alarm
+        (True, 0.0001)
     """
 
     name: str

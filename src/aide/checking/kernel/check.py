@@ -65,6 +65,15 @@ def check_kernel(
         num_runs: Steps to make; up to a quarter of them choose the test functions. Small errors
             need many.
         false_alarm: Probability with which a right kernel may be rejected.
+
+    Returns:
+        The result: its `verdict`, the p-values of invariance and reversibility, and what was seen.
+
+    Example:
+        >>> normal = Normal(0.0, 1.0)
+        >>> kernel = aide.kernels.RandomWalk(1.0)
+        >>> aide.check_kernel(0, kernel, normal.log_prob, Normal(0.0, 2.0), num_runs=2000).verdict
+        'passed'
     """
     check_distribution("start", start)
     check_count("num_runs", num_runs, MIN_RUNS)

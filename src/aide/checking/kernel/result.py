@@ -36,6 +36,12 @@ class KernelCheck(Result):
         start: The quality of the start.
         num_runs: Fresh runs that were tested, after the pilots that chose the functions.
         name: The name of the kernel.
+
+    Example:
+        >>> normal, kernel = Normal(0.0, 1.0), aide.kernels.RandomWalk(1.0)
+        >>> found = aide.check_kernel(0, kernel, normal.log_prob, Normal(0.0, 2.0), num_runs=2000)
+        >>> found.p_value > found.false_alarm
+        True
     """
 
     p_value: float

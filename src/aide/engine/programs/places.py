@@ -71,6 +71,10 @@ class Devices(ThreadPoolExecutor):
     Args:
         devices: JAX devices, all of one kind, so that they compute the same numbers; by default all
             local ones of the default backend (`jax.local_devices()`).
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> estimate = aide.estimate(0, exact, fit, executor=aide.engine.Devices())
     """
 
     def __init__(self, devices: Sequence[Any] | None = None):

@@ -26,6 +26,9 @@ def keep_programs(folder: str | Path | None = None) -> None:
 
     Args:
         folder: The folder; by default the user's (`$XDG_CACHE_HOME/aide`, `~/.cache/aide`).
+
+    Returns:
+        Nothing: programs that are compiled from now on are kept.
     """
     global _folder
     path = "the user's cache folder"

@@ -18,12 +18,41 @@ from aide.engine.storage.dataset import draws_of, runs_in, to_xarray
 
 
 def save(draws: Draws, path: str | Path) -> None:
-    """Write a zarr folder if `path` ends in `.zarr`, else a netCDF file, replaced at once."""
+    """Write a zarr folder if `path` ends in `.zarr`, else a netCDF file, replaced at once.
+
+    Args:
+        draws: What `aide.draw` returned.
+        path: The file, whose name ends in `.nc`, or a folder whose name ends in `.zarr`.
+
+    Returns:
+        Nothing: the file is there when the call returns.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> import tempfile
+        >>> aide.engine.save(aide.draw(0, exact, fit), tempfile.mkdtemp() + "/draws.nc")
+    """
     write_dataset(to_xarray(draws), Path(path))
 
 
 def load(path: str | Path) -> Draws:
-    """Read a file that `save` wrote, or a checkpoint of `aide.draw`."""
+    """Read a file that `save` wrote, or a checkpoint of `aide.draw`.
+
+    Args:
+        path: The file or zarr folder.
+
+    Returns:
+        The draws, from which `aide.summarise` makes an estimate.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/draws.nc"
+        >>> draws = aide.draw(0, exact, fit, num_gold=50, num_target=50)
+        >>> aide.engine.save(draws, path)
+        >>> aide.summarise(aide.engine.load(path)).value == aide.summarise(draws).value
+        True
+    """
     return draws_of(*read_runs(Path(path)))
 
 

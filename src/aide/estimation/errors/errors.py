@@ -66,6 +66,13 @@ class Errors(Result):
         unseen: Share of outputs that no run may have shown.
         knows_ratios: Whether densities entered; otherwise outputs alone are compared.
         samples: Values of the worst variables with the weights of both algorithms, for figures.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> estimate = aide.estimate(0, exact, fit, num_gold=100, num_target=100)
+        >>> errors = estimate.errors()
+        >>> errors.records()[0]["name"]
+        'x'
     """
 
     names: tuple[str, str]

@@ -36,6 +36,10 @@ class ErrorTolerance(NamedTuple):
         means: Of the mean of any variable, in sds of the gold standard.
         sds: Of the sd of any variable, as a share: 0.1 is 10% too large or too small.
         probabilities: Of any probability.
+
+    Example:
+        >>> aide.estimation.ErrorTolerance(means=0.1, sds=0.1)
+        ErrorTolerance(means=0.1, sds=0.1, probabilities=None)
     """
 
     means: float | None = None

@@ -30,6 +30,13 @@ class Sandwich(Result):
         exact: Both algorithms are tractable: one unbiased estimate gives both limits.
         saturated: The lower limit is held down by the number of runs, not by the divergence.
         assumed: What both limits assume, in words; empty if nothing.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> estimate = aide.estimate(0, exact, fit, num_gold=100, num_target=100)
+        >>> sandwich = estimate.sandwich()
+        >>> sandwich.lower < 0.25 < sandwich.upper, sandwich.exact
+        (True, True)
     """
 
     lower: float

@@ -65,6 +65,12 @@ class Decided(NamedTuple):
 
     Attributes:
         tolerance: Nats, or errors such as `means 0.1 sd, sds 10%`.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> until = aide.estimation.Decided(0.1)  # nats; the divergence is 0.25
+        >>> aide.estimate(0, exact, fit, until=until, max_runs=20_000).judge(0.1).outcome
+        'failed'
     """
 
     tolerance: AnyTolerance

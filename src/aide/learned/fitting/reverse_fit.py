@@ -201,7 +201,14 @@ class ReverseFit(eqx.Module):
 
 
 def load_reverse(path: str | Path) -> ReverseFit:
-    """Read a fit from a file that `ReverseFit.save` wrote."""
+    """Read a fit from a file that `ReverseFit.save` wrote.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The fit, for the argument `fit` of `aide.refine`.
+    """
     return read_tree(path, FORMAT, _skeleton)
 
 
