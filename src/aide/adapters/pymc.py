@@ -22,6 +22,8 @@ from aide._core.types import LogProb
 from aide.adapters.gaussian import Gaussian
 from aide.adapters.layout import Layout, Variable
 from aide.adapters.posterior import AbstractPosterior, Values
+from aide.adapters.predictions import Prediction, ValuesByName, predictions_of
+from aide.adapters.pymc_predictions import cannot, graph_of, predictable
 from aide.algorithms.tractable import Tractable
 from aide.engine.programs.map_runs import in_double
 
@@ -95,6 +97,7 @@ class PymcPosterior(AbstractPosterior):
     def __init__(self, model: Model, layout: Layout):
         derived = tuple(variable.name for variable in model.deterministics)
         super().__init__(layout, derived, model.name or "PyMC model")
+        self.model = model
         values = model.value_vars
         with_jacobian: Any = model.varlogp
         jacobian = with_jacobian - model.varlogp_nojac
@@ -154,6 +157,43 @@ class PymcPosterior(AbstractPosterior):
         else:
             factor, name = np.linalg.cholesky(approx.cov.eval(mode=PLAIN)), "full-rank ADVI"
         return self.on_vector(Gaussian(mean, factor), self._order(approx), label or name)
+
+    def predict(
+        self, *names: str, below: float | None = None, above: float | None = None
+    ) -> dict[str, Prediction]:
+        r"""Deterministic and observed variables by name, as functions for `errors(functions=...)`.
+
+        A deterministic variable is its value; an observed one is the mean of its distribution,
+        given the free variables, so that the mean of the function is the mean of the posterior
+        predictive. Predictions are those for the data that the model has now: `pm.set_data`
+        before this call gives those for other data, as for `pm.sample_posterior_predictive`.
+
+        Args:
+            names: Variables; by default all that the model has. Arrays are reported by element.
+            below: With a threshold, the probability to be at or below it, in place of the mean.
+            above: With a threshold, the probability to be above it.
+        """
+        example = in_double(self.constrain, np.zeros(self.dimension))
+        known = predictable(self.model)
+        return in_double(predictions_of, self._predictor, names, known, below, above, example)
+
+    def _predictor(self, name: str, threshold: float | None) -> Callable[[ValuesByName], Array]:
+        """A prediction as a function of the values of the free variables."""
+        free = {one: one.type(name=one.name) for one in self.model.free_RVs}
+        [output] = graph_replace([graph_of(self.model, name, threshold)], free, strict=False)
+        if draws_at_random([output]):
+            raise ValueError(
+                f"{name} depends on random variables that the posterior does not have, so that "
+                "its mean given the posterior's variables is not known. Write a function of the "
+                "posterior's variables instead."
+            )
+        try:
+            compiled = as_jax(list(free.values()), [output])
+        except NotImplementedError as error:
+            raise ValueError(cannot(name, threshold, error)) from None
+        return lambda values: jnp.asarray(
+            compiled(*(jnp.asarray(values[one.name], float) for one in free))[0]
+        )
 
     def _order(self, approx: Any) -> dict[str, np.ndarray]:
         """The places of each variable's entries in the approximation's vectors."""

@@ -6,7 +6,10 @@ from scipy import stats
 from support import Z_MAX
 
 from aide.estimation.errors.find import BELOW, INTERVAL, MEAN, SD, find_table
-from aide.estimation.errors.overlap import Overlap, apart, bennett_constant
+from aide.estimation.errors.overlap import Overlap, apart, apart_in, bennett_constant
+from aide.estimation.errors.quantities import moments_of, sd_log_ratio, share_below
+from aide.estimation.errors.simultaneous import limits_of
+from aide.estimation.errors.statistics import Estimated, estimate_statistic
 from aide.estimation.errors.total_variation import mean_limits, upper_mean
 from aide.estimation.errors.variables import OutputVariable
 
@@ -95,6 +98,54 @@ def test_limits_hold_for_the_whole_table():
     assert _joint_coverage(pairs, 0.95) > 0.95 - Z_MAX * np.sqrt(0.05 * 0.95 / 80)
     alone = _joint_coverage(pairs, 0.5)  # the control: limits at another level than they say
     assert alone < 0.95 - Z_MAX * np.sqrt(0.05 * 0.95 / 80)
+
+
+def _student(found: Estimated, level: float) -> tuple[float, float]:
+    half = found.std_error * float(stats.t.ppf(0.5 + level / 2, found.freedom))
+    return found.value - half, found.value + half
+
+
+def test_limits_far_out_of_a_small_share():
+    """Where limits of large tables lie, Student's, the control, fail above."""
+    rng, num, level, count = np.random.default_rng(1), 400, 0.999, 3000
+    overlap, missed = apart_in((num, num), (None, None)), {limits_of: 0, _student: 0}
+    for _ in range(count):
+        found = estimate_statistic(overlap, share_below(overlap, rng.normal(size=2 * num), 0.05))
+        for limits in missed:
+            missed[limits] += limits(found, level)[1] < 0.05
+    expected = count * (1 - level) / 2
+    most = expected + Z_MAX * np.sqrt(expected)
+    assert missed[limits_of] < most < missed[_student]
+
+
+def test_limits_of_a_skewed_estimate_are_longer_on_one_side_and_never_shorter():
+    """Long tails of the target make its sd uncertain above, those of the gold standard below."""
+    rng, num, level = np.random.default_rng(6), 300, 0.99
+    overlap = apart_in((num, num), (None, None))
+    for is_target in (True, False):
+        x = np.concatenate([rng.normal(size=num), rng.exponential(size=num)])
+        x = x if is_target else x[::-1]
+        found = estimate_statistic(overlap, sd_log_ratio(overlap, x, moments_of(overlap, x)))
+        (low, high), plain = limits_of(found, level), _student(found, level)
+        assert low <= plain[0]
+        assert plain[1] <= high
+        below, above = (plain[0] - low) / found.std_error, (high - plain[1]) / found.std_error
+        assert (above > 0.2 and below == 0) if is_target else (below > 0.2 and above == 0)
+
+
+def test_skewness_and_curvature_are_those_of_a_variance():
+    r"""Of $\frac12\log V$ alone: contributions $\frac12(z^2 - 1)/n$, second order $-e^2/4$."""
+    rng, num = np.random.default_rng(7), 500
+    x = np.concatenate([np.tile([-1.0, 1.0], num // 2), rng.exponential(size=num)])
+    overlap = apart_in((num, num), (None, None))
+    found = estimate_statistic(overlap, sd_log_ratio(overlap, x, moments_of(overlap, x)))
+    z = (x[num:] - x[num:].mean()) / x[num:].std()
+    used = 0.5 * (z**2 - 1)
+    assert found.skewness == pytest.approx(stats.skew(used) / np.sqrt(num), rel=0.01)
+    # Along u, V changes by e = 2 s and the mean by cov(z, u) / (n s) sds: -e²/4 - shift²/2.
+    error = found.std_error
+    shift = np.mean(z * used) / num / error
+    assert found.curvature == pytest.approx((-(error**2) - shift**2 / 2) / error, rel=0.02)
 
 
 def test_one_estimate_needs_no_correction_and_more_need_it():

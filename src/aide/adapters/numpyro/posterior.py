@@ -16,6 +16,7 @@ from numpyro.infer import MCMC
 from aide._core.types import Key, LogProb
 from aide.adapters.layout import Layout, Variable
 from aide.adapters.numpyro.guides import make_target
+from aide.adapters.numpyro.predictions import predictions
 from aide.adapters.numpyro.sites import (
     Site,
     Trace,
@@ -32,6 +33,7 @@ from aide.adapters.numpyro.sites import (
     words_for,
 )
 from aide.adapters.posterior import AbstractPosterior, Values
+from aide.adapters.predictions import Prediction
 from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.tractable import Tractable
 from aide.engine.programs.map_runs import in_double
@@ -168,6 +170,29 @@ class NumpyroPosterior(AbstractPosterior):
         """
         self._compare_models(guide)
         return in_double(make_target, self, guide, params, label)
+
+    def predict(
+        self,
+        *names: str,
+        below: float | None = None,
+        above: float | None = None,
+        args: tuple[Any, ...] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> dict[str, Prediction]:
+        r"""Deterministic and observed sites by name, as functions for `errors(functions=...)`.
+
+        A deterministic site is its value; a site with a distribution is the mean of that, given
+        the variables, so that the mean of the function is the mean of the posterior predictive.
+
+        Args:
+            names: Sites; by default all that the model has. Arrays are reported by element.
+            below: With a threshold, the probability to be at or below it, in place of the mean.
+            above: With a threshold, the probability to be above it.
+            args: Arguments of the model for other data, as `Predictive(model, ...)(key, *args)`
+                gets them; by default those of the posterior.
+            kwargs: Keyword arguments of the model for other data.
+        """
+        return in_double(predictions, self, names, below, above, args, kwargs)
 
     def _compare_models(self, guide: Any) -> None:
         """Warn if an automatic guide was made for a model with another log joint."""

@@ -30,6 +30,9 @@ MOST_APART = 700.0
 LEAST_FREEDOM = 8.0
 """Degrees of freedom, at least: single outliers would make limits of whole tables infinite."""
 
+PER_EFFECTIVE = 2.0
+"""Blocks hold this many times the draws that are worth one independent draw."""
+
 
 @dataclass(frozen=True)
 class Overlap:
@@ -121,6 +124,29 @@ class Overlap:
             total, spread = total + part, spread + part**2 * (kurtosis - 1) / freedom
         freedom = 2 * total**2 / spread if spread > 0 else np.inf
         return float(total), float(max(freedom, LEAST_FREEDOM))
+
+    def third_cumulant(self, contributions: np.ndarray) -> float:
+        """Of the sum of contributions; 0 if its law is symmetric."""
+        return float(sum(np.sum(self.block_sums(role, contributions) ** 3) for role in Role))
+
+    def block_sums(self, role: Role, contributions: np.ndarray) -> np.ndarray:
+        """Sums, about their mean, over what is independent: single runs, or blocks of a chain."""
+        mine, rows = contributions[self.part(role)], self.rows[role]
+        mine = mine - mine.mean(axis=0)
+        if rows is None:
+            return mine
+        size = self._block_size(role)
+        parts = [
+            mine[each[b : b + size]].sum(axis=0) for each in rows for b in range(0, len(each), size)
+        ]
+        return np.stack(parts)
+
+    def _block_size(self, role: Role) -> int:
+        """Draws of a chain per block."""
+        share = self.share if role is Role.GOLD else 1 - self.share
+        worth = self.num_runs[role.other] * share / (1 - share)  # of equal worth per run
+        factor = PER_EFFECTIVE * max(self.num_runs[role] / worth, 1.0)
+        return int(np.clip(np.ceil(factor), 1, max(self.num_runs[role] // 8, 1)))
 
     def _per_run(self, at_gold: float, at_target: float) -> np.ndarray:
         gold, target = self.num_runs

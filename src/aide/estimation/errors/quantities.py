@@ -29,10 +29,16 @@ class Moments(NamedTuple):
     target_sd: float
 
 
-def moments_of(overlap: Overlap, x: np.ndarray) -> Moments:
-    """Means and standard deviations under both weighted samples."""
+def moments_of(overlap: Overlap, x: np.ndarray, counted: np.ndarray | float = 1.0) -> Moments:
+    """Means and standard deviations under both weighted samples.
+
+    Args:
+        overlap: Weights of all runs.
+        x: The number at every output.
+        counted: How often every run counts.
+    """
     found = []
-    for weights in (overlap.as_gold, overlap.as_target):
+    for weights in (overlap.as_gold * counted, overlap.as_target * counted):
         share = weights / weights.sum()
         mean = share @ x
         found.append((float(mean), float(np.sqrt(share @ (x - mean) ** 2))))
@@ -46,7 +52,13 @@ def mean_error(overlap: Overlap, x: np.ndarray, moments: Moments) -> Statistic:
     value = (mean - moments.gold_mean) / sd
     centred = (x - moments.gold_mean) / sd
     in_gold = -centred - 0.5 * value * (centred**2 - 1)
-    return Statistic(value, *_normalised(overlap, in_gold, (x - mean) / sd))
+
+    def value_of(counted: np.ndarray) -> float:
+        found = moments_of(overlap, x, counted)
+        return (found.target_mean - found.gold_mean) / found.gold_sd
+
+    influences = _normalised(overlap, in_gold, (x - mean) / sd)
+    return Statistic(value, *influences, value_of=value_of)
 
 
 def sd_log_ratio(overlap: Overlap, x: np.ndarray, moments: Moments) -> Statistic:
@@ -54,7 +66,13 @@ def sd_log_ratio(overlap: Overlap, x: np.ndarray, moments: Moments) -> Statistic
     gold_mean, target_mean, gold_sd, target_sd = moments
     in_gold = -0.5 * (((x - gold_mean) / gold_sd) ** 2 - 1)
     in_target = 0.5 * (((x - target_mean) / target_sd) ** 2 - 1)
-    return Statistic(float(np.log(target_sd / gold_sd)), *_normalised(overlap, in_gold, in_target))
+
+    def value_of(counted: np.ndarray) -> float:
+        found = moments_of(overlap, x, counted)
+        return float(np.log(found.target_sd / found.gold_sd))
+
+    value = float(np.log(target_sd / gold_sd))
+    return Statistic(value, *_normalised(overlap, in_gold, in_target), value_of=value_of)
 
 
 def probability_error(overlap: Overlap, x: np.ndarray) -> Statistic:
@@ -73,7 +91,8 @@ def share_below(overlap: Overlap, x: np.ndarray, level: float) -> Statistic:
     slope = _density_ratio(overlap.as_target, overlap.as_gold, x, order, quantile)
     influences = _normalised(overlap, -slope * (below - reached), below - share)
     # The sample's quantile has a share that is a step beside `level`: the same step in both.
-    return Statistic(share + slope * (level - reached), *influences, is_probability=True)
+    value = share + slope * (level - reached)
+    return Statistic(value, *influences, is_probability=True, is_share=True)
 
 
 def interval_content(overlap: Overlap, x: np.ndarray) -> Statistic:
@@ -90,7 +109,7 @@ def interval_content(overlap: Overlap, x: np.ndarray) -> Statistic:
         in_target += slope * (below - reached)
         value += slope * (reached - level)
     influences = _normalised(overlap, inside - content, in_target)
-    return Statistic(value, *influences, is_probability=True)
+    return Statistic(value, *influences, is_probability=True, is_share=True)
 
 
 def correlation_error(overlap: Overlap, x: np.ndarray, y: np.ndarray) -> Statistic:

@@ -7,6 +7,13 @@ or, where runs depend on each other, for every block of them (Chernozhukov, Chet
 2013, Annals of Statistics 41:2786-2819). Its quantile gives one level for every single estimate,
 which then takes Student's quantile with its own degrees of freedom. Bonferroni's level is never
 undercut.
+
+Student's limits are symmetric. The law of an estimate is not where few runs carry large
+contributions, where a value is no linear function of the runs, or where a share is near 0 or 1; far
+out, where limits of whole tables lie, that matters most. One side is then lengthened, the other is
+never shortened. Shares take limits on the scale of log odds. All others take $w/(1 - bw)^2$
+standard errors with $w = \pm z + s/6$ and $b = s/6 + c/2$, for skewness $s$ and curvature $c$: to
+second order the limits of DiCiccio & Efron (1992, Biometrika 79:231-245).
 """
 
 from collections.abc import Sequence
@@ -25,8 +32,8 @@ MOST_WORK = 4e9
 FEWEST_DRAWS = 500
 SEED = 20170
 """Of the simulated tables: the same estimates have the same limits."""
-PER_EFFECTIVE = 2.0
-"""Blocks hold this many times the draws that are worth one independent draw."""
+LEAST_SLOPE = 0.2
+"""Limits of skewed estimates are lengthened to 25 times Student's at most."""
 
 
 def single_level(overlap: Overlap, found: Sequence[Estimated], level: float) -> float:
@@ -35,7 +42,7 @@ def single_level(overlap: Overlap, found: Sequence[Estimated], level: float) -> 
     moving = [one.contributions for one in found if one.std_error > 0]
     if len(moving) < 2:
         return level
-    sums = np.concatenate([_blocks(overlap, role, np.stack(moving, axis=1)) for role in Role])
+    sums = np.concatenate([overlap.block_sums(role, np.stack(moving, axis=1)) for role in Role])
     scale = np.sqrt(np.sum(sums**2, axis=0))
     sums = sums[:, scale > 0] / scale[scale > 0]
     if not sums.size:
@@ -53,28 +60,25 @@ def single_level(overlap: Overlap, found: Sequence[Estimated], level: float) -> 
 
 
 def limits_of(one: Estimated, level: float) -> tuple[float, float]:
-    """Student's limits of a single estimate."""
-    half = one.std_error * float(special.stdtrit(one.freedom, 0.5 + level / 2))
-    return one.value - half, one.value + half
+    """Student's limits of a single estimate, lengthened where its law is skewed."""
+    z = float(special.stdtrit(one.freedom, 0.5 + level / 2))
+    low, high = (float(one.value + sign * z * one.std_error) for sign in (-1, 1))
+    ends = _share_limits(one, z) if one.is_share else _skewed_limits(one, z)
+    return min(low, ends[0]), max(high, ends[1])
 
 
-def _blocks(overlap: Overlap, role: Role, contributions: np.ndarray) -> np.ndarray:
-    """Sums, about their mean, over what is independent: single runs, or blocks of a chain."""
-    mine, rows = contributions[overlap.part(role)], overlap.rows[role]
-    mine = mine - mine.mean(axis=0)
-    if rows is None:
-        return mine
-    size = block_size(overlap, role)
-    parts = [
-        mine[each[b : b + size]].sum(axis=0) for each in rows for b in range(0, len(each), size)
-    ]
-    return np.stack(parts)
+def _share_limits(one: Estimated, z: float) -> tuple[float, float]:
+    """On the scale of log odds; nothing where too few runs say how large the share is."""
+    share, error = one.value, one.std_error
+    if not error < share * (1 - share):
+        return share, share
+    odds, half = special.logit(share), z * error / (share * (1 - share))
+    return float(special.expit(odds - half)), float(special.expit(odds + half))
 
 
-def block_size(overlap: Overlap, role: Role) -> int:
-    """Draws of a chain per block."""
-    share = overlap.share if role is Role.GOLD else 1 - overlap.share
-    other = overlap.num_runs[role.other]
-    worth = other * share / (1 - share)  # of equal worth per run: this many runs
-    factor = PER_EFFECTIVE * max(overlap.num_runs[role] / worth, 1.0)
-    return int(np.clip(np.ceil(factor), 1, max(overlap.num_runs[role] // 8, 1)))
+def _skewed_limits(one: Estimated, z: float) -> tuple[float, float]:
+    """Limits correct to second order, from skewness and curvature."""
+    bias = one.skewness / 6
+    bend = bias + one.curvature / 2
+    low, high = (w / max(1 - bend * w, LEAST_SLOPE) ** 2 for w in (bias - z, bias + z))
+    return one.value + one.std_error * low, one.value + one.std_error * high

@@ -13,6 +13,7 @@ estimate is the plain one. With an estimated $c$ further controls gained nothing
 their own bias doubled the error.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,8 @@ was up to 1.9 times that of the plain difference.
 """
 FEWEST_CARRYING = 10.0
 """Controls that fewer runs carry, effectively, are not used."""
+MOST_COUNTED = 0.1
+"""By this share a run counts more or less, at most, where a curvature is computed."""
 SINGULAR = 1e-8
 """Relative to the largest eigenvalue: controls that are combinations of others are left out."""
 
@@ -41,12 +44,17 @@ class Statistic(NamedTuple):
         in_target: $a$ at every output.
         is_probability: Whether it is a difference of two probabilities or one of them, so that
             runs with an output of a kind not seen so far would move it by a known step.
+        is_share: Whether it is a single probability, between 0 and 1.
+        value_of: The value where runs count as often as an array says; `None` where the value is
+            no smooth function of that.
     """
 
     value: float
     in_gold: np.ndarray
     in_target: np.ndarray
     is_probability: bool = False
+    is_share: bool = False
+    value_of: Callable[[np.ndarray], float] | None = None
 
 
 class Estimated(NamedTuple):
@@ -57,12 +65,19 @@ class Estimated(NamedTuple):
         std_error: Its standard error.
         freedom: Degrees of freedom of that.
         contributions: $u_i$, by which errors of several estimates are correlated.
+        skewness: Of the law of $\sum_i u_i$.
+        curvature: Half of the second derivative of the value, in standard errors, as runs count
+            more or less often in proportion to $u_i$: 0 for a value that is linear in runs.
+        is_share: Whether it is a single probability, between 0 and 1.
     """
 
     value: float
     std_error: float
     freedom: float
     contributions: np.ndarray
+    skewness: float = 0.0
+    curvature: float = 0.0
+    is_share: bool = False
 
 
 def estimate_statistic(
@@ -90,7 +105,23 @@ def estimate_statistic(
     variance, freedom = overlap.variance(used)
     if statistic.is_probability:
         variance += overlap.largest_step**2
-    return Estimated(value, float(np.sqrt(variance)), freedom, used)
+    std_error = float(np.sqrt(variance))
+    if not std_error > 0:
+        return Estimated(value, std_error, freedom, used)
+    skewness = overlap.third_cumulant(used) / std_error**3
+    curvature = _curvature(statistic, used / std_error) / std_error
+    is_share = statistic.is_share
+    return Estimated(value, std_error, freedom, used, skewness, curvature, is_share)
+
+
+def _curvature(statistic: Statistic, direction: np.ndarray) -> float:
+    """Half of the second derivative of a value as runs count more often along a direction."""
+    largest = np.abs(direction).max()
+    if statistic.value_of is None or not largest > 0:
+        return 0.0
+    step = MOST_COUNTED / largest
+    ends = [statistic.value_of(1 + sign * step * direction) for sign in (-1, 1)]
+    return (sum(ends) - 2 * statistic.value) / (2 * step**2)
 
 
 def _coefficients(overlap: Overlap, used: np.ndarray, controls: np.ndarray) -> np.ndarray:

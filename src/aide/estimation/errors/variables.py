@@ -34,7 +34,8 @@ class OutputVariable(NamedTuple):
     Attributes:
         name: What it is called.
         values: At all outputs, the gold standard's first.
-        is_event: Whether it is true or false, so that its mean is a probability.
+        is_event: Whether it is true or false, or a conditional probability, so that its mean is
+            a probability.
         is_discrete: Whether it takes integers: its quantiles say little.
         is_function: Whether it was asked for, as a function of others.
     """
@@ -70,7 +71,8 @@ def variables_of(
         draws: Runs with their outputs.
         posterior: What gives outputs names; otherwise names are those of the pytree.
         functions: Of one output, by name, or of its values by name where there is a posterior;
-            with numbers, or arrays, of which every element is reported.
+            with numbers, or arrays, of which every element is reported. Values of a function
+            with a true `is_probability` are conditional probabilities.
     """
     if any(side.values is None for side in draws.sides):
         raise ValueError(KEEP)
@@ -94,7 +96,11 @@ def variables_in(
             for output, num in zip(outputs, nums, strict=True)
         ]
         columns = _columns({name: _joined(*results)})
-        found.insert(-1, [one._replace(is_function=True) for one in columns])
+        known = getattr(function, "is_probability", False)
+        found.insert(
+            -1,
+            [one._replace(is_function=True, is_event=known or one.is_event) for one in columns],
+        )
     return tuple(variable for part in found for variable in part)
 
 
