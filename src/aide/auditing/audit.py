@@ -71,7 +71,9 @@ class Widened(eqx.Module):
         """The log density of a stretched draw."""
         back = jax.tree.map(lambda a, c: c + (a - c) / self.factor, x, self.centre)
         size = sum(np.size(leaf) for leaf in jax.tree.leaves(self.centre))
-        return log_density_of(self.distribution, back) - size * jnp.log(self.factor)
+        value = log_density_of(self.distribution, back) - size * jnp.log(self.factor)
+        # Zero where overflow far outside leaves no number.
+        return jnp.where(jnp.isnan(value), -jnp.inf, value)
 
 
 def can_be_widened(key: Key, thing: object) -> bool:

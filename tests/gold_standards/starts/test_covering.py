@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from support import Z_MAX
 
+import aide
+from aide.auditing.audit import Widened
 from aide.gold_standards.starts.covering import SHARE, Covering
 from aide.gold_standards.starts.student import draw_student, log_student
 from aide.kernels import ScaledCoordinates
@@ -64,3 +66,19 @@ def test_t_is_that_of_scipy():
     inside = np.mean(np.sum(np.asarray(draws) ** 2, axis=1) < 2.0)
     expected = stats.f(2, 4).cdf(1.0)  # the squared length over the dimension
     assert abs(inside - expected) < Z_MAX * np.sqrt(expected * (1 - expected) / 20_000)
+
+
+def test_a_start_without_a_value_far_outside_counts_as_zero():
+    """As a Cauchy prior whose scale overflows: NaN there would end runs in an error."""
+    broken = aide.Tractable(
+        lambda key: jax.random.normal(key, (2,)),
+        lambda x: jnp.where(x[0] > 50.0, jnp.nan, Normal(np.zeros(2), 1.0).log_prob(x)),
+    )
+    near = ([1.0], np.zeros((1, 2)), FACTOR[None])
+    far, x = jnp.array([60.0, 0.0]), jnp.array([0.3, 0.1])
+    assert bool(jnp.isnan(broken.log_density(far)))
+    widened = Widened(broken, np.zeros(2), 1.0)
+    assert float(widened.log_density(far)) == -np.inf
+    assert float(widened.log_density(x)) == pytest.approx(float(broken.log_density(x)))
+    for start in (Covering(broken, *near), Covering(widened, *near)):
+        assert bool(jnp.isfinite(start.log_density(far)))

@@ -241,7 +241,7 @@ def _correlation(one: np.ndarray, other: np.ndarray) -> float:
 def _check(population: Population, path: Path, where: str = "at draws of the start") -> None:
     """Errors that would only show later: NaN, or a start without a point in the support."""
     ratios = population.log_ratios
-    broken = np.flatnonzero(np.isnan(ratios))
+    broken = np.flatnonzero(np.isnan(ratios) | (ratios == np.inf))
     if len(broken):
         place = place_words(population.flat[broken[0]], path, population.states)
         why = (

@@ -76,9 +76,10 @@ class Covering(eqx.Module):
         return unraveller(first)(jnp.where(place < SHARE, flat, second))
 
     def log_density(self, x: Value) -> LogProb:
-        """Of the mixture."""
+        """Of the mixture; a part of it counts as zero where overflow leaves no number."""
         first = log_density_of(self.start, x)
-        return jnp.logaddexp(np.log(SHARE) + first, np.log1p(-SHARE) + self._log_tails(x))
+        first, tails = map(_zero_without_value, (first, self._log_tails(x)))
+        return jnp.logaddexp(np.log(SHARE) + first, np.log1p(-SHARE) + tails)
 
     def _log_tails(self, x: Value) -> Array:
         z, volume = flat_reals(x), 0.0
@@ -86,6 +87,10 @@ class Covering(eqx.Module):
             z = self.coordinates.away(z)
             volume = self.coordinates.log_volume(z)
         return log_student_mixture(z, self.weights, self.means, self.inverses) - volume
+
+
+def _zero_without_value(log_density: LogProb) -> Array:
+    return jnp.where(jnp.isnan(log_density), -jnp.inf, log_density)
 
 
 def cover_modes(start: Distribution, modes: Sequence[Mode]) -> Covering:
