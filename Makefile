@@ -19,7 +19,7 @@ PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist workstea
 
 # Quick tests that run with any versions of the dependencies, the lowest included.
 CORE_TESTS := tests/test_bounds.py \
-	tests/test_imports.py tests/core/test_files.py tests/engine/storage/test_storage.py \
+	tests/test_imports.py tests/core/test_files.py tests/engine/test_storage.py \
 	tests/estimation/test_estimate.py tests/estimation/test_report.py tests/kernels/test_involutions.py \
 	tests/smc/test_resampling.py tests/convergence/test_convergence.py tests/experiments/test_command.py \
 	tests/experiments/test_folder.py

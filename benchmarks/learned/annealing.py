@@ -17,7 +17,7 @@ from scipy import stats
 
 import aide
 from aide._core.types import TARGET
-from aide.engine.runners.pairs import run_pairs
+from aide.engine.runners.choose import run_pairs
 from aide.problems import IsingModel, LinearRegression
 from aide.problems.distributions import Normal
 from benchmarks.chains import Shifted, gaussian_problem, meta_bias, outputs

@@ -45,7 +45,7 @@ from aide.comparing.compare_draws import compare_draws
 from aide.convergence.convergence import measure_convergence
 from aide.diagnosing.diagnose import diagnose
 from aide.engine.draw import draw
-from aide.engine.programs.store import keep_programs
+from aide.engine.programs.programs import keep_programs
 from aide.estimation.estimate import estimate
 from aide.estimation.summary import summarise
 from aide.estimation.yardsticks import compare_log_evidence, compare_probe

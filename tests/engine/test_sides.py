@@ -8,8 +8,8 @@ import pytest
 from support.made import made_draws, swapped
 
 from aide._core.types import GOLD, TARGET, as_role
+from aide.engine.dataset import draws_of, runs_in, to_xarray
 from aide.engine.programs.identity import Identity
-from aide.engine.storage.dataset import draws_of, runs_in, to_xarray
 
 SETTINGS = (
     '{"num_meta": [1, 2], "names": ["fit", "chain"], "log_z": [0.5, null], '

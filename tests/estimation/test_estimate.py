@@ -9,7 +9,7 @@ import pytest
 from reference import algorithm2
 from support.pairs import NoisyGaussian, gaussian, run
 
-from aide.engine.runs import Runs
+from aide.engine.draws import Runs
 from aide.problems import LinearRegression
 
 M_GOLD, M_TARGET = 3, 4

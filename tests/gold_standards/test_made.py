@@ -13,7 +13,7 @@ from support import Z_MAX, laws
 
 import aide
 from aide._core.types import GOLD
-from aide.engine.runners.pairs import run_pairs
+from aide.engine.runners.choose import run_pairs
 from aide.gold_standards.pilots.tuners import HmcTuner
 from aide.problems import IsingModel, LocalLevelModel
 from aide.problems.distributions import Categorical, Normal

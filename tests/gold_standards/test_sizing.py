@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from aide.engine.runners.pairs import Pairs
+from aide.engine.runners.choose import Pairs
 from aide.gold_standards import sizing
 from aide.gold_standards.budget import Budget
 from aide.gold_standards.sizing import choose_size, rounded

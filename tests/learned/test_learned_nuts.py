@@ -6,7 +6,7 @@ import pytest
 
 import aide
 from aide._core.types import TARGET
-from aide.engine.runners.pairs import run_pairs
+from aide.engine.runners.choose import run_pairs
 from aide.learned.fitting import em
 from aide.problems.distributions import Normal
 

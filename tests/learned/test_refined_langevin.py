@@ -11,7 +11,7 @@ from support.learned import annealed_langevin, tilted_langevin
 
 import aide
 from aide._core.types import TARGET
-from aide.engine.runners.pairs import run_pairs
+from aide.engine.runners.choose import run_pairs
 from aide.learned.models.tilted import TiltedKernel
 from aide.problems.distributions import Normal
 

@@ -30,7 +30,7 @@ import aide
 from aide._core.types import TARGET
 from aide.engine.programs.programs import QUICK_OPTIONS as QUICK
 from aide.engine.programs.programs import compile_quickly
-from aide.engine.runners.pairs import run_pairs
+from aide.engine.runners.choose import run_pairs
 from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.models.mean_weights import MeanWeights, interpolate
 from aide.learned.models.table import JointTable

@@ -16,10 +16,10 @@ import aide
 
 ROOT = Path(__file__).parents[2]
 STUDY = """
-import aide, aide.engine.storage.checkpoint
+import aide, aide.engine.files
 from support.plain import SlowNoisy, plain
 
-aide.engine.storage.checkpoint.SAVE_EVERY = 0.1  # seconds; 30 for users
+aide.engine.files.SAVE_EVERY = 0.1  # seconds; 30 for users
 gold, target = plain(), aide.PythonAlgorithm(SlowNoisy(0.1, 0.8, 0.6))
 """
 TUNED = """

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 import aide
-from aide.engine.storage import checkpoint
+from aide.engine import files
 
 KEY = jax.random.key(11)
 EVENTS = ("open", "os.mkdir", "os.rename", "os.remove", "shutil.rmtree")
@@ -58,7 +58,7 @@ def main():
             if seen[0] == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    checkpoint.SAVE_EVERY = 0.0
+    files.SAVE_EVERY = 0.0
     SlowNormal.pause = 0.001
     print("drawing", flush=True)
     if kill_at >= 0:

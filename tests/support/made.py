@@ -18,8 +18,7 @@ from scipy import special
 
 import aide
 from aide._core.types import Role
-from aide.engine.draws import Draws
-from aide.engine.runs import Runs, Side
+from aide.engine.draws import Draws, Runs, Side
 
 
 def made_draws(

@@ -27,8 +27,8 @@ from aide.comparing.draw_sets import make_draw_set
 from aide.comparing.mean_tests import FunctionTest
 from aide.convergence.curve import Convergence
 from aide.diagnosing import Diagnosis, StepDiagnosis
+from aide.engine.draws import Runs
 from aide.engine.programs.identity import Identity
-from aide.engine.runs import Runs
 from aide.estimation import Contrast, Sandwich
 from aide.estimation.closeness import judge
 from aide.estimation.terms import Mean

@@ -28,12 +28,12 @@ from aide.auditing.result import Audit, AuditTest
 from aide.auditing.simulated import Simulated
 from aide.comparing.compare import compare
 from aide.engine.draws import Draws
-from aide.engine.options import Client
 from aide.engine.outputs import check_algorithm
 from aide.engine.programs.map_runs import in_double, map_runs
 from aide.engine.programs.programs import compile_quickly
 from aide.engine.programs.tracing import one_call
 from aide.engine.runners.choose import identity_of
+from aide.engine.stage import Client
 from aide.estimation.closeness import check_tolerance
 
 NUM_CENTRE = 1000

@@ -13,9 +13,9 @@ from aide._core.validate import check_count
 from aide.comparing.comparison import Comparison
 from aide.engine.draw import draw, draw_each
 from aide.engine.draws import Draws
-from aide.engine.options import Client, RunOptions, Sizes
 from aide.engine.outputs import check_algorithm
 from aide.engine.programs.tracing import one_call
+from aide.engine.stage import Client, RunOptions, Sizes
 from aide.estimation.closeness import judge, metas_to_raise
 from aide.estimation.errors.tolerance import AnyTolerance, ErrorTolerance, Tolerance, as_tolerance
 from aide.estimation.errors.variables import posterior_of

@@ -15,8 +15,8 @@ from aide.convergence.curve import LEVEL, Convergence
 from aide.convergence.diagnostics import Diagnostics, import_arviz, rhat_and_ess, run_chains
 from aide.engine.draw import draw_each
 from aide.engine.draws import Draws
-from aide.engine.options import Client
 from aide.engine.programs.tracing import one_call
+from aide.engine.stage import Client
 from aide.estimation.sandwich.sandwich import what_is_missing
 from aide.estimation.summary import Estimate
 from aide.learned.refined import RefinedChain

@@ -5,8 +5,8 @@ from typing import NoReturn
 from aide._core.keywords import former_name
 from aide.engine.draw import draw_each
 from aide.engine.draws import Draws, concatenate
+from aide.engine.files import load, save
 from aide.engine.programs.places import Devices
-from aide.engine.storage.files import load, save
 
 _FORMER = {"draw_many": "draw_each"}
 """Former names of this package, with the names that replaced them."""

@@ -10,17 +10,15 @@ from typing import Any
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.keywords import keywords
 from aide._core.types import GOLD, Key
-from aide.engine.draws import Draws
+from aide.engine.draws import Draws, Runs
+from aide.engine.files import Checkpoint
 from aide.engine.known import known_runs
-from aide.engine.options import Client, RunOptions, Sizes
 from aide.engine.outputs import check_algorithm
 from aide.engine.plan import Plan, make_plan
 from aide.engine.programs.places import current_place
 from aide.engine.programs.tracing import one_call
 from aide.engine.runners.choose import runner_of
-from aide.engine.runs import Runs
-from aide.engine.stage import as_executor, num_parts_for, run_plan
-from aide.engine.storage.checkpoint import Checkpoint
+from aide.engine.stage import Client, RunOptions, Sizes, as_executor, num_parts_for, run_plan
 
 
 @keywords("aide.draw")

@@ -11,14 +11,13 @@ import jax
 import numpy as np
 
 from aide._core.types import GOLD, TARGET, Role
-from aide.engine.draws import Draws
+from aide.engine.dataset import check_no_nan
+from aide.engine.draws import NO_RUNS, Draws, Runs
+from aide.engine.files import Checkpoint
 from aide.engine.plan import Plan
 from aide.engine.programs.identity import Identity
 from aide.engine.programs.map_runs import ignore
 from aide.engine.runners.runner import MetaRuns
-from aide.engine.runs import NO_RUNS, Runs
-from aide.engine.storage.checkpoint import Checkpoint
-from aide.engine.storage.dataset import check_no_nan
 
 FRESH = "Draw afresh, without share, extend or the old checkpoint."
 NUM_REPEATED = 3

@@ -11,17 +11,15 @@ import numpy as np
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.random import as_key
 from aide._core.types import GOLD, TARGET, Key, Role, Value
-from aide.engine.draws import Draws
+from aide.engine.draws import NO_RUNS, Draws
 from aide.engine.known import Known
-from aide.engine.options import Sizes
 from aide.engine.plan import Plan, make_plan
 from aide.engine.programs.map_runs import Report
 from aide.engine.programs.places import Chunk, current_place
 from aide.engine.programs.tracing import one_call
 from aide.engine.runners.choose import runner_of
 from aide.engine.runners.runner import MetaRuns, Runner
-from aide.engine.runs import NO_RUNS
-from aide.engine.stage import run_plan
+from aide.engine.stage import Sizes, run_plan
 
 PILOT = 2**32 - 2
 """Number that derives the key of a pilot from the key of a call, unused for anything else."""

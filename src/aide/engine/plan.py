@@ -13,12 +13,11 @@ from aide._core.chains import Chains
 from aide._core.random import as_key
 from aide._core.types import GOLD, TARGET, Key, Role
 from aide._core.validate import check_count, check_memory
-from aide.engine.draws import Draws
+from aide.engine.draws import Draws, Runs, Side
 from aide.engine.outputs import check_algorithm, common_output
 from aide.engine.programs.places import Chunk, current_place
 from aide.engine.runners.choose import runner_of
 from aide.engine.runners.runner import Look, Runner
-from aide.engine.runs import Runs, Side
 
 NUM_RUNS = 500
 """Default number of runs of an algorithm; of a fixed list of draws at most all of them."""

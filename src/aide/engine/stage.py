@@ -1,28 +1,63 @@
-"""Execution of a plan: runs block by block, here or through an executor, with checkpoints."""
+"""Execution of a plan: runs block by block, here or through an executor, with checkpoints.
+
+Public functions have every keyword of `RunOptions` and `Sizes` in their own signature, with the
+type and the default that it has in `aide.draw`, where it is explained; `tests/test_signatures.py`
+compares them.
+"""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, Protocol, TypedDict, runtime_checkable
 
 import jax
 import numpy as np
 
 from aide._core.types import Role
-from aide.engine.draws import Draws
+from aide.engine.dataset import check_savable
+from aide.engine.draws import Draws, Runs, join
+from aide.engine.files import Checkpoint
 from aide.engine.known import Known, check_repeated, check_sources
-from aide.engine.options import Client
 from aide.engine.outputs import check_log_xi, check_varied, fingerprints_of
 from aide.engine.plan import Plan
-from aide.engine.programs.map_runs import Report
+from aide.engine.programs.map_runs import Progress, Report
 from aide.engine.programs.places import Devices, compile_all
-from aide.engine.programs.progress import Progress
-from aide.engine.programs.store import folder_of_programs, keep_programs
+from aide.engine.programs.programs import folder_of_programs, keep_programs
+from aide.engine.runners.plain import WORKERS_ENDED, explain_refusal, pickled_bound_methods
 from aide.engine.runners.runner import MetaRuns
-from aide.engine.runners.workers import WORKERS_ENDED, explain_refusal, pickled_bound_methods
-from aide.engine.runs import Runs, join
-from aide.engine.storage.checkpoint import Checkpoint
-from aide.engine.storage.dataset import check_savable
+
+
+@runtime_checkable
+class Client(Protocol):
+    """A client of a cluster that has an executor, such as `distributed.Client` of Dask."""
+
+    def get_executor(self) -> Executor:
+        """The executor that runs on the cluster."""
+        ...
+
+
+class RunOptions(TypedDict, total=False):
+    """Options of making runs, which every call that makes runs accepts."""
+
+    measure_looseness: bool
+    keep_values: bool | None
+    chunk_size: int | None
+    progress: bool | None
+    executor: Executor | Client | None
+    unchanged: bool
+
+
+class Sizes(TypedDict, total=False):
+    """Numbers of runs of each kind."""
+
+    num_gold: int | None
+    num_target: int | None
+    num_meta_gold: int
+    num_meta_target: int
+    measure_looseness: bool
+    first_run: int
+    chunk_size: int | None
+
 
 Keep = Callable[[Role, int, Runs], None]
 """Stores a block by its role and first run; storing a block twice changes nothing."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 
 from aide._core.types import Role
-from aide.engine.runs import Side
+from aide.engine.draws import Side
 from aide.estimation.advice import MOST_META, predict_falls
 from aide.estimation.errors.tolerance import (
     ErrorCloseness,

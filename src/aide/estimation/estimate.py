@@ -11,10 +11,10 @@ from aide._core.random import as_key
 from aide._core.types import Key
 from aide.engine.draw import draw
 from aide.engine.draws import Draws
-from aide.engine.options import Client, RunOptions
 from aide.engine.programs.identity import Identity
 from aide.engine.programs.tracing import one_call
 from aide.engine.runners.choose import identity_of
+from aide.engine.stage import Client, RunOptions
 from aide.estimation.errors.variables import posterior_of
 from aide.estimation.reach import CloserLook
 from aide.estimation.summary import Estimate

@@ -6,8 +6,7 @@ import numpy as np
 
 from aide._core.numerics import row_log_mean_exp, running_log_mean_exp
 from aide._core.types import Role
-from aide.engine.draws import Draws
-from aide.engine.runs import Side
+from aide.engine.draws import Draws, Side
 from aide.estimation.terms import Mean, mean_of, scores_at
 
 FEWEST_RUNS = 20

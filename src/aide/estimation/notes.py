@@ -9,7 +9,7 @@ import numpy as np
 
 from aide._core.types import GOLD, TARGET, Role
 from aide.diagnosing.steps import MOST_SCATTER
-from aide.engine.runs import Side
+from aide.engine.draws import Side
 from aide.estimation.interval import (
     FALSE_ALARM,
     FEW_RUNS,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from aide._core.types import GOLD, TARGET, Role, as_role
+from aide.engine.dataset import to_xarray
 from aide.engine.draws import Draws
-from aide.engine.storage.dataset import to_xarray
-from aide.engine.storage.files import load, save
+from aide.engine.files import load, save
 from aide.estimation.advice import Advice, find_advice
 from aide.estimation.bounds import (
     DirectedBound,

@@ -7,8 +7,8 @@ import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.types import GOLD
+from aide.engine.draws import Side
 from aide.engine.plan import facts_of
-from aide.engine.runs import Side
 from aide.estimation.notes import LEAST_EFFECTIVE, MOST_RHAT
 from aide.reporting.numbers import FAILED, PASSED, UNDECIDED, Verdict
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from aide._core.types import LogDensity
 from aide._core.validate import is_tracing_error
-from aide.engine.draws import Draws
-from aide.engine.runs import Side
+from aide.engine.draws import Draws, Side
 from aide.estimation.summary import Estimate
 from aide.estimation.terms import Mean, mean_of
 from aide.reporting.figures import as_label, plot_limits

@@ -8,7 +8,7 @@ from aide._core.types import GOLD, Key
 from aide._core.versions import budget_version
 from aide.algorithms.particle_filter import ParticleFilter
 from aide.algorithms.state_space import Proposal, StateSpaceModel
-from aide.engine.runners.pairs import run_pairs
+from aide.engine.runners.choose import run_pairs
 from aide.gold_standards.annealed import SIZING_SHARE
 from aide.gold_standards.budget import Goal, now
 from aide.gold_standards.result import GoldStandard, Making

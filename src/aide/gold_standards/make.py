@@ -14,9 +14,8 @@ from aide._core.random import as_key
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_count, check_positive
 from aide.algorithms.state_space import Proposal, StateSpaceModel
-from aide.engine.programs.map_runs import quick_while_fast
+from aide.engine.programs.map_runs import Progress, quick_while_fast
 from aide.engine.programs.programs import compile_quickly
-from aide.engine.programs.progress import Progress
 from aide.engine.programs.tracing import one_call
 from aide.gold_standards.annealed import Annealed, half_of, make_annealed, make_rival
 from aide.gold_standards.budget import Budget, Goal, Stopwatch, TooLate, now

@@ -12,7 +12,7 @@ import numpy as np
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.types import GOLD, Key
 from aide.engine.programs.programs import compile_quickly
-from aide.engine.runners.pairs import run_pairs
+from aide.engine.runners.choose import run_pairs
 from aide.gold_standards.budget import Budget, TooLate, now
 
 FEWEST_PARTICLES = 32

@@ -14,7 +14,7 @@ from aide.comparing.compare import compare
 from aide.comparing.comparison import Comparison
 from aide.diagnosing.diagnose import Diagnosis, diagnose
 from aide.engine.programs.map_runs import map_runs
-from aide.engine.runners.pairs import Pairs
+from aide.engine.runners.choose import Pairs
 from aide.estimation.closeness import Closeness
 from aide.estimation.errors.tolerance import ErrorCloseness
 from aide.gold_standards.budget import Budget, TooLate, now

@@ -17,7 +17,7 @@ from aide._core.validate import check_size
 from aide.algorithms.annealed_langevin import AnnealedLangevin
 from aide.algorithms.mcmc import MarkovChain
 from aide.engine.programs.tracing import one_call
-from aide.engine.runners.pairs import run_pairs
+from aide.engine.runners.choose import run_pairs
 from aide.kernels.retrace import parts_of
 from aide.learned.fitting.families import state_size
 from aide.learned.fitting.learn import can_tilt, extend_fit, learn_reverse, learn_tilted

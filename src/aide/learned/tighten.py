@@ -13,7 +13,7 @@ from aide._core.random import as_key
 from aide._core.types import TARGET, Key
 from aide._core.validate import check_positive, check_size
 from aide.engine.programs.tracing import one_call
-from aide.engine.runners.pairs import MetaTrial
+from aide.engine.runners.choose import MetaTrial
 from aide.estimation.looseness import DominantRun, dominant_run
 from aide.learned.refined import RefinedChain, RefinedLangevin
 from aide.learned.refined_smc import RefinedSmc

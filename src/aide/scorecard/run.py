@@ -19,7 +19,7 @@ from aide._core.process import make_folder, write_atomically
 from aide._core.validate import check_count, check_positive
 from aide._version import __version__
 from aide.adapters.posteriordb import list_names
-from aide.engine.programs.progress import Progress
+from aide.engine.programs.map_runs import Progress
 from aide.estimation.errors.tolerance import AnyTolerance, as_tolerance
 from aide.reporting.result import as_data
 from aide.scorecard.algorithms import ALGORITHMS

@@ -14,10 +14,10 @@ from aide._core.algorithm import InferenceAlgorithm
 from aide._core.keywords import keywords
 from aide._core.random import as_key
 from aide._core.types import Key
-from aide.engine.options import Sizes
 from aide.engine.pilot import TimedGold
-from aide.engine.programs.progress import Progress
+from aide.engine.programs.map_runs import Progress
 from aide.engine.programs.tracing import one_call
+from aide.engine.stage import Sizes
 from aide.estimation.trust import Trust, common_words, trust_of_algorithm
 from aide.reporting.figures import PanelGrid, as_label, few_ticks, plain_ticks
 from aide.reporting.grid import Grid

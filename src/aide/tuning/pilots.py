@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.process import make_folder, write_atomically
 from aide._core.types import Key
-from aide.engine.options import Sizes
 from aide.engine.pilot import PilotDraws, TimedGold, pilot_key
 from aide.engine.runners.choose import identity_of
+from aide.engine.stage import Sizes
 from aide.estimation.errors.tolerance import ErrorTolerance, Tolerance, judge_errors
 from aide.estimation.errors.variables import posterior_of
 from aide.estimation.summary import Estimate

@@ -6,8 +6,8 @@ from typing import Any
 
 from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.versions import budget_version, rebuilt
-from aide.engine.options import Sizes
 from aide.engine.programs.tracing import users_code_ran
+from aide.engine.stage import Sizes
 
 Setting = dict[str, Any]
 Family = Callable[..., InferenceAlgorithm] | InferenceAlgorithm

@@ -9,11 +9,11 @@ import numpy as np
 from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.keywords import keywords
 from aide._core.types import Key
-from aide.engine.options import Sizes
 from aide.engine.outputs import check_algorithm
 from aide.engine.pilot import TimedGold
-from aide.engine.programs.progress import Progress
+from aide.engine.programs.map_runs import Progress
 from aide.engine.programs.tracing import one_call
+from aide.engine.stage import Sizes
 from aide.estimation.errors.tolerance import AnyTolerance, ErrorTolerance, Tolerance, as_tolerance
 from aide.estimation.errors.variables import posterior_of
 from aide.estimation.trust import Trust, trust_of_algorithm

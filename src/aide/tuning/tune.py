@@ -22,9 +22,9 @@ from aide._core.algorithm import InferenceAlgorithm, describe
 from aide._core.keywords import keywords
 from aide._core.types import Key
 from aide.engine.draws import Draws
-from aide.engine.options import Client, RunOptions
 from aide.engine.outputs import check_algorithm
 from aide.engine.programs.tracing import one_call
+from aide.engine.stage import Client, RunOptions
 from aide.estimation.errors.tolerance import AnyTolerance, ErrorTolerance, Tolerance, as_tolerance
 from aide.estimation.interval import share_of
 from aide.estimation.trust import trust_of_algorithm

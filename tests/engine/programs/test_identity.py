@@ -15,8 +15,7 @@ import pytest
 from support.pairs import gaussian
 
 import aide
-from aide.engine.programs.identity import stated_identity
-from aide.engine.programs.program_digest import digest_of_program
+from aide.engine.programs.identity import digest_of_program, stated_identity
 from aide.engine.runners.choose import identity_of
 from aide.problems.distributions import Normal
 

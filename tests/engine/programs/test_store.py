@@ -9,23 +9,23 @@ import jax
 import pytest
 
 import aide
-from aide.engine.programs import store
+from aide.engine.programs import programs
 
 
 def test_a_folder_that_cannot_be_written_is_a_warning(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "_folder", None)
+    monkeypatch.setattr(programs, "_folder", None)
     (tmp_path / "file").write_text("")
     with pytest.warns(UserWarning, match=r"cannot be kept.*compiled each time"):
         aide.keep_programs(tmp_path / "file" / "below")
-    assert store.folder_of_programs() is None
+    assert programs.folder_of_programs() is None
 
 
 def test_old_programs_make_room(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "MAX_BYTES", 25)
+    monkeypatch.setattr(programs, "MAX_BYTES", 25)
     for number in range(4):
         (tmp_path / str(number)).write_bytes(b"0123456789")
         os.utime(tmp_path / str(number), (number, number))
-    store._prune(tmp_path)
+    programs._prune(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "3"]
 
 
@@ -53,12 +53,12 @@ def test_processes_with_and_without_give_the_same_bits(tmp_path):
 
 def test_the_cache_of_jax_is_left_to_who_set_it(tmp_path, monkeypatch):
     before = jax.config.jax_compilation_cache_dir  # pyrefly: ignore[missing-attribute]
-    monkeypatch.setattr(store, "_folder", None)
+    monkeypatch.setattr(programs, "_folder", None)
     jax.config.update("jax_compilation_cache_dir", str(tmp_path / "mine"))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            store.keep_programs(tmp_path / "kept")
+            programs.keep_programs(tmp_path / "kept")
         now = jax.config.jax_compilation_cache_dir  # pyrefly: ignore[missing-attribute]
         assert now == str(tmp_path / "mine")
     finally:

@@ -14,9 +14,9 @@ from support.pairs import arrays
 
 import aide
 from aide.engine.programs.tracing import one_call
-from aide.engine.runners import workers
+from aide.engine.runners import plain
 from aide.engine.runners.choose import identity_of
-from aide.engine.runners.workers import Workers, pickled_bound_methods
+from aide.engine.runners.plain import Workers, pickled_bound_methods
 
 KEY = jax.random.key(2)
 
@@ -108,7 +108,7 @@ def test_one_call_shares_its_workers_and_ends_them(monkeypatch):
             super().__init__(num_workers)
             pools.append(self)
 
-    monkeypatch.setattr(workers, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(plain, "ProcessPoolExecutor", Pool)
     workers_of_two = Workers(SlowNormal(0.0), 2)
     with one_call():
         for _ in range(2):

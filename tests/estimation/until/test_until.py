@@ -9,8 +9,8 @@ from support.plain import plain
 
 import aide
 from aide._core.types import GOLD, TARGET
-from aide.engine.options import Sizes
 from aide.engine.pilot import Cost, PilotDraws, run_pilot
+from aide.engine.stage import Sizes
 from aide.estimation import Decided
 from aide.estimation.until.goals import Limits, Shown, StandardError
 from aide.estimation.until.plan import FEWEST_RUNS, MARGIN, allocate

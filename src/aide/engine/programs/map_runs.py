@@ -4,8 +4,9 @@
 are traced, of one key for all runs, and of a row that differs between runs, such as an index.
 """
 
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -17,8 +18,8 @@ import numpy as np
 
 from aide._core.types import Key
 from aide._core.validate import deferred_errors, is_tracing_error
+from aide.engine.programs.identity import ProgramDigest
 from aide.engine.programs.places import CHECK, Chunk, Place, current_place, in_threads
-from aide.engine.programs.program_digest import ProgramDigest
 from aide.engine.programs.programs import Program, options_for
 from aide.engine.programs.tracing import one_call, split_algorithm, tracing, without_collection
 
@@ -262,3 +263,63 @@ def _memory_errors(size: int) -> Iterator[None]:
             f"{size} run(s) at a time do not fit into memory ({str(error).splitlines()[0]}). Use "
             "fewer particles or steps, or a smaller chunk_size."
         ) from error
+
+
+PATIENCE = 1.0
+"""Seconds of work before the bar appears."""
+
+
+class Progress:
+    """Bars on standard error; none if `show` is false.
+
+    With `show=None` the bars appear after a second if standard error is a terminal or a notebook
+    is running.
+    """
+
+    def __init__(self, names: Sequence[str], totals: Sequence[int], show: bool | None):
+        self.names, self.totals = names, totals
+        self.show = (sys.stderr.isatty() or "ipykernel" in sys.modules) if show is None else show
+        self.patience = 0.0 if show else PATIENCE
+        self.done = [0] * len(totals)
+        self.begun = time.monotonic()
+        self.bars: Any = None
+        self.tasks: list[Any] = []
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bars is not None:
+            self.bars.stop()
+
+    def reporter(self, bar: int) -> Callable[[int], None]:
+        """The function that one of the bars is told newly finished work by."""
+
+        def report(num: int) -> None:
+            self.done[bar] += num
+            if self.show:
+                self._draw(bar)
+
+        return report
+
+    def _draw(self, bar: int) -> None:
+        if self.bars is None:
+            if time.monotonic() - self.begun < self.patience:
+                return
+            from rich import progress
+            from rich.console import Console
+            from rich.markup import escape
+
+            self.bars = progress.Progress(
+                progress.TextColumn("{task.description}"),
+                progress.BarColumn(),
+                progress.MofNCompleteColumn(),
+                progress.TimeElapsedColumn(),
+                progress.TimeRemainingColumn(),
+                console=Console(stderr=True),
+            )
+            for name, total in zip(self.names, self.totals, strict=True):
+                self.tasks.append(self.bars.add_task(escape(name), total=total, start=False))
+            self.bars.start()
+        self.bars.start_task(self.tasks[bar])  # its clock starts with its own work
+        self.bars.update(self.tasks[bar], completed=self.done[bar])

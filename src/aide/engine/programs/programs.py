@@ -6,16 +6,26 @@ run on one thread per core, which beat XLA's own parallelism by 1.4.
 
 An operation is traced anew in every call, and once within the call (`tracing.one_call`). Compiled
 programs are kept for the life of the process under the digest of the traced program
-(`program_digest`): every change of a number changes the digest, and the program is compiled anew.
+(`ProgramDigest`): every change of a number changes the digest, and the program is compiled anew.
 
 Everything is in double precision: $\log p(x, y) - \log\hat p(y)$ cancels large numbers.
 Floating-point arrays of an object are promoted to float64 first. The same key gives other draws in
 double than in single precision, so that results are comparable only with others of this library.
+
+`keep_programs` keeps compiled programs between processes: JAX's own cache, in a folder of the user.
+JAX names a program by its lowered form, which contains every constant, by the options of the
+compiler and by the versions and the processor: a program that changed is compiled anew. Tracing
+and lowering are repeated in every process.
 """
 
+import os
+import sys
+import tempfile
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -23,11 +33,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide._core.jax_compat import ClosedJaxpr, compile_with, jaxpr_function, setting
+from aide._core.jax_compat import (
+    ClosedJaxpr,
+    compile_with,
+    jaxpr_function,
+    keep_compiled_in,
+    setting,
+)
 from aide._core.validate import check_concrete, check_memory
-from aide.engine.programs.identity import GENERATOR_SETTINGS
+from aide.engine.programs.identity import GENERATOR_SETTINGS, ProgramDigest, digest_of_program
 from aide.engine.programs.places import CHECK, QUICK, Chunk, Footprint, Place
-from aide.engine.programs.program_digest import ProgramDigest, digest_of_program
 from aide.engine.programs.tracing import (
     Call,
     tracing,
@@ -177,3 +192,59 @@ def options_for(subject: Any, place: Place) -> dict[str, Any]:
     if place.quick:
         return QUICK_OPTIONS
     return SPEED_OPTIONS if getattr(subject, "compile_for_speed", False) else CPU_OPTIONS
+
+
+MAX_BYTES = 2**30
+"""Size of the folder in bytes (1 GiB, a choice), above which the oldest programs are deleted."""
+_folder: Path | None = None
+
+
+def keep_programs(folder: str | Path | None = None) -> None:
+    """Keep compiled programs in a folder, so that the next process need not compile them again.
+
+    Results are the same bits with and without it. A folder that cannot be written to is no error:
+    a warning says so, and programs are compiled each time.
+
+    Args:
+        folder: The folder; by default the user's (`$XDG_CACHE_HOME/aide`, `~/.cache/aide`).
+
+    Returns:
+        Nothing: programs that are compiled from now on are kept.
+    """
+    global _folder
+    path = "the user's cache folder"
+    try:
+        path = _default_folder() if folder is None else Path(folder).expanduser().absolute()
+        (path / "xla").mkdir(mode=0o700, parents=True, exist_ok=True)
+        _prune(path / "xla")
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except (OSError, RuntimeError) as error:  # RuntimeError: no home
+        warnings.warn(
+            f"compiled programs cannot be kept in {path} ({error}): they will be compiled each "
+            "time. Choose a writable folder: aide.keep_programs(folder).",
+            stacklevel=2,
+        )
+        return
+    _folder = path
+    keep_compiled_in(str(path / "xla"))
+
+
+def folder_of_programs() -> Path | None:
+    """The folder given to `keep_programs`; `None` if programs are not kept."""
+    return _folder
+
+
+def _default_folder() -> Path:
+    given = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    usual = "Library/Caches" if sys.platform == "darwin" else ".cache"
+    return (Path(given) if given else Path.home() / usual) / "aide"
+
+
+def _prune(folder: Path) -> None:
+    files = [(path.stat(), path) for path in folder.iterdir()]
+    total = 0
+    for status, path in sorted(files, key=lambda file: -file[0].st_mtime):
+        total += status.st_size
+        if total > MAX_BYTES:
+            path.unlink(missing_ok=True)

@@ -4,22 +4,187 @@ The runs are made here, or shared by worker processes (`num_workers` of the algo
 function of (key, role, run, purpose, meta index) and the algorithm, in any process.
 """
 
-from collections.abc import Callable, Iterator
+import copyreg
+import functools
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
+from uuid import uuid4
 
+import equinox as eqx
 import jax
 import numpy as np
 
 from aide._core.algorithm import log_z_of
+from aide._core.process import Temporarily
 from aide._core.random import CROSS_META, OWN_META, SIMULATE
 from aide._core.types import Key, Role, Value
 from aide.algorithms.existing_code import PythonAlgorithm
 from aide.engine.programs.identity import Identity, digest_of_words, serial_number, stated_identity
 from aide.engine.programs.map_runs import Report
 from aide.engine.programs.places import Chunk
-from aide.engine.programs.tracing import current_call
+from aide.engine.programs.tracing import current_call, one_call
 from aide.engine.runners.runner import Look, MetaRuns
-from aide.engine.runners.workers import Workers
+
+PARTS_PER_WORKER = 4
+"""Number of parts of the calls per worker, so that one slow part does not delay the others."""
+MOST_RECEIVED = 4
+"""Largest number of objects that a worker stores between calls."""
+_received: OrderedDict[str, Any] = OrderedDict()
+
+
+class Workers:
+    """Calls functions of one object in this process (one worker), or in processes with copies.
+
+    Args:
+        thing: The first argument of every call.
+        num_workers: Number of processes. They start on first use as new interpreters (a fork of a
+            process that has run JAX would hang), and end with the call (`tracing.one_call`).
+    """
+
+    def __init__(self, thing: Any, num_workers: int):
+        self.thing = thing
+        self.num_workers = int(num_workers)
+        self._token = uuid4().hex
+
+    def map(
+        self, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], report: Report
+    ) -> list[Any]:
+        """`function(thing, *task)` for every task; `report(num)` counts finished ones."""
+        results = []
+        for part in self._parts(function, tasks):
+            results += part
+            report(len(part))
+        return results
+
+    def _parts(
+        self, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]
+    ) -> Iterator[list[Any]]:
+        if self.num_workers == 1 or len(tasks) == 1:
+            yield from ([function(self.thing, *task)] for task in tasks)
+            return
+        size = max(1, -(-len(tasks) // (PARTS_PER_WORKER * self.num_workers)))
+        parts = [tasks[begin : begin + size] for begin in range(0, len(tasks), size)]
+        with one_call() as call:
+            pool = call.kept_open(("pool", self.num_workers), lambda: _pool(self.num_workers))
+            futures = [
+                pool.submit(_call_there, self._token, self._pickled, function, part)
+                for part in parts
+            ]
+            try:
+                for future in futures:
+                    yield future.result()
+            except BrokenExecutor as error:
+                error.add_note(WORKERS_ENDED)
+                raise
+            finally:
+                for future in futures:
+                    future.cancel()
+
+    @functools.cached_property
+    def _pickled(self) -> bytes:
+        words = explain_refusal("algorithm", self.thing)
+        if words is not None:
+            raise TypeError(words)
+        return pickle.dumps(self.thing)
+
+    def __reduce__(self) -> Any:
+        return Workers, (self.thing, self.num_workers)
+
+
+def _pool(num_workers: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(num_workers, mp_context=get_context("spawn"))
+
+
+def _call_there(
+    token: str, pickled: bytes, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]
+) -> list[Any]:
+    """Make the calls of one part in a worker, which unpickles each object once."""
+    if token not in _received:
+        while len(_received) >= MOST_RECEIVED:
+            _received.popitem(last=False)
+        _received[token] = pickle.loads(pickled)
+    return [function(_received[token], *task) for task in tasks]
+
+
+FIX = (
+    "Define its functions and classes at the top of a module that the workers can import (no "
+    "lambda, no function inside a function), or use an executor that pickles by value "
+    "(cloudpickle), such as that of Dask or loky."
+)
+WORKERS_ENDED = (
+    "The workers of the executor ended. They must be able to import what the algorithms are made "
+    "of (not from a notebook or the console), and JAX must not be forked: use "
+    "multiprocessing.get_context('spawn') and guard the script by if __name__ == '__main__'."
+)
+
+
+class _Example(eqx.Module):
+    def method(self) -> None:
+        """Return nothing: the method's type is Equinox's own kind of bound method."""
+
+
+def _pickle_methods_by_name() -> Callable[[], None]:
+    """Change Python's table of pickling rules for methods of Equinox modules; returns the undo."""
+    kind = type(_Example().method)
+    before = copyreg.dispatch_table.pop(kind, None)
+    copyreg.pickle(kind, _reduce_method)
+
+    def undo() -> None:
+        copyreg.dispatch_table.pop(kind)
+        if before is not None:
+            copyreg.dispatch_table[kind] = before
+
+    return undo
+
+
+pickled_bound_methods = Temporarily(_pickle_methods_by_name)
+"""In such a block, methods of Equinox modules are pickled like Python's: by object and name.
+
+By default their annotations are pickled too, and some types of JAX 0.10 cannot be."""
+
+
+def _reduce_method(method: Any) -> Any:
+    return getattr, (method.__self__, method.__func__.__name__)
+
+
+def explain_refusal(name: str, thing: Any) -> str | None:
+    """The reason why an object cannot be sent to another process; `None` if it can be."""
+    error = _refusal(thing)
+    if error is None:
+        return None
+    path, found = name, True
+    while found:
+        found = False
+        for part, inner in _parts(thing):
+            worse = _refusal(inner)
+            if worse is not None:
+                thing, path, error, found = inner, f"{path}{part}", worse, True
+                break
+    return f"{path} cannot be sent to another process ({error}). {FIX}"
+
+
+def _refusal(thing: Any) -> str | None:
+    try:
+        pickle.dumps(thing)
+    except Exception as error:  # whatever an object raises that cannot be pickled
+        return str(error).splitlines()[0] if str(error) else type(error).__name__
+    return None
+
+
+def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(thing, dict):
+        yield from ((f"[{key!r}]", value) for key, value in thing.items())
+    elif isinstance(thing, list | tuple):
+        yield from ((f"[{number}]", value) for number, value in enumerate(thing))
+    elif hasattr(thing, "__self__"):
+        yield ".__self__", thing.__self__
+    elif not isinstance(thing, type) and not hasattr(thing, "__code__"):
+        yield from ((f".{key}", value) for key, value in getattr(thing, "__dict__", {}).items())
+
 
 RUNS_AT_A_TIME = 32
 """Largest number of runs that a worker gets at a time: enough to outweigh the cost of sending."""

@@ -19,8 +19,8 @@ from aide._core.algorithm import InferenceAlgorithm
 from aide._core.types import Key, Role
 from aide.engine.draw import draw
 from aide.engine.draws import Draws
-from aide.engine.options import RunOptions, Sizes
 from aide.engine.pilot import run_pilot
+from aide.engine.stage import RunOptions, Sizes
 from aide.estimation.errors.variables import posterior_of
 from aide.estimation.interval import InterimLook, share_of
 from aide.estimation.summary import Estimate

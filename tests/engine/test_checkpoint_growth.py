@@ -12,7 +12,7 @@ from support import kill_me
 from support.pairs import assert_same
 
 import aide
-from aide.engine.storage.files import read_runs
+from aide.engine.files import read_runs
 
 
 def _size(path):

@@ -90,7 +90,7 @@ def test_a_folder_is_whole_whatever_step_of_its_replacement_fails(
     path = tmp_path / "runs.zarr"
     half = kill_me.draw(path, num_gold=60)
     assert half.gold.num_runs == 60
-    from aide.engine.storage import files
+    from aide.engine import files
 
     class Killed(BaseException):
         pass

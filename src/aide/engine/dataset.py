@@ -9,9 +9,8 @@ import numpy as np
 
 from aide._core.chains import Chains
 from aide._core.types import Role
-from aide.engine.draws import Draws, Range
+from aide.engine.draws import Draws, Range, Runs, Side
 from aide.engine.programs.identity import Identity
-from aide.engine.runs import Runs, Side
 
 _SETTINGS, _VALUES, _CHECKSUM = "aide_settings", "aide_values", "aide_checksum"
 

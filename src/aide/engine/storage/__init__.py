@@ -1,1 +1,0 @@
-"""Storage of runs: as xarray data, in files that are complete or absent."""
