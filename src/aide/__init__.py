@@ -32,9 +32,8 @@ from aide.algorithms.existing_code import ForwardReverse, PythonAlgorithm
 from aide.algorithms.importance import RejectionSampler, sir
 from aide.algorithms.mcmc import mcmc
 from aide.algorithms.numpy_filter import numpy_filter
-from aide.algorithms.particle_filter import ParticleFilter
+from aide.algorithms.particle_filter import ParticleFilter, Proposal, StateSpaceModel
 from aide.algorithms.reference import ReferenceDraws
-from aide.algorithms.state_space import Proposal, StateSpaceModel
 from aide.algorithms.tractable import Amortized, Tractable
 from aide.auditing.audit import audit
 from aide.auditing.simulated import audit_simulated

@@ -13,7 +13,7 @@ from support.made import estimate_with
 
 import aide
 from aide._core.random import derive, derive_keys
-from aide.convergence.curve import Convergence
+from aide.convergence.convergence import Convergence
 from aide.convergence.diagnostics import import_arviz, rhat_and_ess, run_chains
 from aide.engine.programs.programs import compile_quickly
 from aide.problems.distributions import Normal

@@ -13,7 +13,7 @@ from support.pairs import HMM, NoisyGaussian, gaussian, run
 
 import aide
 from aide._core.types import GOLD, TARGET
-from aide.estimation.advice import MOST_META, find_advice, predict_falls
+from aide.estimation.looseness import MOST_META, find_advice, predict_falls
 from aide.problems import LinearRegression
 
 LARGE = 100

@@ -7,8 +7,7 @@ import pytest
 
 import aide
 from aide.learned.models.mean_weights import MeanWeights
-from aide.learned.records.pilots import PilotRuns, check_pilots
-from aide.learned.records.recorders import SmcRecorder
+from aide.learned.records.recorders import PilotRuns, SmcRecorder, check_pilots
 from aide.learned.records.statistics import gather_statistics
 from aide.problems.distributions import Normal
 

@@ -32,8 +32,8 @@ from aide.engine.programs.programs import QUICK_OPTIONS as QUICK
 from aide.engine.programs.programs import compile_quickly
 from aide.engine.runners.choose import run_pairs
 from aide.learned.fitting.reverse_fit import ReverseFit
+from aide.learned.models.joint import JointTable
 from aide.learned.models.mean_weights import MeanWeights, interpolate
-from aide.learned.models.table import JointTable
 from aide.learned.refined_smc import RefinedSmc
 from aide.problems.distributions import Normal
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide.algorithms.state_space import Extend, FirstState
+from aide.algorithms.particle_filter import Extend, FirstState
 from aide.smc.smc import log_xi_of
 from aide.smc.sweep import Retained, run_segment, slots_of_path, start, take_path
 from reference.hmm import OBSERVATIONS, Traces

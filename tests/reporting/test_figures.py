@@ -12,7 +12,7 @@ from support.made import estimate_with
 from support.results import NOISE, RESULTS
 
 from aide.comparing.compare import compare_estimates
-from aide.convergence.curve import Convergence
+from aide.convergence.convergence import Convergence
 from aide.reporting.figures import as_label, plain_ticks, plot_limits
 from aide.tuning.point import Point
 from aide.tuning.sweep import Sweep

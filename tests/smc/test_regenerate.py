@@ -26,7 +26,7 @@ from reference.resampling import LAWS, TWINS
 from support import Z_MAX, z_score
 
 import aide
-from aide.algorithms.state_space import FirstState
+from aide.algorithms.particle_filter import FirstState
 from aide.problems import HiddenMarkovModel
 from aide.smc.resampling import AbstractScheme
 from aide.smc.sweep import start

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special, stats
 
 import aide
-from aide.convergence.curve import Convergence
+from aide.convergence.convergence import Convergence
 from aide.estimation.interval import total_variation_bound, unseen_share
 from aide.estimation.notes import is_impossible
 from aide.estimation.sandwich.balance import LogRatio, bridge_failure

@@ -10,9 +10,8 @@ from reference.annealing import GAMMA, PRIOR, STATES, gibbs_sweep, metropolis
 import aide
 from aide.kernels.retrace import parts_of
 from aide.learned.fitting.reverse_fit import ReverseFit
-from aide.learned.models.joint import JointMixture
+from aide.learned.models.joint import JointMixture, JointTable
 from aide.learned.models.mean_weights import MeanWeights
-from aide.learned.models.table import JointTable
 from aide.learned.models.tilted import TiltedKernel
 from aide.learned.refined import RefinedChain, RefinedLangevin
 from aide.learned.refined_smc import RefinedSmc

@@ -18,14 +18,14 @@ from aide.auditing.simulated import Simulated
 from aide.auditing.simulated_runs import Pieces
 from aide.checking.algorithm.laws import Evidence
 from aide.checking.algorithm.report import CheckReport
+from aide.checking.kernel.check import KernelCheck
 from aide.checking.kernel.laws import LawTest
-from aide.checking.kernel.result import KernelCheck
 from aide.checking.kernel.runs import StartQuality
 from aide.comparing.compare import compare_estimates
 from aide.comparing.compare_draws import DrawsDifference
 from aide.comparing.draw_sets import make_draw_set
 from aide.comparing.mean_tests import FunctionTest
-from aide.convergence.curve import Convergence
+from aide.convergence.convergence import Convergence
 from aide.diagnosing import Diagnosis, StepDiagnosis
 from aide.engine.draws import Runs
 from aide.engine.programs.identity import Identity

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 import aide
 from aide.algorithms.annealed import AnnealingMove, AnnealingStep
-from aide.algorithms.state_space import Extend
+from aide.algorithms.particle_filter import Extend
 from aide.smc.moves import Rejuvenate, Steps
 from aide.smc.resampling import AbstractScheme
 

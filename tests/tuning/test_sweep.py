@@ -10,7 +10,7 @@ import aide
 from aide.engine.programs import programs
 from aide.reporting.numbers import with_error
 from aide.tuning.data_sets import fit_hardness
-from aide.tuning.settings import build, settings_of, words_of
+from aide.tuning.point import build, settings_of, words_of
 
 
 def test_points_are_lone_estimates():

@@ -5,7 +5,7 @@ from support.pairs import KEY
 from support.plain import plain
 
 import aide
-from aide.tuning.settings import settings_of
+from aide.tuning.point import settings_of
 from aide.tuning.tune import _starts
 
 MEANS = [1.0, 0.5, 0.3, 0.1]

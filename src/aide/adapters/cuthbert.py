@@ -27,7 +27,7 @@ from jaxtyping import Array, Float
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogProb, Value
 from aide.adapters.gaussian import Gaussian
-from aide.algorithms.state_space import StateSpaceModel
+from aide.algorithms.particle_filter import StateSpaceModel
 from aide.algorithms.tractable import Tractable
 from aide.engine.programs.map_runs import in_double
 from aide.problems.distributions import Categorical

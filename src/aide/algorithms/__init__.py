@@ -3,7 +3,7 @@
 from aide._core.distribution import strict
 from aide.algorithms.annealed import Tempered
 from aide.algorithms.mcmc import MarkovChain
-from aide.algorithms.numpy_steps import NumpyProposal
+from aide.algorithms.numpy_filter import NumpyProposal
 
 __all__ = [
     "MarkovChain",

@@ -1,16 +1,23 @@
-"""Particle filters that output a whole path."""
+r"""State-space models, and particle filters that output a whole path.
 
+A model is $x_t \sim p(x_t \mid x_{t-1})$, seen through $y_t \sim p(y_t \mid x_t)$.
+"""
+
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from aide._core.algorithm import Draw, Label
+from aide._core.distribution import Distribution, check_distribution, log_density_of, sample_from
+from aide._core.numerics import as_parameter, log_ratio
 from aide._core.random import derive_keys
-from aide._core.types import Key, LogDensity, LogProb, Value
+from aide._core.types import Key, LogDensity, LogProb, Numbers, Parameter, Value
 from aide._core.validate import check_size
 from aide._core.versions import (
     FEW_STEPS,
@@ -22,12 +29,165 @@ from aide._core.versions import (
     few_particles,
     rebuilt,
 )
-from aide.algorithms.state_space import Extend, FirstState, Proposal, StateSpaceModel
 from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
 from aide.smc.segments import watch_segments
 from aide.smc.smc import choose_output, log_xi_of, refuse_zero
 from aide.smc.sweep import Retained, WeightedParticles, run_segment, slots_of_path, start, take_path
+
+
+class StateSpaceModel(eqx.Module):
+    """A model and its data. Distributions are anything with `sample(key)` and `log_prob(x)`.
+
+    Methods of an equinox module as functions let parameters change without a new compilation.
+
+    Args:
+        initial: Distribution of the first state.
+        transition: `transition(x, t)`: distribution of the state at step t (1 to T - 1) given the
+            state x before it.
+        observation: `observation(x, t)`: distribution of the observation at step t (0 to T - 1).
+        observations: The data, with a leading time axis.
+
+    Example:
+        >>> model = aide.StateSpaceModel(
+        ...     Normal(0.0, 1.0),
+        ...     lambda x, t: Normal(0.9 * x, 0.5),
+        ...     lambda x, t: Normal(x, 1.0),
+        ...     jnp.array([0.3, -0.2, 1.1]),
+        ... )
+        >>> aide.ParticleFilter(model, 50).simulate(jax.random.key(0)).value.shape
+        (3,)
+    """
+
+    initial: Distribution
+    transition: Callable[[Value, Any], Distribution]
+    observation: Callable[[Value, Any], Distribution]
+    observations: Value = eqx.field(
+        converter=lambda tree: jax.tree.map(_as_data, tree, is_leaf=_is_list)
+    )
+
+    def __check_init__(self) -> None:
+        check_distribution("initial", self.initial)
+        lengths = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(self.observations)}
+        if len(lengths) != 1 or lengths in ({()}, {(0,)}):
+            raise ValueError(
+                f"observations need one common leading time axis of length 1 or more, got leading "
+                f"shapes {sorted(lengths)}."
+            )
+
+    @property
+    def num_steps(self) -> int:
+        """T, the number of observations."""
+        return jnp.shape(jax.tree.leaves(self.observations)[0])[0]
+
+    def log_likelihood(self, x: Value, y: Value, t: Array | int) -> LogProb:
+        r"""$\log p(y_t \mid x_t)$."""
+        return log_density_of(self.observation(x, t), y)
+
+    def log_joint(self, path: Value) -> LogProb:
+        r"""$\log p(x_{1:T}, y_{1:T})$ of a whole path."""
+        times = jnp.arange(self.num_steps)
+        first = jax.tree.map(lambda a: a[0], path)
+        before = jax.tree.map(lambda a: a[:-1], path)
+        after = jax.tree.map(lambda a: a[1:], path)
+
+        def log_transition(x: Value, y: Value, t: Array | int) -> LogProb:
+            return log_density_of(self.transition(x, t), y)
+
+        return (
+            log_density_of(self.initial, first)
+            + jnp.sum(jax.vmap(log_transition)(before, after, times[1:]))
+            + jnp.sum(jax.vmap(self.log_likelihood)(path, self.observations, times))
+        )
+
+
+class Proposal(eqx.Module):
+    r"""A proposal other than the model's own transition.
+
+    Args:
+        initial: `initial(y)`: distribution of $x_1$ given $y_1$.
+        step: `step(x, y, t)`: distribution of $x_t$ given $x_{t-1}$ and $y_t$.
+
+    Example:
+        >>> start = Normal(0.0, 1.0)
+        >>> states = aide.StateSpaceModel(
+        ...     start, lambda x, t: Normal(0.9 * x, 1.0), lambda x, t: Normal(x, 0.5), jnp.ones(4)
+        ... )
+        >>> proposal = aide.Proposal(lambda y: Normal(0.8 * y, 0.5), lambda x, y, t: Normal(y, 0.5))
+        >>> aide.ParticleFilter(states, 20, proposal).simulate(jax.random.key(0)).value.shape
+        (4,)
+    """
+
+    initial: Callable[[Value], Distribution]
+    step: Callable[[Value, Value, Any], Distribution]
+
+
+class FirstState(eqx.Module):
+    """Draws and weighs the first state of a particle filter."""
+
+    model: StateSpaceModel
+    proposal: Proposal | None
+
+    def sample(self, key: Key) -> Value:
+        """Sample from the proposal, or from the model's initial distribution."""
+        return sample_from(self._distribution(), key)
+
+    def log_weight(self, x: Value) -> LogProb:
+        r"""$\log p(x_1) p(y_1 \mid x_1) / k(x_1)$."""
+        log_w = self.model.log_likelihood(x, _at(self.model.observations, 0), jnp.asarray(0))
+        if self.proposal is None:
+            return log_w
+        log_prior = log_density_of(self.model.initial, x)
+        return log_ratio(log_prior + log_w, log_density_of(self._distribution(), x))
+
+    def _distribution(self) -> Distribution:
+        if self.proposal is None:
+            return self.model.initial
+        return self.proposal.initial(_at(self.model.observations, 0))
+
+
+class Extend(eqx.Module):
+    """Extends a path by one state, given the last state alone; backward drops the new one."""
+
+    model: StateSpaceModel
+    proposal: Proposal | None
+    y: Value
+    t: Array | int
+
+    def forward(self, key: Key, x: Value) -> tuple[Value, LogProb]:
+        """Sample the next state and weigh it."""
+        after = sample_from(self._distribution(x), key)
+        return after, self.log_weight(x, after)
+
+    def log_weight(self, x: Value, after: Value) -> LogProb:
+        r"""$\log p(x_t \mid x_{t-1}) p(y_t \mid x_t) / k(x_t; x_{t-1}, y_t)$."""
+        log_w = self.model.log_likelihood(after, self.y, self.t)
+        if self.proposal is None:
+            return log_w
+        log_transition = log_density_of(self.model.transition(x, self.t), after)
+        return log_ratio(log_transition + log_w, log_density_of(self._distribution(x), after))
+
+    def _distribution(self, x: Value) -> Distribution:
+        if self.proposal is None:
+            return self.model.transition(x, self.t)
+        return self.proposal.step(x, self.y, self.t)
+
+
+def _as_data(value: Numbers) -> Parameter:
+    """Keep integer data (symbols, counts) as integers; store real data in double precision."""
+    if isinstance(value, jax.Array):
+        return value
+    array = np.asarray(value)
+    return array if array.dtype.kind in "iub" else as_parameter(array)
+
+
+def _at(tree: Value, index: int) -> Value:
+    return jax.tree.map(lambda a: jnp.asarray(a)[index], tree)
+
+
+def _is_list(tree: object) -> bool:
+    """Whether a tree is a plain list of numbers, which is data and not a pytree of scalars."""
+    return isinstance(tree, list) and all(isinstance(item, int | float) for item in tree)
 
 
 class FilterVersions:

@@ -1,6 +1,6 @@
 """The divergence of a Markov chain from its posterior, step by step."""
 
-from aide.convergence.curve import Convergence
+from aide.convergence.convergence import Convergence
 
 __all__ = [
     "Convergence",

@@ -9,7 +9,7 @@ from aide.reporting.grid import Grid
 from aide.reporting.numbers import cell, in_nats
 
 if TYPE_CHECKING:
-    from aide.convergence.curve import Convergence
+    from aide.convergence.convergence import Convergence
 
 
 NATS = (1.0, 0.1, 0.05, 0.01)

@@ -7,7 +7,6 @@ import numpy as np
 
 from aide._core.types import Role
 from aide.engine.draws import Side
-from aide.estimation.advice import MOST_META, predict_falls
 from aide.estimation.errors.tolerance import (
     ErrorCloseness,
     ErrorTolerance,
@@ -15,7 +14,7 @@ from aide.estimation.errors.tolerance import (
     judge_errors,
     tolerance_words,
 )
-from aide.estimation.looseness import fall_at_other
+from aide.estimation.looseness import MOST_META, fall_at_other, predict_falls
 from aide.estimation.sandwich.balance import balanced_limits, balanced_terms
 from aide.estimation.sandwich.sandwich import what_is_missing
 from aide.estimation.terms import are_tractable, rests_on_one_density

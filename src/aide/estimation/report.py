@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aide._core.types import GOLD, TARGET, Role
-from aide.estimation.advice import WORTHWHILE, Advice
-from aide.estimation.looseness import fall_at_other
+from aide.estimation.looseness import WORTHWHILE, Advice, fall_at_other
 from aide.estimation.sandwich.sandwich import MIN_RUNS, is_closed_form
 from aide.estimation.terms import is_tractable, rests_on_one_density
 from aide.estimation.trust import stored_words

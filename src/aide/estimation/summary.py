@@ -12,7 +12,6 @@ from aide._core.types import GOLD, TARGET, Role, as_role
 from aide.engine.dataset import to_xarray
 from aide.engine.draws import Draws
 from aide.engine.files import load, save
-from aide.estimation.advice import Advice, find_advice
 from aide.estimation.bounds import (
     DirectedBound,
     KlBounds,
@@ -31,7 +30,14 @@ from aide.estimation.errors.total_variation import (
 )
 from aide.estimation.errors.variables import NamesOutputs
 from aide.estimation.interval import InterimLook, check_level, confidence_limit, unseen_share
-from aide.estimation.looseness import Looseness, MetaCurve, looseness_of, meta_curve_of
+from aide.estimation.looseness import (
+    Advice,
+    Looseness,
+    MetaCurve,
+    find_advice,
+    looseness_of,
+    meta_curve_of,
+)
 from aide.estimation.notes import LEAST_EFFECTIVE, find_notes
 from aide.estimation.plot import pictures_of
 from aide.estimation.reach import CloserLook, Reach, find_reach

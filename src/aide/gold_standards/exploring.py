@@ -16,8 +16,8 @@ from aide.auditing.audit import Widened, can_be_widened, widen
 from aide.gold_standards.budget import Goal, TooLate
 from aide.gold_standards.choices import dimension_of, shape_of
 from aide.gold_standards.pilots.passes import CUT_TIME, PILOT_TIME, first_pass, further_passes
-from aide.gold_standards.pilots.path import Path
 from aide.gold_standards.pilots.pilot import COARSE_SHARE, SHARE, Pilot, run_pilot
+from aide.gold_standards.pilots.population import Path
 from aide.gold_standards.pilots.tuners import GivenKernel, HmcTuner, Tuner
 from aide.gold_standards.starts.climbing import Mode
 from aide.gold_standards.starts.covering import cover, cover_modes

@@ -6,8 +6,7 @@ import numpy as np
 from aide._core.algorithm import Aside, InferenceAlgorithm
 from aide._core.types import GOLD, Key
 from aide._core.versions import budget_version
-from aide.algorithms.particle_filter import ParticleFilter
-from aide.algorithms.state_space import Proposal, StateSpaceModel
+from aide.algorithms.particle_filter import ParticleFilter, Proposal, StateSpaceModel
 from aide.engine.runners.choose import run_pairs
 from aide.gold_standards.annealed import SIZING_SHARE
 from aide.gold_standards.budget import Goal, now

@@ -13,7 +13,7 @@ from aide._core.keywords import keywords
 from aide._core.random import as_key
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_count, check_positive
-from aide.algorithms.state_space import Proposal, StateSpaceModel
+from aide.algorithms.particle_filter import Proposal, StateSpaceModel
 from aide.engine.programs.map_runs import Progress, quick_while_fast
 from aide.engine.programs.programs import compile_quickly
 from aide.engine.programs.tracing import one_call

@@ -8,7 +8,7 @@ c_t(x) = \frac{w_t(x)}{m_t(w_t(x))},$$
 
 which is nearly the law of the path that survives (`aide.learned.models.mean_weights`; with
 $P = 1$, $m = w$ and it is exactly that of the chain), and then the other particles by SMC over
-whole populations (`aide.learned.islands`). With $\hat Z$ the estimate of $\int f$ given
+whole populations (`aide.learned.backward`). With $\hat Z$ the estimate of $\int f$ given
 $x$ and $\hat C_j$ that of $E[1/\hat p]$ around path $j$ of $J$, all drawn from one walk back,
 
 $$\xi = \hat Z\,\frac1J\sum_j \hat C_j \prod_t m_t(w_t(x_t^j)), \qquad E_r[\xi] = q(x).$$
@@ -34,9 +34,8 @@ from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_size, raise_if
 from aide._core.versions import ObservedSteps
-from aide.learned.backward import choose_path
+from aide.learned.backward import SurvivingPath, choose_path, log_inverse_evidence
 from aide.learned.fitting.reverse_fit import ReverseFit
-from aide.learned.islands import SurvivingPath, log_inverse_evidence
 from aide.learned.models.mean_weights import MeanWeights
 from aide.learned.records.recorders import SmcRecorder
 from aide.learned.records.transitions import StepRecord

@@ -12,7 +12,7 @@ from aide._core.jax_compat import is_traced
 from aide._core.numerics import as_parameter
 from aide._core.random import draw_index
 from aide._core.types import Key, LogProb
-from aide.algorithms.state_space import Proposal, StateSpaceModel
+from aide.algorithms.particle_filter import Proposal, StateSpaceModel
 from aide.algorithms.tractable import Tractable
 from aide.problems.distributions import Categorical
 

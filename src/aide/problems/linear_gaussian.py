@@ -12,7 +12,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from aide._core.numerics import as_parameter
 from aide._core.types import Key, LogProb
-from aide.algorithms.state_space import Proposal, StateSpaceModel
+from aide.algorithms.particle_filter import Proposal, StateSpaceModel
 from aide.algorithms.tractable import Tractable
 from aide.problems.distributions import Normal
 

@@ -23,8 +23,7 @@ from aide.reporting.figures import PanelGrid, as_label, few_ticks, plain_ticks
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import interval, short, with_error
 from aide.reporting.result import Result
-from aide.tuning.point import Point, point_of
-from aide.tuning.settings import particles_of
+from aide.tuning.point import Point, particles_of, point_of
 from aide.tuning.sweep import MOST_LINES
 
 SPARE = 3

@@ -18,7 +18,7 @@ from aide.estimation.until.goals import Decided, Shown
 from aide.estimation.until.plan import Allocation, allocate, as_allocation
 from aide.estimation.until.until import PILOT_METAS, PILOT_RUNS
 from aide.reporting.numbers import FAILED
-from aide.tuning.settings import Family, Setting, build, particles_of, words_of
+from aide.tuning.point import Family, Setting, build, particles_of, words_of
 
 SIZES: Sizes = {
     "num_gold": PILOT_RUNS,

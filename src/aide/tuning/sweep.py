@@ -21,14 +21,19 @@ from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import PASSED, in_nats, interval, short, with_error
 from aide.reporting.result import Result
-from aide.tuning.point import Point, error_cells, plot_points, point_of, seconds_words, titles_of
-from aide.tuning.settings import (
+from aide.tuning.point import (
     Family,
+    Point,
     axis_of,
     build,
+    error_cells,
     metas_of,
     particles_of,
+    plot_points,
+    point_of,
+    seconds_words,
     settings_of,
+    titles_of,
 )
 
 MOST_LINES = 40

@@ -31,7 +31,7 @@ from aide.estimation.trust import trust_of_algorithm
 from aide.estimation.until.goals import Limits, limits_of
 from aide.estimation.until.until import estimate_until
 from aide.tuning.pilots import Pilots, Planned, goal_of
-from aide.tuning.settings import METAS, Family, Setting, settings_of
+from aide.tuning.point import METAS, Family, Setting, settings_of
 from aide.tuning.tuned import TestedSetting, Tuned
 
 HOPELESS_ERRORS = 3.0

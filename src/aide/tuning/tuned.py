@@ -26,13 +26,14 @@ from aide.reporting.result import Result
 from aide.tuning.pilots import Planned
 from aide.tuning.point import (
     Point,
+    Setting,
+    axis_of,
     error_cells,
     error_record,
     plot_points,
     seconds_words,
     titles_of,
 )
-from aide.tuning.settings import Setting, axis_of
 
 
 class TestedSetting(NamedTuple):

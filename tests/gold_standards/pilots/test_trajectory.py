@@ -4,8 +4,8 @@ import jax
 import numpy as np
 
 from aide._core.random import standard_normal
-from aide.gold_standards.pilots.path import Path
-from aide.gold_standards.pilots.trajectory import LONGEST, Choice, Trial, Tried, choose, follow
+from aide.gold_standards.pilots.population import Path
+from aide.gold_standards.pilots.walking import LONGEST, Choice, Trial, Tried, choose, follow
 from aide.kernels.coordinates import Metric
 from aide.problems.distributions import Normal
 

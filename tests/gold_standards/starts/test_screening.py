@@ -7,9 +7,8 @@ import pytest
 from support.traps import TRAPS
 
 from aide.engine.programs.map_runs import map_runs
-from aide.gold_standards.pilots.path import Path, start_particle
 from aide.gold_standards.pilots.pilot import Pilot
-from aide.gold_standards.pilots.population import Population
+from aide.gold_standards.pilots.population import Path, Population, start_particle
 from aide.gold_standards.starts import searching
 from aide.gold_standards.starts.ascent import Ascent
 from aide.gold_standards.starts.climbing import Mode

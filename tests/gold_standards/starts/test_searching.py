@@ -8,9 +8,8 @@ from support import Z_MAX
 from support.posteriors import funnel
 
 import aide
-from aide.gold_standards.pilots.path import Path
 from aide.gold_standards.pilots.pilot import Pilot
-from aide.gold_standards.pilots.population import Population
+from aide.gold_standards.pilots.population import Path, Population
 from aide.gold_standards.starts import searching
 from aide.gold_standards.starts.ascent import Ascent
 from aide.gold_standards.starts.searching import Search

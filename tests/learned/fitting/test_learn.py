@@ -19,7 +19,7 @@ from aide.learned.fitting.em import (
 )
 from aide.learned.fitting.real_states import estimate_log_z
 from aide.learned.fitting.reverse_fit import describe_stragglers
-from aide.learned.records.pilots import nearest, time_grid
+from aide.learned.records.recorders import nearest, time_grid
 from aide.problems.distributions import Normal
 
 START, POSTERIOR, SHIFT = Normal(0.0, 3.0), Normal(1.0, 0.5), 2.5

@@ -23,8 +23,7 @@ from support.learned import (
 import aide
 from aide.engine.programs.programs import QUICK_OPTIONS as QUICK
 from aide.engine.programs.programs import compile_quickly
-from aide.learned.models.joint import redirect
-from aide.learned.models.table import states_of, strides_of
+from aide.learned.models.joint import redirect, states_of, strides_of
 
 NUM_RUNS = 6_000
 

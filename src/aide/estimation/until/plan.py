@@ -23,8 +23,8 @@ from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
 from aide.engine.pilot import PilotDraws
 from aide.engine.runners.choose import identity_of
-from aide.estimation.advice import Forecast, predict_falls
 from aide.estimation.errors.tolerance import ErrorTolerance, as_tolerance
+from aide.estimation.looseness import Forecast, predict_falls
 from aide.estimation.sandwich.balance import balanced_terms
 from aide.estimation.terms import is_tractable, terms_of
 from aide.estimation.until.goals import Goal, StandardError

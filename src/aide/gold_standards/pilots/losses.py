@@ -21,8 +21,8 @@ from aide._core.flat_states import flat_reals
 from aide._core.types import Key, Value
 from aide.algorithms.draw_arrays import column_names
 from aide.engine.programs.map_runs import map_runs
-from aide.gold_standards.pilots.path import Path, unraveller
-from aide.gold_standards.pilots.trajectory import Met
+from aide.gold_standards.pilots.population import Path, unraveller
+from aide.gold_standards.pilots.walking import Met
 
 MOST_AT_START = 0.5
 """Share of the start's draws that may be lost."""

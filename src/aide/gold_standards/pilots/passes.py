@@ -7,8 +7,8 @@ import jax
 
 from aide._core.types import Key
 from aide.gold_standards.budget import Budget
-from aide.gold_standards.pilots.path import Path
 from aide.gold_standards.pilots.pilot import Pilot, run_pilot
+from aide.gold_standards.pilots.population import Path
 from aide.gold_standards.pilots.schedule import make_recipe
 from aide.gold_standards.pilots.straightening import find_structure
 from aide.gold_standards.pilots.tuners import HmcTuner, Tuner

@@ -23,14 +23,15 @@ from aide.gold_standards.pilots.losses import (
     losses_near,
     place_words,
 )
-from aide.gold_standards.pilots.path import Path, start_watched
 from aide.gold_standards.pilots.population import (
     Frame,
+    Path,
     Population,
     effective_share,
     moments_of,
     next_temperature,
     resample,
+    start_watched,
     weigh,
 )
 from aide.gold_standards.pilots.tuners import Settings, Tuner

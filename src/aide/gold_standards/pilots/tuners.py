@@ -14,12 +14,18 @@ from jaxtyping import Float
 from aide._core.types import Key
 from aide.engine.programs.map_runs import map_runs
 from aide.gold_standards.pilots.losses import Losses, losses_of_trial
-from aide.gold_standards.pilots.path import Path
-from aide.gold_standards.pilots.population import Frame, Population
+from aide.gold_standards.pilots.population import Frame, Path, Population
 from aide.gold_standards.pilots.rungs import NUM_RUNGS, Rungs
 from aide.gold_standards.pilots.straightening import Structure, fit_coordinates
-from aide.gold_standards.pilots.trajectory import Trial, choose, follow, length_of_trials
-from aide.gold_standards.pilots.walking import LAGS, Walked, walk
+from aide.gold_standards.pilots.walking import (
+    LAGS,
+    Trial,
+    Walked,
+    choose,
+    follow,
+    length_of_trials,
+    walk,
+)
 from aide.kernels.coordinates import InCoordinates, Metric, ScaledCoordinates
 from aide.kernels.hamiltonian import Hmc
 from aide.kernels.kernel import AnyKernel, Repeat

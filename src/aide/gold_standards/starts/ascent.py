@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from aide._core.types import Key, Parameter, Value
-from aide.gold_standards.pilots.path import Path, start_particle
+from aide.gold_standards.pilots.population import Path, start_particle
 from aide.gold_standards.starts.climbing import FlatDensity
 
 NUM_STEPS = 60

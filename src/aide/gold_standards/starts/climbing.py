@@ -16,7 +16,7 @@ from jaxtyping import Array
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide.engine.programs.map_runs import PreparedRuns
 from aide.engine.programs.programs import compile_quickly
-from aide.gold_standards.pilots.path import unraveller
+from aide.gold_standards.pilots.population import unraveller
 
 STRETCH = 1.5
 """The scale of a mode relative to that of the Laplace approximation."""

@@ -19,9 +19,8 @@ from aide._core.flat_states import flat_reals
 from aide._core.numerics import as_parameter
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogProb, Numbers, Parameter, Value
-from aide.gold_standards.pilots.path import unraveller
 from aide.gold_standards.pilots.pilot import Pilot, moved
-from aide.gold_standards.pilots.population import Frame, moments_of
+from aide.gold_standards.pilots.population import Frame, moments_of, unraveller
 from aide.gold_standards.starts.climbing import Mode
 from aide.gold_standards.starts.modes import mixture_of
 from aide.gold_standards.starts.student import draw_student, inverses_of, log_student_mixture

@@ -13,7 +13,7 @@ from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide.engine.programs.map_runs import in_double
 from aide.gold_standards.budget import Budget
-from aide.gold_standards.pilots.path import unraveller
+from aide.gold_standards.pilots.population import unraveller
 from aide.gold_standards.starts.climbing import End, FlatDensity, Mode, Optimiser
 from aide.gold_standards.starts.student import draw_student, inverses_of, log_student_mixture
 

@@ -18,7 +18,7 @@ from jaxtyping import Array
 
 from aide._core.types import Key, Parameter
 from aide.engine.programs.map_runs import map_runs
-from aide.gold_standards.pilots.path import start_particle
+from aide.gold_standards.pilots.population import start_particle
 from aide.gold_standards.starts.ascent import Ascent
 from aide.gold_standards.starts.climbing import Mode
 from aide.gold_standards.starts.student import inverses_of, log_student_mixture

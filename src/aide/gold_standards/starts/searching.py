@@ -18,9 +18,8 @@ from jaxtyping import Array
 
 from aide._core.types import Key, Parameter
 from aide.engine.programs.map_runs import map_runs
-from aide.gold_standards.pilots.path import Path
 from aide.gold_standards.pilots.pilot import Pilot
-from aide.gold_standards.pilots.population import moments_of
+from aide.gold_standards.pilots.population import Path, moments_of
 from aide.gold_standards.starts.ascent import NUM_STEPS, Ascent, climb_from, climb_from_start
 from aide.gold_standards.starts.climbing import FlatDensity, Mode, Optimiser, join_modes
 from aide.gold_standards.starts.screening import Screen

@@ -30,8 +30,7 @@ from aide._core.types import Key, Value
 from aide.engine.programs.map_runs import map_runs
 from aide.learned.models.divided import DividedModel, GaussianClusters
 from aide.learned.models.joint import JointMixture, Stored
-from aide.learned.records.pilots import nearest, time_grid
-from aide.learned.records.recorders import ChainRecorder
+from aide.learned.records.recorders import ChainRecorder, nearest, time_grid
 from aide.learned.records.transitions import Transitions
 
 MOST_CLUSTERS = 6

@@ -26,8 +26,14 @@ from aide.learned.fitting.tilts import fit_tilts
 from aide.learned.models.divided import DividedModel
 from aide.learned.models.joint import JointMixture
 from aide.learned.models.mean_weights import MeanWeights
-from aide.learned.records.pilots import PilotRuns, check_pilots, nearest, run_pilots, time_grid
-from aide.learned.records.recorders import Recorder
+from aide.learned.records.recorders import (
+    PilotRuns,
+    Recorder,
+    check_pilots,
+    nearest,
+    run_pilots,
+    time_grid,
+)
 from aide.learned.records.statistics import FOLDS, gather_statistics, shadow_steps, times_of
 from aide.learned.records.transitions import Transitions
 

@@ -17,7 +17,7 @@ from aide._core.types import LogDensity, Value
 from aide.learned.fitting.em import RecordsAtTime, fit_times, gaussian_slots, mean_log_joint
 from aide.learned.models.joint import JointMixture
 from aide.learned.models.tilted import TiltedKernel
-from aide.learned.records.pilots import PartRecords, PilotRuns
+from aide.learned.records.recorders import PartRecords, PilotRuns
 
 TRIMMED = 0.02
 """Share of the pilots that log Z leaves out: those of lowest log density, which may be stuck."""

@@ -20,8 +20,7 @@ from aide._core.types import Key
 from aide.engine.programs.map_runs import map_runs
 from aide.kernels.retrace import parts_of
 from aide.learned.models.joint import Stored
-from aide.learned.records.pilots import refuse_dead, time_grid
-from aide.learned.records.recorders import Recorder, Recording
+from aide.learned.records.recorders import Recorder, Recording, refuse_dead, time_grid
 from aide.learned.records.transitions import Transitions
 
 FOLDS = 8
