@@ -12,6 +12,8 @@ import pytest
 
 from aide.engine.programs.programs import QUICK_OPTIONS, compile_quickly
 
+pytest_plugins = ["aide_pytest"]  # installed copies load by themselves, source trees do not
+
 gc.set_threshold(200_000, 50, 1000)  # traced programs are many objects, and few are garbage
 # What is compiled outside the engine, here and in processes that tests start: programs run once.
 FLAGS = " ".join(f"--{name}={str(value).lower()}" for name, value in QUICK_OPTIONS.items())

@@ -18,6 +18,10 @@ def test_the_wheel_holds_types_and_data(tmp_path):
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"aide/py.typed", "aide/__main__.py", "aide/data/hmm.json"} <= names
     assert not [name for name in names if name.startswith("tests")]
+    assert {"aide_pytest/__init__.py", "aide_pytest/py.typed"} <= names
+    (listed,) = [name for name in names if name.endswith("entry_points.txt")]
+    entry_points = zipfile.ZipFile(wheel).read(listed).decode()
+    assert "[pytest11]\naide_pytest = aide_pytest\n" in f"{entry_points}\n"
 
 
 def test_the_package_runs_as_the_command():

@@ -150,7 +150,7 @@ class CheckReport(Result):
         seen = {item.law for item in self.judged}
         found += [(f"law {law}", words) for law, words in LAWS.items() if law in seen]
         found += [("not shown", text) for text in NEVER_SHOWN]
-        rate = f"A correct algorithm fails with probability {self.false_alarm:g} at most."
+        rate = f"A correct algorithm fails with probability {self.false_alarm:.2g} at most."
         return [*found, ("rate", rate)]
 
     def records(self) -> list[dict[str, Any]]:

@@ -138,7 +138,7 @@ class KernelCheck(Result):
     @property
     def headline(self) -> str:
         """The verdict, the p-value and the rate of false alarms on one line."""
-        rate = f"a correct kernel fails with probability {self.false_alarm:g} at most"
+        rate = f"a correct kernel fails with probability {self.false_alarm:.2g} at most"
         return f"Kernel check of {self.name}: {self.verdict} ({p_text(self.p_value)}; {rate})"
 
     def numbers(self) -> dict[str, Any]:
