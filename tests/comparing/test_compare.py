@@ -210,3 +210,37 @@ def test_what_cannot_be_done_is_said_at_once(tmp_path):
         aide.compare(KEY, GOLD, {"x": no_algorithm})
     with pytest.raises(ValueError, match="checkpoint must name a file for each of"):
         aide.compare(KEY, GOLD, TARGETS, checkpoint=tmp_path / "runs.nc")
+
+
+def test_runs_are_added_to_each_target_until_its_goal_is_reached():
+    gold, targets = plain(), {"near": plain(0.2), "far": plain(1.0)}
+    found = aide.compare(KEY, gold, targets, until=0.05, num_meta_gold=1, num_meta_target=1)
+    for name, target in targets.items():
+        one = found[name]
+        assert one.std_error <= 0.05
+        sizes = [side.num_runs for side in one.draws.sides]
+        alone = aide.estimate(KEY, gold, target, num_gold=sizes[0], num_target=sizes[1])
+        assert one.value == alone.value  # the shared gold runs are those of the key
+        assert one.look.share <= 1 / 2  # limits allow for further looks
+    assert "standard error" in found.notes[0]
+
+
+def test_a_verdict_may_be_the_goal_of_every_target():
+    targets = {"near": plain(0.2), "far": plain(2.0)}
+    found = aide.compare(KEY, plain(), targets, until=aide.estimation.Decided(0.5))
+    assert found.outcomes == {"near": "passed", "far": "failed"}
+    assert found.tolerance == 0.5
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"until": 0.05, "max_meta": 8}, "leave out max_meta"),
+        ({"until": 0.05, "first_run": 3}, "leave out first_run"),
+        ({"max_runs": 500}, "max_runs and max_seconds limit until"),
+        ({"until": 0.05, "checkpoint": {"near": "a.nc"}}, "a file for each of"),
+    ],
+)
+def test_until_refuses_what_it_plans_itself(settings, words):
+    with pytest.raises(ValueError, match=words):
+        aide.compare(KEY, plain(), {"near": plain(0.2), "far": plain(2.0)}, **settings)

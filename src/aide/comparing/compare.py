@@ -11,7 +11,7 @@ from aide._core.random import as_key
 from aide._core.types import GOLD, TARGET, Key, Role
 from aide._core.validate import check_count
 from aide.comparing.comparison import Comparison
-from aide.engine.draw import draw, draw_each
+from aide.engine.draw import check_targets, draw, draw_each
 from aide.engine.draws import Draws
 from aide.engine.outputs import check_algorithm
 from aide.engine.programs.tracing import one_call
@@ -19,8 +19,11 @@ from aide.engine.stage import Client, RunOptions, Sizes
 from aide.estimation.closeness import judge, metas_to_raise
 from aide.estimation.errors.tolerance import AnyTolerance, ErrorTolerance, Tolerance, as_tolerance
 from aide.estimation.errors.variables import posterior_of
+from aide.estimation.estimate import NUM_META, check_unlimited, check_unplanned
 from aide.estimation.interval import InterimLook
 from aide.estimation.summary import Estimate
+from aide.estimation.until.goals import Decided, Goal, Limits, as_goal, limits_of
+from aide.estimation.until.until import estimate_until
 from aide.reporting.numbers import UNDECIDED
 
 TIMES_META = 30
@@ -39,9 +42,12 @@ def compare(
     tolerance: AnyTolerance | None = None,
     num_gold: int | None = None,
     num_target: int | None = None,
-    num_meta_gold: int = 1,
-    num_meta_target: int = 1,
+    num_meta_gold: int | None = None,
+    num_meta_target: int | None = None,
     max_meta: int | None = None,
+    until: float | Goal | None = None,
+    max_runs: int | None = None,
+    max_seconds: float | None = None,
     measure_looseness: bool = True,
     keep_values: bool | None = None,
     share: Draws | None = None,
@@ -54,7 +60,8 @@ def compare(
 ) -> Comparison:
     r"""AIDE for several targets; the gold standard is run once.
 
-    Each estimate has, to the bit, the draws of `aide.estimate` with the same key and arguments.
+    Each estimate has, to the bit, the draws of `aide.estimate` with the same key and arguments
+    (with `until`, unless seconds decide).
 
     Args:
         key: A JAX key, or an integer seed.
@@ -67,11 +74,19 @@ def compare(
         num_gold: Runs of the gold standard; by default 500, or all draws of
             `aide.ReferenceDraws` if it has fewer.
         num_target: Runs of every target; the default is that of `num_gold`.
-        num_meta_gold: Meta-inference runs of the gold standard per output.
-        num_meta_target: Meta-inference runs of every target per output.
+        num_meta_gold: Meta-inference runs of the gold standard per output; by default 1. With
+            `until`, a pilot chooses.
+        num_meta_target: Meta-inference runs of every target per output; the same default.
         max_meta: Where looseness leaves a target undecided, its M (or the gold standard's) is
             raised once, up to this number; by default to 30 times the M asked for. 1 raises
             nothing. Limits allow for both looks.
+        until: For each target, a standard error in nats, or `aide.estimation.Decided(tolerance)`:
+            runs are added until it is reached, as by `aide.estimate`; the gold standard's runs are
+            used for all targets.
+        max_runs: Largest number of runs of both algorithms together that `until` may make for each
+            target, its pilot included; by default 100,000.
+        max_seconds: Largest number of seconds that `until` may take for each target, compilation
+            included; by default unlimited.
         measure_looseness: Draw one more meta-inference run per output, which measures how loose
             the bounds are.
         keep_values: Keep the outputs, by default if they are small or there is a tolerance.
@@ -104,13 +119,6 @@ def compare(
         keep_values = True if keep_values is None else keep_values
     if max_meta is not None:
         check_count("max_meta", max_meta)
-    sizes: Sizes = {
-        "num_gold": num_gold,
-        "num_target": num_target,
-        "num_meta_gold": num_meta_gold,
-        "num_meta_target": num_meta_target,
-        "first_run": first_run,
-    }
     how: RunOptions = {
         "measure_looseness": measure_looseness,
         "keep_values": keep_values,
@@ -119,13 +127,29 @@ def compare(
         "executor": executor,
         "unchanged": unchanged,
     }
+    if until is not None:
+        check_unplanned(share=share is not None, first_run=first_run != 0, max_meta=bool(max_meta))
+        goal, limits = as_goal(until), limits_of(max_runs, max_seconds)
+        sizes_asked = (num_gold, num_target), (num_meta_gold, num_meta_target)
+        reached = _until(key, gold, targets, goal, limits, sizes_asked, how, checkpoint)
+        wanted = goal.tolerance if isinstance(goal, Decided) and tolerance is None else tolerance
+        return compare_estimates(reached, wanted)
+    check_unlimited(max_runs, max_seconds)
+    asked = {GOLD: NUM_META if num_meta_gold is None else num_meta_gold}
+    asked[TARGET] = NUM_META if num_meta_target is None else num_meta_target
+    sizes: Sizes = {
+        "num_gold": num_gold,
+        "num_target": num_target,
+        "num_meta_gold": asked[GOLD],
+        "num_meta_target": asked[TARGET],
+        "first_run": first_run,
+    }
     each = draw_each(key, gold, targets, share=share, checkpoint=checkpoint, **sizes, **how)
     drawn = dict(each)
     named = {name: posterior_of(gold, target) for name, target in targets.items()}
     if tolerance is None:
         found = {name: Estimate(d, posterior=named[name]) for name, d in drawn.items()}
         return compare_estimates(found)
-    asked = {GOLD: num_meta_gold, TARGET: num_meta_target}
     most = {role: TIMES_META * num if max_meta is None else max_meta for role, num in asked.items()}
     found = {}
     for name, draws in drawn.items():
@@ -141,6 +165,38 @@ def compare(
             estimate = _with_more_meta(call, estimate, tolerance, most, sizes, how, file)
         found[name] = estimate
     return compare_estimates(found, tolerance)
+
+
+def _until(
+    key: Key,
+    gold: InferenceAlgorithm,
+    targets: Mapping[str, InferenceAlgorithm],
+    goal: Goal,
+    limits: Limits,
+    sizes: tuple[tuple[int | None, int | None], tuple[int | None, int | None]],
+    how: RunOptions,
+    checkpoint: Mapping[str, str | Path] | None,
+) -> dict[str, Estimate]:
+    """Estimates of all targets, to each of which runs are added until the goal is reached."""
+    check_targets(gold, targets, checkpoint)
+    found, shared = dict[str, Estimate](), None
+    for name, target in targets.items():
+        estimate = estimate_until(
+            key,
+            gold,
+            target,
+            goal,
+            limits,
+            runs=sizes[0],
+            metas=sizes[1],
+            shared=shared,
+            how=how,
+            checkpoint=None if checkpoint is None else checkpoint[name],
+        )
+        if shared is None or estimate.draws.gold.num_runs > shared.gold.num_runs:
+            shared = estimate.draws
+        found[name] = estimate
+    return found
 
 
 def _check_kept(tolerance: Tolerance, keep_values: bool | None) -> None:

@@ -178,7 +178,7 @@ def draw_each(
         "executor": executor,
         "unchanged": unchanged,
     }
-    _check_targets(gold, targets, checkpoint)
+    check_targets(gold, targets, checkpoint)
     return _draw_each(key, gold, targets, sizes, how, share, checkpoint)
 
 
@@ -227,7 +227,7 @@ def _draw_each(
             yield name, draws.keeping(keep_values)
 
 
-def _check_targets(gold: Any, targets: Mapping[str, Any], checkpoint: Any) -> None:
+def check_targets(gold: Any, targets: Mapping[str, Any], checkpoint: Any) -> None:
     """Raise if an object is no algorithm, or a target has no checkpoint."""
     if not targets:
         raise ValueError("targets must hold at least one algorithm, got an empty mapping.")

@@ -129,7 +129,9 @@ def estimate(
         "unchanged": unchanged,
     }
     if until is not None:
-        _check_unplanned(share, extend, first_run)
+        check_unplanned(
+            share=share is not None, extend=extend is not None, first_run=first_run != 0
+        )
         found = estimate_until(
             key,
             gold,
@@ -143,8 +145,7 @@ def estimate(
         )
         found = replace(found, closer_look=closer, posterior=posterior)
         return found if audit is None else replace(found, draws=_with_audit(found.draws, audit))
-    if max_runs is not None or max_seconds is not None:
-        raise ValueError("max_runs and max_seconds limit until: give until, or leave them out.")
+    check_unlimited(max_runs, max_seconds)
     draws = draw(
         key,
         gold,
@@ -163,12 +164,17 @@ def estimate(
     return Estimate(draws, closer_look=closer, posterior=posterior)
 
 
-def _check_unplanned(share: Draws | None, extend: Draws | None, first_run: int) -> None:
-    """Raise for arguments that name runs, since `until` plans all runs itself."""
-    given = {"share": share is not None, "extend": extend is not None, "first_run": first_run != 0}
-    refused = ", ".join(name for name, is_given in given.items() if is_given)
+def check_unplanned(**is_given: bool) -> None:
+    """Raise for arguments that name runs or M, since `until` plans all runs itself."""
+    refused = ", ".join(name for name, given in is_given.items() if given)
     if refused:
         raise ValueError(f"until plans all runs itself: leave out {refused}.")
+
+
+def check_unlimited(max_runs: int | None, max_seconds: float | None) -> None:
+    """Raise for limits without `until`, which they limit."""
+    if max_runs is not None or max_seconds is not None:
+        raise ValueError("max_runs and max_seconds limit until: give until, or leave them out.")
 
 
 def _check_audit(audit: Audited, gold: InferenceAlgorithm) -> None:
