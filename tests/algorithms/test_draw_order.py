@@ -146,7 +146,7 @@ def test_nobody_is_told_to_use_more_draws_than_there_are() -> None:
     """Advice about runs ends at the length of a list of draws."""
     rng = np.random.default_rng(8)
     draws = rng.normal(size=(60, 2))
-    gold = aide.ReferenceDraws(draws, standard_log_joint, has_chains=False, name="my draws")
+    gold = aide.ReferenceDraws(draws, standard_log_joint, has_chains=False, label="my draws")
     sizes = {"num_gold": 30, "num_target": 500}
     near = aide.Tractable.of(Normal(0.45, 1.0, 2))
     table = aide.compare(KEY, gold, {"fit": near}, tolerance=0.45, **sizes)

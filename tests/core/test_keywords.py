@@ -26,6 +26,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "aide.estimate budget": (aide.estimate, {"budget": 9}, "max_runs"),
     "aide.tune budget": (aide.tune, {"budget": 9}, "max_runs"),
     "aide.audit budget": (aide.audit, {"budget": 9}, "with_budget"),
+    "aide.ReferenceDraws name": (aide.ReferenceDraws, {"name": "NUTS"}, "label"),
     "Smc initial": (aide.smc.Smc, {"initial": PRIOR, "moves": ()}, "start"),
     "MarkovChain initial": (
         aide.algorithms.mcmc.MarkovChain,

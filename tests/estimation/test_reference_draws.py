@@ -22,7 +22,7 @@ def draws() -> np.ndarray:
 @pytest.fixture(scope="module")
 def gold(draws: np.ndarray) -> aide.ReferenceDraws:
     """The same with their density."""
-    return aide.ReferenceDraws(draws, standard_log_joint, has_chains=True, name="a long chain")
+    return aide.ReferenceDraws(draws, standard_log_joint, has_chains=True, label="a long chain")
 
 
 @pytest.fixture(scope="module")

@@ -113,6 +113,9 @@ class Label(str):
 
     __slots__ = ()
 
+    def __new__(cls, text: str) -> "Label":
+        return super().__new__(cls, text)
+
 
 class NumWorkers(int):
     """The number of processes that run an algorithm; it plays no part in what is computed."""

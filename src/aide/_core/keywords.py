@@ -21,6 +21,7 @@ FORMER = {
     "looseness": ("measure_looseness", "max_looseness"),
     "most_meta": ("max_meta",),
     "most_reverse": ("max_reverse",),
+    "name": ("label",),
     "prior": ("start",),
     "proposal": ("start",),
 }

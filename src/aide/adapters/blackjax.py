@@ -20,6 +20,7 @@ from blackjax.vi.pathfinder import PathfinderState
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
+from aide._core.keywords import keywords
 from aide._core.numerics import as_parameter
 from aide._core.types import Key, LogDensity, Value
 from aide.adapters.gaussian import Gaussian, GaussianMixture
@@ -217,8 +218,9 @@ def approximation(state: Approximation, label: str = "") -> Tractable:
     )
 
 
+@keywords("aide.blackjax.reference_draws")
 def reference_draws(
-    states: Any, log_density: LogDensity, *, chain_axis: int | None = None, name: str = ""
+    states: Any, log_density: LogDensity, *, chain_axis: int | None = None, label: str = ""
 ) -> ReferenceDraws:
     """States of `blackjax.nuts`, `hmc` and similar samplers as a gold standard.
 
@@ -231,7 +233,7 @@ def reference_draws(
         log_density: The sampler's log density, for example `log_joint` of a posterior of `aide`.
         chain_axis: 0 if the leading axes are (chain, draw), 1 if they are (draw, chain), as when
             `vmap` was inside of `scan`.
-        name: A name for tables.
+        label: A name for tables.
 
     Returns:
         The draws with their density, as a gold standard.
@@ -246,7 +248,7 @@ def reference_draws(
     if chain_axis == 1:
         position, logs = jax.tree.map(lambda a: np.swapaxes(a, 0, 1), (position, logs))
     found = ReferenceDraws(
-        position, log_density, has_chains=chain_axis is not None, name=name or None
+        position, log_density, has_chains=chain_axis is not None, label=label or None
     )
     _check_density(position, logs, log_density)
     return found

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from aide._core.distribution import Distribution, log_density_of, sample_from
+from aide._core.keywords import keywords
 from aide._core.types import Key, LogProb
 from aide.adapters.arviz import draws_in
 from aide.adapters.layout import Layout, flatten_draws
@@ -187,35 +188,37 @@ class AbstractPosterior(ABC):
 
         return in_double(constrain_all)
 
+    @keywords("from_draws")
     def from_draws(
-        self, draws: Values, name: str = "", *, check_score: bool = True
+        self, draws: Values, label: str = "", *, check_score: bool = True
     ) -> ReferenceDraws:
         r"""Posterior draws by name as a gold standard, taken as exact.
 
         Args:
             draws: See `flatten`.
-            name: A name for tables.
+            label: A name for tables.
             check_score: Whether to test that the draws belong to the log joint
                 (`ReferenceDraws.score_check`): other data or another model are an error that names
                 the variables.
         """
         rows = self.flatten(draws)
-        name = name or f"{rows.shape[0] * rows.shape[1]:,} draws"
-        gold = ReferenceDraws(rows, self.log_joint, has_chains=True, name=name)
+        label = label or f"{rows.shape[0] * rows.shape[1]:,} draws"
+        gold = ReferenceDraws(rows, self.log_joint, has_chains=True, label=label)
         if check_score:
             self._check_score(gold)
         return gold
 
-    def from_arviz(self, data: Any, name: str = "", *, check_score: bool = True) -> ReferenceDraws:
+    @keywords("from_arviz")
+    def from_arviz(self, data: Any, label: str = "", *, check_score: bool = True) -> ReferenceDraws:
         """The posterior group of an ArviZ `InferenceData` or `DataTree`, as a gold standard.
 
         Args:
             data: The data, or its `posterior` group, with dimensions `chain` and `draw`. Variables
                 that the model does not have are an error unless they are `derived`.
-            name: A name for tables.
+            label: A name for tables.
             check_score: See `from_draws`.
         """
-        return self.from_draws(draws_in(data), name, check_score=check_score)
+        return self.from_draws(draws_in(data), label, check_score=check_score)
 
     def _check_score(self, gold: ReferenceDraws) -> None:
         check = gold.score_check()

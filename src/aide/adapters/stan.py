@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from aide._core.keywords import keywords
 from aide._core.types import LogProb
 from aide.adapters.layout import Layout, Variable
 from aide.adapters.posterior import AbstractPosterior, Values
@@ -240,18 +241,19 @@ class StanPosterior(AbstractPosterior):
             flat = flat.at[place].set(jnp.asarray(values[name], float))
         return self._calls.unconstrain(flat)
 
+    @keywords("from_draws")
     def from_draws(
-        self, draws: Values, name: str = "", *, check_score: bool = True
+        self, draws: Values, label: str = "", *, check_score: bool = True
     ) -> ReferenceDraws:
         """Posterior draws by name as a gold standard, taken as exact; see `AbstractPosterior`.
 
         Draws of CmdStanPy (`fit.stan_variables()`) fit. The name says if constants are missing.
         """
-        found = super().from_draws(draws, name, check_score=check_score)
+        found = super().from_draws(draws, label, check_score=check_score)
         if self.keeps_constants:
             return found
         words = f"{found.label}; {CONSTANTS}"
-        return ReferenceDraws(found.draws, self.log_joint, has_chains=True, name=words)
+        return ReferenceDraws(found.draws, self.log_joint, has_chains=True, label=words)
 
 
 def posterior(model: StanModel, label: str = "Stan model") -> StanPosterior:

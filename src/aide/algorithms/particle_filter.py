@@ -36,6 +36,23 @@ from aide.smc.smc import choose_output, log_xi_of, refuse_zero
 from aide.smc.sweep import Retained, WeightedParticles, run_segment, slots_of_path, start, take_path
 
 
+def _as_series(tree: Value) -> Value:
+    """Keep integer data (symbols, counts) as integers; store real data in double precision."""
+    return jax.tree.map(_as_data, tree, is_leaf=_is_list)
+
+
+def _as_data(value: Numbers) -> Parameter:
+    if isinstance(value, jax.Array):
+        return value
+    array = np.asarray(value)
+    return array if array.dtype.kind in "iub" else as_parameter(array)
+
+
+def _is_list(tree: object) -> bool:
+    """Whether a tree is a plain list of numbers, which is data and not a pytree of scalars."""
+    return isinstance(tree, list) and all(isinstance(item, int | float) for item in tree)
+
+
 class StateSpaceModel(eqx.Module):
     """A model and its data. Distributions are anything with `sample(key)` and `log_prob(x)`.
 
@@ -62,9 +79,7 @@ class StateSpaceModel(eqx.Module):
     initial: Distribution
     transition: Callable[[Value, Any], Distribution]
     observation: Callable[[Value, Any], Distribution]
-    observations: Value = eqx.field(
-        converter=lambda tree: jax.tree.map(_as_data, tree, is_leaf=_is_list)
-    )
+    observations: Value = eqx.field(converter=_as_series)
 
     def __check_init__(self) -> None:
         check_distribution("initial", self.initial)
@@ -173,21 +188,8 @@ class Extend(eqx.Module):
         return self.proposal.step(x, self.y, self.t)
 
 
-def _as_data(value: Numbers) -> Parameter:
-    """Keep integer data (symbols, counts) as integers; store real data in double precision."""
-    if isinstance(value, jax.Array):
-        return value
-    array = np.asarray(value)
-    return array if array.dtype.kind in "iub" else as_parameter(array)
-
-
 def _at(tree: Value, index: int) -> Value:
     return jax.tree.map(lambda a: jnp.asarray(a)[index], tree)
-
-
-def _is_list(tree: object) -> bool:
-    """Whether a tree is a plain list of numbers, which is data and not a pytree of scalars."""
-    return isinstance(tree, list) and all(isinstance(item, int | float) for item in tree)
 
 
 class FilterVersions:

@@ -9,6 +9,7 @@ import numpy as np
 
 from aide._core.algorithm import Draw, Label
 from aide._core.chains import Chains, mean_variance, split_rhat
+from aide._core.keywords import fields
 from aide._core.numerics import as_log
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_count, check_scalar, is_tracing_error
@@ -21,6 +22,7 @@ MOST_COLUMNS = 1000
 """Largest number of coordinates, evenly chosen, whose effective sample sizes are computed."""
 
 
+@fields("aide.ReferenceDraws")
 class ReferenceDraws(AbstractAlgorithm):
     r"""A fixed list of posterior draws $x_1, \dots, x_n$, taken as exact, with their density.
 
@@ -38,7 +40,7 @@ class ReferenceDraws(AbstractAlgorithm):
             the draws (with the Jacobian, if that space was transformed). Written with
             `jax.numpy`, or plain Python, which is then called draw by draw.
         has_chains: Whether the leading axes are (chain, draw); (4, 1000) could mean either.
-        name: A name for tables.
+        label: A name for tables.
 
     Raises:
         ValueError: If an array has no such axes, axes that differ from the others', or an entry
@@ -64,7 +66,7 @@ class ReferenceDraws(AbstractAlgorithm):
     label: str = eqx.field(converter=Label)
 
     def __init__(
-        self, draws: Value, log_joint: LogDensity, *, has_chains: bool, name: str | None = None
+        self, draws: Value, log_joint: LogDensity, *, has_chains: bool, label: str | None = None
     ):
         arranged, _ = as_chains(draws, has_chains)
         if has_chains:
@@ -73,7 +75,7 @@ class ReferenceDraws(AbstractAlgorithm):
         self.log_joint = log_joint
         self.is_traceable = _is_traceable(log_joint, jax.tree.map(lambda a: a[0, 0], self.draws))
         self.chains = _chains_of(self.draws, words)
-        self.label = Label(name or f"{self.chains.size} reference draws")
+        self.label = Label(label or f"{self.chains.size} reference draws")
 
     @property
     def log_z(self) -> None:
@@ -169,9 +171,9 @@ class ReferenceDraws(AbstractAlgorithm):
             f"{self.effective_size:.0f}, R-hat {self.rhat:.3f}). Diagnose the sampler that made it."
         )
 
-    def _part(self, positions: slice, name: str) -> "ReferenceDraws":
+    def _part(self, positions: slice, label: str) -> "ReferenceDraws":
         draws = jax.tree.map(lambda a: a[:, positions], self.draws)
-        return ReferenceDraws(draws, self.log_joint, has_chains=True, name=name)
+        return ReferenceDraws(draws, self.log_joint, has_chains=True, label=label)
 
 
 class _Always(eqx.Module):

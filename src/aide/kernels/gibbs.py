@@ -1,6 +1,6 @@
 """Gibbs updates: one block from its conditional; discrete variables site by site."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -59,6 +59,30 @@ class GibbsBlock(AbstractMetropolis):
         return with_entry(x, self.name, jax.tree.map(like, v, old)), old
 
 
+def _as_places(sites: ArrayLike | Sequence[int]) -> Any:
+    """Return NumPy integers; arrays of a program that is being traced are returned as they are."""
+    return sites if is_traced(sites) else np.asarray(sites, np.int32)
+
+
+def _as_counts(num_values: ArrayLike | Sequence[int]) -> Any:
+    """Return one number as it is, and several numbers as a tuple of integers."""
+    if np.ndim(num_values) == 0:
+        return num_values
+    counts = np.asarray(num_values)
+    if not np.issubdtype(counts.dtype, np.integer):
+        raise TypeError(f"num_values must be integers, got {counts.dtype} {counts[:6]}.")
+    return tuple(int(num) for num in np.ravel(counts))
+
+
+def _draw(key: Key, logits: Array, old: Array) -> Array:
+    """Draw a value in proportion to its density; one whose density is NaN is entered for good."""
+    broken = jnp.isnan(logits)
+    peak = jnp.max(jnp.where(broken, -jnp.inf, logits))
+    drawn = draw_index(key, jnp.exp(logits - jnp.where(jnp.isfinite(peak), peak, 0.0)))
+    drawn = jnp.where(jnp.any(broken), jnp.argmax(broken), drawn)
+    return jnp.where(broken[old], old, drawn)
+
+
 class GibbsSites(AbstractInvariantKernel):
     r"""Resample each site of an integer array from its conditional, in the given order.
 
@@ -79,8 +103,8 @@ class GibbsSites(AbstractInvariantKernel):
         (3,)
     """
 
-    sites: Int[Array, " num_sites"] = eqx.field(converter=lambda sites: _as_places(sites))
-    num_values: int | tuple[int, ...] = eqx.field(static=True, converter=lambda k: _as_counts(k))
+    sites: Int[Array, " num_sites"] = eqx.field(converter=_as_places)
+    num_values: int | tuple[int, ...] = eqx.field(static=True, converter=_as_counts)
 
     def __check_init__(self) -> None:
         if np.ndim(self.sites) != 1:
@@ -232,27 +256,3 @@ class GibbsSite(AbstractInvariantKernel):
     def _place(self, x: Array, value: Array) -> Array:
         """The state with `value` at the site."""
         return x.ravel().at[self.site].set(value.astype(x.dtype)).reshape(x.shape)
-
-
-def _as_places(sites: Any) -> Any:
-    """Return NumPy integers; arrays of a program that is being traced are returned as they are."""
-    return sites if is_traced(sites) else np.asarray(sites, np.int32)
-
-
-def _as_counts(num_values: Any) -> Any:
-    """Return one number as it is, and several numbers as a tuple of integers."""
-    if np.ndim(num_values) == 0:
-        return num_values
-    counts = np.asarray(num_values)
-    if not np.issubdtype(counts.dtype, np.integer):
-        raise TypeError(f"num_values must be integers, got {counts.dtype} {counts[:6]}.")
-    return tuple(int(num) for num in np.ravel(counts))
-
-
-def _draw(key: Key, logits: Array, old: Array) -> Array:
-    """Draw a value in proportion to its density; one whose density is NaN is entered for good."""
-    broken = jnp.isnan(logits)
-    peak = jnp.max(jnp.where(broken, -jnp.inf, logits))
-    drawn = draw_index(key, jnp.exp(logits - jnp.where(jnp.isfinite(peak), peak, 0.0)))
-    drawn = jnp.where(jnp.any(broken), jnp.argmax(broken), drawn)
-    return jnp.where(broken[old], old, drawn)

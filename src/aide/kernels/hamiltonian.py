@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Int
+from jaxtyping import Array, ArrayLike, Int
 
 from aide._core.flat_states import ravel_reals
 from aide._core.numerics import as_parameter
@@ -72,7 +72,7 @@ def leap(
     return Leap(ahead, middle, *evaluate(ahead))
 
 
-def _as_count(count: Any) -> Any:
+def _as_count(count: ArrayLike) -> Any:
     """Convert NumPy integers to Python's, which are compiled in; arrays are traced."""
     return int(count) if isinstance(count, np.integer) else count
 

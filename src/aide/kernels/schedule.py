@@ -7,7 +7,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import ArrayLike
 
+from aide._core.types import Value
 from aide.kernels.kernel import AnyKernel, InvariantKernel, check_instance
 
 
@@ -27,19 +29,19 @@ class KernelSchedule(eqx.Module):
         (3, RandomWalk(scale=0.5))
     """
 
-    numbers: Any
-    common: Any
+    numbers: Value
+    common: Value
 
     @property
     def num_kernels(self) -> int:
         """Number of steps that have a kernel."""
         return np.shape(jax.tree.leaves(self.numbers)[0])[0]
 
-    def pick(self, steps: Any) -> "KernelSchedule":
+    def pick(self, steps: slice | ArrayLike) -> "KernelSchedule":
         """The kernels of some of the steps: a slice, or an array of indices."""
         return KernelSchedule(take(self.numbers, steps), self.common)
 
-    def at(self, step: Any) -> AnyKernel:
+    def at(self, step: ArrayLike) -> AnyKernel:
         """The kernel of one step."""
         return eqx.combine(take(self.numbers, step), self.common)
 

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool
 
 from aide._core.algorithm import Draw, Label, describe
 from aide._core.flat_states import FlatLayout
@@ -43,7 +44,7 @@ class AbstractRefined(eqx.Module):
         """Run the algorithm; return its output, and the trace that the walk back retains."""
 
     @abstractmethod
-    def score_trace(self, key: Key, value: Value, trace: Any, is_own: Any) -> LogProb:
+    def score_trace(self, key: Key, value: Value, trace: Any, is_own: Bool[Array, ""]) -> LogProb:
         r"""$\log\xi$ of a walk back that retains the trace where `is_own`, else of a free one."""
 
     def simulate(self, key: Key) -> Draw:
@@ -80,7 +81,7 @@ class AbstractRefined(eqx.Module):
         return Backward(self.fit.models, self.fit.index, self.num_reverse, self.resampler)
 
 
-def meta_key(key: Key, is_own: Any) -> Key:
+def meta_key(key: Key, is_own: Bool[Array, ""]) -> Key:
     """The key of a walk back; a run uses keys 0 and 1 derived from its key."""
     return jnp.where(is_own, derive(key, 2), key)
 
@@ -149,7 +150,7 @@ class RefinedChain(AbstractRefined):
         return run.layout.unravel(run.last), run.trace
 
     def score_trace(
-        self, key: Key, value: Value, trace: tuple[StepRecord, ...], is_own: Any
+        self, key: Key, value: Value, trace: tuple[StepRecord, ...], is_own: Bool[Array, ""]
     ) -> LogProb:
         r"""SMC backwards from $x$: $\log$ of an unbiased estimate of $q(x)$."""
         layout = FlatLayout(value)
@@ -212,7 +213,7 @@ class RefinedLangevin(AbstractRefined):
         return self.algorithm.lower(run.layout.unravel(run.last)), run.trace
 
     def score_trace(
-        self, key: Key, value: Value, trace: tuple[StepRecord, ...], is_own: Any
+        self, key: Key, value: Value, trace: tuple[StepRecord, ...], is_own: Bool[Array, ""]
     ) -> LogProb:
         r"""SMC backwards from $x$: $\log$ of an unbiased estimate of $q(x)$."""
         end, extra = self.algorithm.lift(value)

@@ -25,7 +25,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Bool
 
 from aide._core.algorithm import Label
 from aide._core.flat_states import FlatLayout
@@ -135,7 +135,9 @@ class RefinedSmc(AbstractRefined):
         """Diagnostics of the steps of the algorithm, which meta-inference does not change."""
         return self.smc.observe_steps(key)
 
-    def score_trace(self, key: Key, value: Value, trace: SmcTrace, is_own: Any) -> LogProb:
+    def score_trace(
+        self, key: Key, value: Value, trace: SmcTrace, is_own: Bool[Array, ""]
+    ) -> LogProb:
         r"""Walk back from $x$, choose paths, guess other particles; or retain those of the run."""
         # A run uses keys 0 to 2.
         key_back, key_islands, key_others = derive(

@@ -11,13 +11,13 @@ from jaxtyping import Array, Float, Int
 from aide._core.jax_compat import is_traced
 from aide._core.numerics import as_parameter
 from aide._core.random import draw_index
-from aide._core.types import Key, LogProb
+from aide._core.types import Key, LogProb, Numbers
 from aide.algorithms.particle_filter import Proposal, StateSpaceModel
 from aide.algorithms.tractable import Tractable
 from aide.problems.distributions import Categorical
 
 
-def _as_symbols(observations: Any) -> Any:
+def _as_symbols(observations: Numbers) -> Any:
     if isinstance(observations, jax.Array):
         return observations
     array = np.asarray(observations)

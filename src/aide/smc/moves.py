@@ -128,10 +128,10 @@ class AbstractMoveAt(eqx.Module):
     """
 
     @abstractmethod
-    def __call__(self, inputs: Any) -> WeightedMove:
+    def __call__(self, inputs: Value) -> WeightedMove:
         """Return the move with these inputs."""
 
-    def shortened(self, inputs: Any, num_steps: int) -> "Steps | None":
+    def shortened(self, inputs: Value, num_steps: int) -> "Steps | None":
         """Fewer steps between the same two densities; `None` if that is impossible."""
         return None
 
@@ -139,7 +139,7 @@ class AbstractMoveAt(eqx.Module):
         """The builder in an algorithm with another start; `None` if it cannot tell."""
         return None
 
-    def kernels(self, inputs: Any) -> list[KernelUse] | None:
+    def kernels(self, inputs: Value) -> list[KernelUse] | None:
         """MCMC kernels of the first step; `None` if steps may change the space."""
         return None
 
@@ -298,13 +298,13 @@ class Steps(eqx.Module):
     """
 
     move_at: Callable[[Any], Any]
-    inputs: Any
+    inputs: Value
     num_steps: int = eqx.field(static=True)
 
     def __init__(
         self,
         move_at: Callable[[Any], Any],
-        inputs: Any = None,
+        inputs: Value = None,
         num_steps: int | None = None,
     ):
         lengths = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(inputs)}
@@ -357,11 +357,11 @@ class Constant(AbstractMoveAt, Generic[Move]):
 
     move: Move
 
-    def __call__(self, inputs: Any) -> Move:
+    def __call__(self, inputs: Value) -> Move:
         """Return the move."""
         return self.move
 
-    def shortened(self, inputs: Any, num_steps: int) -> Steps:
+    def shortened(self, inputs: Value, num_steps: int) -> Steps:
         """The move fewer times; the move leads from a density to the same density."""
         return Steps(self, num_steps=num_steps)
 
@@ -370,7 +370,7 @@ class Constant(AbstractMoveAt, Generic[Move]):
         move = ask(AbstractMove, self.move, "with_start", start)
         return None if move is None else Constant(move)
 
-    def kernels(self, inputs: Any) -> list[KernelUse] | None:
+    def kernels(self, inputs: Value) -> list[KernelUse] | None:
         """The kernels of the move."""
         return ask(AbstractMove, self.move, "kernels")
 
@@ -399,7 +399,7 @@ def stacked(move: WeightedMove) -> Steps:
 
 
 class _Slice(eqx.Module):
-    static: Any
+    static: Value
 
-    def __call__(self, arrays: Any) -> WeightedMove:
+    def __call__(self, arrays: Value) -> WeightedMove:
         return eqx.combine(arrays, self.static)

@@ -13,6 +13,7 @@ from numpyro import handlers
 from numpyro.distributions import biject_to
 from numpyro.infer import MCMC
 
+from aide._core.keywords import keywords
 from aide._core.types import Key, LogProb
 from aide.adapters.layout import Layout, Variable
 from aide.adapters.numpyro.guides import make_target
@@ -131,12 +132,13 @@ class NumpyroPosterior(AbstractPosterior):
             return None
         return prior
 
-    def from_mcmc(self, mcmc: MCMC, name: str = "", *, check_score: bool = True) -> ReferenceDraws:
+    @keywords("from_mcmc")
+    def from_mcmc(self, mcmc: MCMC, label: str = "", *, check_score: bool = True) -> ReferenceDraws:
         """The draws of `mcmc`, which has been run, as a gold standard, taken as exact.
 
         Args:
             mcmc: A run on this model and these data; deterministic sites are left out.
-            name: A name for tables; by default the kernel and the number of draws.
+            label: A name for tables; by default the kernel and the number of draws.
             check_score: See `from_draws`.
         """
         if isinstance(mcmc, Mapping):
@@ -153,8 +155,8 @@ class NumpyroPosterior(AbstractPosterior):
             )
         draws = mcmc.get_samples(group_by_chain=True)
         num = mcmc.num_chains * next(iter(draws.values())).shape[1]
-        name = name or f"{num:,} {type(mcmc.sampler).__name__} draws"
-        return self.from_draws(draws, name, check_score=check_score)
+        label = label or f"{num:,} {type(mcmc.sampler).__name__} draws"
+        return self.from_draws(draws, label, check_score=check_score)
 
     def guide(self, guide: Callable[..., Any], params: Any, label: str = "") -> Tractable:
         """A variational fit as a target.

@@ -10,8 +10,10 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from aide._core.distribution import Distribution
 from aide._core.flat_states import FlatLayout
 from aide._core.types import LogDensity
+from aide.kernels.kernel import AnyKernel
 from aide.kernels.retrace import parts_of
 from aide.learned.fitting.families import (
     FAMILIES,
@@ -164,7 +166,7 @@ class ReverseFit(eqx.Module):
             np.asarray(self.last_log_density), np.asarray(self.moves), size, self.num_steps
         )
 
-    def check_serves(self, start: Any, log_density: LogDensity, kernel: Any) -> None:
+    def check_serves(self, start: Distribution, log_density: LogDensity, kernel: AnyKernel) -> None:
         """Raise unless states and noise have the sizes for which the fit was learned."""
         drawn, known = family_for(start), family_of(self.models)
         if drawn is not known:

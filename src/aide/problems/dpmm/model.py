@@ -1,6 +1,7 @@
 """The Dirichlet process mixture of normals, collapsed to partitions, and SMC over its data."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from aide._core.jax_compat import is_traced
-from aide._core.types import Key, LogProb, Value
+from aide._core.types import Key, LogProb, Numbers, Value
 from aide._core.validate import check_size
 from aide.problems.dpmm.clusters import Clusters, log_predictive
 from aide.problems.dpmm.move import NextDatum
@@ -20,7 +21,7 @@ from aide.smc.policy import AbstractResampler, EveryStep
 from aide.smc.smc import Smc
 
 
-def as_observations(data: Any) -> Any:
+def as_observations(data: Numbers) -> Any:
     """A vector of finite numbers in double precision; raise an error that names a wrong value."""
     if is_traced(data):
         return data
@@ -40,7 +41,7 @@ def as_observations(data: Any) -> Any:
     return array
 
 
-def as_fixed(fixed: Any) -> dict[str, float] | None:
+def as_fixed(fixed: Mapping[str, float] | None) -> dict[str, float] | None:
     """All five hyperparameters as floats; raise an error that names a wrong one."""
     if fixed is None:
         return None
