@@ -1,6 +1,5 @@
 r"""Looseness by terms that are never negative, and how many particles it takes."""
 
-import time
 from typing import Any
 
 import jax
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 
 from aide.engine.runners.choose import Pairs
-from aide.gold_standards import sizing
+from aide.gold_standards import budget, sizing
 from aide.gold_standards.budget import Budget
 from aide.gold_standards.sizing import choose_size, rounded
 
@@ -68,14 +67,20 @@ def test_the_budget_ends_the_search(tried):
     assert found.num_particles < 600
 
 
-def test_spent_seconds_end_the_search(tried):
-    spent = Budget(seconds=10.0, begun=time.monotonic() - 10.0)
+def test_spent_seconds_end_the_search(tried, monkeypatch):
+    """No trial begins when time is up; with a little left one does, and no second one."""
+    spent = Budget(seconds=10.0, begun=budget.now() - 10.0)
     assert spent.seconds_left == 0.0
     assert spent.is_late(1.0)
     assert not Budget(seconds=10.0).is_late(0.5)
     found = choose_size(jax.random.key(0), _itself, 40, 0.05, 10.0, spent)
-    assert found.num_particles == tried[0]
-    assert len(tried) == 1
+    assert (found.num_particles, tried) == (20, [])
+    seconds = iter([7.0, 7.0, 9.0, 9.0])  # the trial takes 2 seconds
+    monkeypatch.setattr(budget, "now", lambda: next(seconds))
+    monkeypatch.setattr(sizing, "now", lambda: next(seconds))
+    limited = Budget(seconds=10.0, begun=0.0)
+    found = choose_size(jax.random.key(0), _itself, 40, 0.05, 10.0, limited)
+    assert (found.num_particles, tried) == (20, [20])
 
 
 def test_sizes_are_round():

@@ -1,7 +1,7 @@
 """Making a gold standard: tuned by pilots, frozen, tested with fresh runs."""
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import jax
@@ -48,6 +48,8 @@ WIDER_TIME, RIVAL_TIME = 0.4, 0.55
 """Of the seconds of a budget: after that no pilots set out from a wider start; pilots that have set
 out are given up."""
 LATE_WORDS = "Pilots from a wider start were left out:"
+PHASES = ("pilots", "pilots from a wider start", "number of particles")
+"""Each has a bar with its seconds, before those of the tests."""
 TICKS = 100
 """Of the progress bar, over a path."""
 
@@ -142,9 +144,9 @@ def gold_standard(
     tuner, clock = choose_tuner(key_start, log_joint, begin, kernel, num_values), Stopwatch(begun)
     clock.lap("start")
     far, rival, failure = wider(begin), None, ""
-    names_of_bars = ("pilots", "pilots from a wider start")
-    with quick_while_fast(), Progress(names_of_bars, (TICKS, TICKS), progress) as bars:
-        near, wide = _reporter(bars, 0), _reporter(bars, 1)
+    with Progress(PHASES, (TICKS, TICKS, 1), progress) as bars, ExitStack() as pace:
+        near, wide, sized = _reporter(bars, 0), _reporter(bars, 1), bars.reporter(2)
+        pace.enter_context(quick_while_fast())
         first = explore(key_one, log_joint, begin, tuner, goal, near)
         clock.lap("pilots")
         tuner, modes = first.tuner, first.modes  # with the structure that was found
@@ -163,11 +165,14 @@ def gold_standard(
         with suppress(TooLate), goal.budget.until(COVERED_TIME):
             first = cover_explored(key_one, log_joint, first, modes, goal, near)
         clock.lap("pilots")
-    objections = compare_pilots([first] if rival is None else [first, rival])
-    fewest = 0 if rival is None else len(make_recipe(rival.pilot, tuner).temperatures)
-    one = make_annealed(key_size, log_joint, first, goal, fewest)
-    other = make_rival(log_joint, one, rival) if rival is not None else None
-    clock.lap("number of particles")
+        pace.close()
+        objections = compare_pilots([first] if rival is None else [first, rival])
+        fewest = 0 if rival is None else len(make_recipe(rival.pilot, tuner).temperatures)
+        sized(0)  # its seconds begin
+        one = make_annealed(key_size, log_joint, first, goal, fewest)
+        other = make_rival(log_joint, one, rival) if rival is not None else None
+        sized(1)
+        clock.lap("number of particles")
     half = half_of(log_joint, one, tuner)
     versions = (one, half, other)
     return _test(key_test, versions, tuner, goal, failure, objections, progress, begun, clock)
