@@ -13,7 +13,7 @@ import numpyro.distributions as dist
 import pytest
 from jax.scipy.stats import multivariate_normal, norm
 from numpyro.distributions import constraints
-from numpyro.infer import SVI, Trace_ELBO
+from numpyro.infer import MCMC, NUTS, SVI, Trace_ELBO
 from numpyro.infer.autoguide import (
     AutoBNAFNormal,
     AutoDAIS,
@@ -310,3 +310,9 @@ def test_a_guide_of_another_model_is_a_warning() -> None:
         post.guide(AutoNormal(wide), params)
     for model in (normal, again):
         post.guide(AutoNormal(model), params)
+    mcmc = MCMC(NUTS(wide), num_warmup=20, num_samples=20, progress_bar=False)
+    mcmc.run(jax.random.key(0), data)
+    with pytest.warns(UserWarning, match="the draws were made for wide, whose log joint"):
+        post.from_mcmc(mcmc, check_score=False)
+    with pytest.raises(TypeError, match=r"post\.gold has no argument num_samples="):
+        post.gold(0, num_samples=3)

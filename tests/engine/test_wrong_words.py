@@ -61,6 +61,7 @@ class InferenceData:
         (MCMC(), r"targets must be .*, got a NumPyro MCMC object.*post\.from_mcmc\(mcmc\)"),
         (AutoNormal(), r"AutoNormal, a variational fit of NumPyro.*post\.guide\(guide"),
         (InferenceData(), r"draws \(InferenceData\).*post\.from_arviz\(data\)"),
+        ([TARGET], r"a list of algorithms: pass a mapping from names"),
         (np.zeros(3), r"draws rather than an algorithm.*aide\.ReferenceDraws"),
     ],
 )
@@ -69,3 +70,20 @@ def test_objects_of_other_libraries(thing, words):
         aide.compare(0, GOLD, thing)
     with pytest.raises(TypeError, match=words.replace("targets", "target")):
         aide.estimate(0, GOLD, thing)
+
+
+def test_a_call_without_a_key_says_that_one_comes_first():
+    calls: tuple[Any, ...] = (aide.estimate, aide.compare, aide.draw)
+    for call in calls:
+        with pytest.raises(TypeError, match=rf"aide\.{call.__name__}: a key or seed comes first"):
+            call(GOLD, TARGET)
+
+
+def test_other_functions_name_the_word_too():
+    draws, wrong = np.zeros((10, 2)), {"num_samples": 3}
+    compare_draws: Any = aide.compare_draws
+    gold_standard: Any = aide.gold_standard
+    with pytest.raises(TypeError, match=r"aide\.compare_draws has no argument num_samples="):
+        compare_draws(draws, draws, **wrong)
+    with pytest.raises(TypeError, match=r"tolerance=: max_looseness= is how many nats"):
+        gold_standard(0, lambda x: -(x**2), tolerance=0.1)

@@ -42,6 +42,10 @@ def keywords(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             if not kwargs.keys() <= set(known):
                 _refuse(name, kwargs, known)
+            if known[0] == "key" and args and hasattr(args[0], "regenerate"):
+                raise TypeError(
+                    f"{name}: a key or seed comes first, as in {name}(0, ...); got an algorithm."
+                )
             return function(*args, **kwargs)
 
         return checked
@@ -115,6 +119,11 @@ _HINTS = (
         "particles belong to the algorithm, as in aide.sir(..., num_particles=100).",
     ),
     ("progress", {"verbose"}, "progress=True shows progress bars."),
+    (
+        "max_looseness",
+        {"tolerance", "tol"},
+        "max_looseness= is how many nats of looseness will do.",
+    ),
 )
 """Each hint: an argument that the function must have, words that people write, the sentence."""
 

@@ -4,6 +4,7 @@ Algorithms work on one vector $x \in R^d$: the unconstrained values of all varia
 assigns its entries to variables, and has the density on either scale.
 """
 
+import warnings
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -29,7 +30,7 @@ from aide.gold_standards.make import MAX_EVALUATIONS, MAX_LOOSENESS, gold_standa
 from aide.gold_standards.pilots.losses import StartError
 from aide.gold_standards.result import GoldStandard
 from aide.kernels.kernel import AnyKernel
-from aide.reporting.numbers import p_value
+from aide.reporting.numbers import PASSED, p_value
 
 Values = Mapping[str, ArrayLike]
 """Values of the variables by name, on the scale of the model."""
@@ -122,6 +123,7 @@ class AbstractPosterior(ABC):
         """
         return flatten_draws(self, draws)
 
+    @keywords("post.gold")
     def gold(
         self,
         key: Key | int,
@@ -199,7 +201,7 @@ class AbstractPosterior(ABC):
             label: A name for tables.
             check_score: Whether to test that the draws belong to the log joint
                 (`ReferenceDraws.score_check`): other data or another model are an error that names
-                the variables.
+                the variables; a p-value below 1% is a warning.
         """
         rows = self.flatten(draws)
         label = label or f"{rows.shape[0] * rows.shape[1]:,} draws"
@@ -223,6 +225,13 @@ class AbstractPosterior(ABC):
     def _check_score(self, gold: ReferenceDraws) -> None:
         check = gold.score_check()
         if check.passed:
+            if check.verdict != PASSED:
+                warnings.warn(
+                    f"{gold.label} may not be draws from {self.label} ({p_value(check.p_value)}): "
+                    "print(gold.score_check()) shows what speaks against them; more draws decide.",
+                    UserWarning,
+                    stacklevel=4,
+                )
             return
         names = dict(zip(column_names(gold.draws), self.layout.coordinates, strict=True))
         found = [test for test in check.worst if test.p_value < 1e-4]

@@ -8,10 +8,12 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from aide._core.keywords import keywords
 from aide._core.numerics import row_log_mean_exp
 from aide._core.types import Value
 from aide._core.validate import check_size
 from aide.algorithms.existing_code import PythonAlgorithm
+from aide.algorithms.numpy_resampling import PlainResampled, resample
 from aide.algorithms.particle_filter import FilterVersions
 from aide.smc.policy import AbstractResampler, Resampled, as_resampler
 from aide.smc.smc import ALL_ZERO
@@ -220,13 +222,19 @@ class NumpyFilter(FilterVersions):
         """The filter after the first `num` observations."""
         return replace(self, num_steps=num)
 
-    def _resample(self, rng: Rng, log_w: np.ndarray, slot: int | None) -> Resampled:
+    def _resample(
+        self, rng: Rng, log_w: np.ndarray, slot: int | None
+    ) -> Resampled | PlainResampled:
+        done = resample(self.resampler, rng.random, log_w, slot)
+        if done is not None:
+            return done
         words = rng.integers(2**32, size=2, dtype=np.uint32)
         retained = None if slot is None else np.int32(slot)
         with jax.enable_x64(True):
             return _compiled_resampler(self.resampler, words, log_w, retained)
 
 
+@keywords("aide.numpy_filter")
 def numpy_filter(
     initial: Draw,
     transition: Move,
@@ -307,7 +315,7 @@ def _compiled_resampler(
     return resampler(jax.random.wrap_key_data(words, impl="threefry2x32"), log_weights, slot)
 
 
-def _descend(particles: Value, done: Resampled) -> tuple[Value, np.ndarray]:
+def _descend(particles: Value, done: Resampled | PlainResampled) -> tuple[Value, np.ndarray]:
     """The parents of all particles, and the parents' slots."""
     if done.ancestors is None:
         return particles, np.arange(len(done.log_weights))

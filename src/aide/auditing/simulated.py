@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import ArrayLike
 
 from aide._core.algorithm import InferenceAlgorithm, describe, log_z_of
+from aide._core.keywords import keywords
 from aide._core.numerics import row_log_mean_exp
 from aide._core.random import as_key
 from aide._core.types import Key, Value
@@ -243,6 +244,7 @@ class Simulated(Result):
         panels[0].set(xlabel="upper less lower bound on log p(y) (nats)", ylabel="data sets")
 
 
+@keywords("aide.audit_simulated")
 @one_call()
 def audit_simulated(
     key: Key | int,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from aide._core.keywords import keywords
 from aide._core.numerics import special
 from aide._core.types import Value
 from aide.algorithms.reference import ReferenceDraws
@@ -202,6 +203,7 @@ POWER = 0.8
 """Probability with which a shift of size `DrawsDifference.smallest` is found."""
 
 
+@keywords("aide.compare_draws")
 def compare_draws(
     a: Value | ReferenceDraws,
     b: Value | ReferenceDraws,

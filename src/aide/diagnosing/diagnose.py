@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm, describe
+from aide._core.keywords import keywords
 from aide._core.random import as_key
 from aide._core.types import Key
 from aide._core.validate import check_count
@@ -131,6 +132,7 @@ class Diagnosis(Result):
         draw_steps(panels, self.steps, "temperature")
 
 
+@keywords("aide.diagnose")
 @one_call()
 def diagnose(
     key: Key | int, algorithm: InferenceAlgorithm, *, num_runs: int | None = None

@@ -54,6 +54,8 @@ def _words_for(thing: Any) -> str:
         return f"{kind} of PyMC. {post.format('pymc').capitalize()}post.guide(approximation)."
     if kind in ("InferenceData", "DataTree"):
         return f"draws ({kind}). With post, a posterior of an adapter: post.from_arviz(data)."
+    if isinstance(thing, list | tuple) and any(hasattr(one, "regenerate") for one in thing):
+        return "a list of algorithms: pass a mapping from names, {'name': algorithm, ...}."
     if isinstance(thing, np.ndarray | jax.Array | list) or _is_draws(thing):
         return (
             "draws rather than an algorithm. As a gold standard: aide.ReferenceDraws(draws, "

@@ -117,20 +117,22 @@ def _chunk_size(plan: Plan, stated: int | None) -> int | None:
 
 
 class TimedRunner:
-    """Runs like another runner, and adds up seconds and runs of either operation."""
+    """Runs like another runner, and keeps seconds per run of every call of either operation."""
 
     def __init__(self, runner: Runner):
         self._runner = runner
-        self._seconds = {"simulate": 0.0, "regenerate": 0.0}
-        self._runs = {"simulate": 0, "regenerate": 0}
+        self._rates: dict[str, list[float]] = {"simulate": [], "regenerate": []}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._runner, name)
 
     @property
     def cost(self) -> Cost:
-        """Seconds of one run and of one meta-inference run; 0 if none was made."""
-        return Cost(*(self._seconds[name] / max(self._runs[name], 1) for name in self._seconds))
+        """Seconds of one run and of one meta-inference run; 0 if none was made.
+
+        The median of all calls: what is compiled or loaded at the first run counts for nothing.
+        """
+        return Cost(*(float(np.median(rates)) if rates else 0.0 for rates in self._rates.values()))
 
     def simulate(
         self, key: Key, role: Role, runs: np.ndarray, chunk: Chunk, report: Report
@@ -148,5 +150,5 @@ class TimedRunner:
     def _timed(self, name: str, num: int) -> Iterator[None]:
         begun = time.perf_counter()
         yield
-        self._seconds[name] += time.perf_counter() - begun
-        self._runs[name] += num
+        if num:
+            self._rates[name].append((time.perf_counter() - begun) / num)

@@ -153,6 +153,7 @@ class NumpyroPosterior(AbstractPosterior):
                 f"{type(mcmc).__name__}. Draws by name go to post.from_draws(draws), ArviZ data to "
                 "post.from_arviz(data)."
             )
+        self._compare_models(getattr(mcmc, "sampler", None), "draws were", "draws")
         draws = mcmc.get_samples(group_by_chain=True)
         num = mcmc.num_chains * next(iter(draws.values())).shape[1]
         label = label or f"{num:,} {type(mcmc.sampler).__name__} draws"
@@ -170,7 +171,7 @@ class NumpyroPosterior(AbstractPosterior):
             params: The result of `svi.run`, or its `params`, or those of `svi.get_params`.
             label: A name for tables.
         """
-        self._compare_models(guide)
+        self._compare_models(guide, "guide was", "fit")
         return in_double(make_target, self, guide, params, label)
 
     def predict(
@@ -196,9 +197,9 @@ class NumpyroPosterior(AbstractPosterior):
         """
         return in_double(predictions, self, names, below, above, args, kwargs)
 
-    def _compare_models(self, guide: Any) -> None:
-        """Warn if an automatic guide was made for a model with another log joint."""
-        other = getattr(guide, "model", None)
+    def _compare_models(self, made: Any, subject: str, noun: str) -> None:
+        """Warn if a guide or a kernel was made for a model with another log joint."""
+        other = getattr(made, "model", None)
         if not callable(other) or other is self.model:
             return
         try:
@@ -214,9 +215,9 @@ class NumpyroPosterior(AbstractPosterior):
 
         if not np.ptp([in_double(difference, x) for x in points]) <= SAME_MODEL:
             warnings.warn(
-                f"the guide was made for {getattr(other, '__name__', 'another model')}, whose log "
-                f"joint is not that of {self.label}, although variables share their names: the "
-                "divergence will be the distance of the fit from this posterior.",
+                f"the {subject} made for {getattr(other, '__name__', 'another model')}, whose log "
+                f"joint is not that of {self.label}, although variables share their names: "
+                f"divergences will be about this posterior, not the model of the {noun}.",
                 UserWarning,
                 stacklevel=3,
             )

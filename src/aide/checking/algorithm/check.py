@@ -27,6 +27,7 @@ import jax
 import numpy as np
 
 from aide._core.algorithm import InferenceAlgorithm, describe, log_z_of
+from aide._core.keywords import keywords
 from aide._core.random import as_key
 from aide._core.types import Key
 from aide._core.validate import check_count
@@ -128,6 +129,7 @@ def wrong_kernels(key: Key, algorithm: InferenceAlgorithm, num_runs: int) -> tup
     return tuple(dict.fromkeys(found))
 
 
+@keywords("aide.check")
 @one_call()
 def check(
     key: Key | int,

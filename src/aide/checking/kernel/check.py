@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from aide._core.distribution import Distribution, check_distribution
+from aide._core.keywords import keywords
 from aide._core.random import as_key
 from aide._core.types import Key, LogDensity
 from aide._core.validate import check_count
@@ -171,6 +172,7 @@ MOST_PILOTS = 20_000
 """Largest number of steps that choose functions; with fewer, a quarter of all steps."""
 
 
+@keywords("aide.check_kernel")
 @one_call()
 def check_kernel(
     key: Key | int,
