@@ -9,8 +9,11 @@ import pytest
 from aide.engine.programs.programs import compile_quickly
 
 ROOT = Path(__file__).parents[1]
+QUICK = {"check_your_smc.md", "first_estimate.md", "index.md"}
+"""Tutorials that run in seconds; the others, up to a minute each, are long tests."""
 PAGES = [
-    pytest.param(page, id=page.name) for page in sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+    pytest.param(page, id=page.name, marks=[] if page.name in QUICK else pytest.mark.full)
+    for page in sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 ]
 
 
@@ -22,9 +25,12 @@ def restored_precision():
     jax.config.update("jax_enable_x64", flag)
 
 
+@pytest.mark.filterwarnings("default")  # other libraries warn about what they import
 @pytest.mark.usefixtures("restored_precision")
 @pytest.mark.parametrize("page", PAGES)
-def test_tutorials_run(page, capsys):
+def test_tutorials_run(page, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     namespace = {"__name__": "example"}
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
     with compile_quickly():

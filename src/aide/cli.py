@@ -1,5 +1,6 @@
 """The command `aide`: parsing only."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,6 +61,7 @@ app = typer.Typer(
 
 OWN_DATA = ", ".join(f"{what} for {name}" for name, what in TAKES_DATA.items())
 WIDE = 140
+"""Columns of output that goes to a file or a pipe, unless COLUMNS says how many."""
 ROOM = "Choose another --out, or make it writable with room to spare."
 
 
@@ -377,7 +379,7 @@ def _study(
         else:
             console = Console()
             if not console.is_terminal:  # a file or a pipe has no width to keep to
-                console = Console(width=WIDE)
+                console = Console(width=int(os.environ.get("COLUMNS", WIDE)))
             for shown in run.shown_of(found):
                 console.print(shown)
             typer.echo(f"\nReport: {options.out / 'report.html'}", err=True)

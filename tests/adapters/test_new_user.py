@@ -6,7 +6,7 @@ from pathlib import Path
 import jax
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "how_to"
 ADDED = "# added\n"
 
 
@@ -23,7 +23,7 @@ def restored_precision():
 @pytest.mark.usefixtures("restored_precision")
 @pytest.mark.parametrize(
     ("page", "gold"),
-    [("adapters.md", "2,000 NUTS draws"), ("pymc_stan_blackjax.md", "1,000 draws")],
+    [("numpyro.md", "2,000 NUTS draws"), ("pymc.md", "1,000 draws")],
     ids=["NumPyro", "PyMC"],
 )
 def test_three_lines_are_added_to_a_script(page, gold, capsys):

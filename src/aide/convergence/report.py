@@ -80,16 +80,18 @@ def _about_divergence(curve: "Convergence") -> list[list[str]]:
         ]
         beyond = curve.steps_beyond(nats)
         if beyond is not None:
-            parts.append(f"With 95% confidence it is above {in_nats(nats)} up to {beyond:,} steps.")
+            parts.append(f"With 95% confidence it is above {in_nats(nats)} up to {_steps(beyond)}.")
         found.append(parts)
     return found or [[_still_away(curve)]]
 
 
+def _steps(num: int) -> str:
+    return f"{num:,} step{'s' if num != 1 else ''}"
+
+
 def _lengths(first: int, last: int) -> str:
     return (
-        f"{last:,} steps"
-        if first == last
-        else f"every length measured from {first:,} to {last:,} steps"
+        _steps(last) if first == last else f"every length measured from {first:,} to {last:,} steps"
     )
 
 

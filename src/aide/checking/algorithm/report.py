@@ -129,7 +129,9 @@ class CheckReport(Result):
         return f"aide.check of {self.name}: {self.verdict} ({found})"
 
     def grid(self) -> Grid:
-        """One line per test."""
+        """One line per test, those that failed first."""
+        failed = self.failures
+        evidence = sorted(self.evidence, key=lambda item: item not in failed)
         lines = tuple(
             (
                 f"{item.law}",
@@ -137,9 +139,9 @@ class CheckReport(Result):
                 "not tested" if item.p_value is None else f"{item.p_value:.2g}",
                 item.words,
             )
-            for item in self.evidence
+            for item in evidence
         )
-        verdicts = tuple(FAILED if item in self.failures else "" for item in self.evidence)
+        verdicts = tuple(FAILED if item in failed else "" for item in evidence)
         return Grid(COLUMNS, lines, verdicts, frozenset(COLUMNS))
 
     def rows(self) -> list[tuple[str, str]]:

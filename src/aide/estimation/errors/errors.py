@@ -159,7 +159,8 @@ class Errors(Result):
         ]
         rest = self._shown[MOST_LINES:]
         if rest:
-            found.append(("others", f"{len(rest)} more variables have {_others(rest)}."))
+            more = "1 more variable has" if len(rest) == 1 else f"{len(rest)} more variables have"
+            found.append(("others", f"{more} {_others(rest)}."))
         events = [one for one in self.table.variables if one not in self._shown]
         found += [row for one in events for row in _event(one)]
         if self.blame is not None:
@@ -336,8 +337,9 @@ def _averages(variables: tuple[VariableErrors, ...]) -> list[tuple[str, str]]:
         parts.append(f"{text} Monte Carlo error")
     sure = min(found, key=lambda pair: pair[1].high, default=None)
     if sure is not None and sure[1].high < MOST_AVERAGED:
-        num = f"{max(int(np.ceil(sure[1].high)), 1):,}"
-        parts.append(f"from {num} draws on, the bias of {sure[0]} exceeds its Monte Carlo error")
+        num = max(int(np.ceil(sure[1].high)), 1)
+        start = "from the first draw on" if num == 1 else f"from {num:,} draws on"
+        parts.append(f"{start}, the bias of {sure[0]} exceeds its Monte Carlo error")
     text = "; ".join(parts)
     return [("averages", f"{text[:1].upper()}{text[1:]}.")] if parts else []
 

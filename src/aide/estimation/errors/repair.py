@@ -179,7 +179,7 @@ def _refusal(errors: "Errors", log_weights: np.ndarray, k_hat: float) -> str:
         return f"{log_weights.size} weights are too few to judge: {FEWEST_WEIGHTS} are needed."
     if k_hat > MOST_K_HAT:
         return (
-            f"the weights have too heavy a tail (k-hat {k_hat:.2f}, above {MOST_K_HAT}), so that "
+            f"the weights have too heavy a tail (k-hat {k_hat:.3g}, above {MOST_K_HAT}), so that "
             "averages with them are not reliable. Improve the target, or raise M."
         )
     return ""

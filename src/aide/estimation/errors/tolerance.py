@@ -152,7 +152,8 @@ class ErrorCloseness(NamedTuple):
                 "an error is so near its tolerance that no affordable number of runs decides: "
                 "choose another tolerance"
             )
-        return f"raise num_gold and num_target to about {max(factor, 1.1):.2g} times what they are"
+        times = float(f"{max(factor, 1.1):.2g}")  # two digits, and no exponent: 220, not 2.2e+02
+        return f"raise num_gold and num_target to about {times:,g} times what they are"
 
 
 def as_tolerance(given: AnyTolerance) -> Tolerance:
