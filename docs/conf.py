@@ -113,6 +113,7 @@ html_title = "aide"
 html_static_path = ["_static", "_build/katex"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_sidebars = {"gallery": []}
 html_theme_options = {
     "logo": {"text": "aide"},
     "navbar_align": "left",

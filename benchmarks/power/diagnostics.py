@@ -37,6 +37,8 @@ RUNS, DRAWS, CHAINS, LENGTH = 200, 500, 4, 1000
 DATA_SETS, RANKED = 300, 63
 TOLERANCE = 0.05
 """Nats: AIDE complains if the divergence is shown to be above."""
+DIGITS = 5
+"""Of numbers that are 0 but for rounding."""
 KEY_DRAWS, KEY_GOLD, KEY_CHAINS, KEY_DATA, KEY_POINTS = range(5)
 KINDS = {
     "AIDE": "AIDE",
@@ -150,8 +152,9 @@ def measured(replications: int, jobs: int) -> Iterator[tuple[Case, list[dict[str
 def complaints(replications: int = 4, jobs: int = 1) -> Iterator[Row]:
     """Shares of replications in which each method complains, with the medians of the values."""
     for case, found in measured(replications, jobs):
-        row: Row = {"fit": case.name, "true nats": case.divergence}
-        row["AIDE, nats"] = float(np.median([each["AIDE, estimate"] for each in found]))
+        row: Row = {"fit": case.name, "true nats": round(case.divergence, DIGITS)}
+        estimates = [each["AIDE, estimate"] for each in found]
+        row["AIDE, nats"] = round(float(np.median(estimates)), DIGITS)
         for name in NAMES:
             values = np.array([each[name] for each in found])
             known = not np.isnan(values).all()

@@ -5,9 +5,10 @@ A page names the file and the table:
     ```{measured} power/one_mode
     :table: one_mode
     :columns: approximation | truth | AIDE
+    :transposed:
     ```
 
-The columns are all of them unless they are named.
+The columns are all of them unless they are named. In a transposed table each of them is a line.
 
 The table stands in `docs/measured/results/power/one_mode.json`, with the machine, the date, the
 versions and the options that made it, which are shown below it. No number of such a table is typed.
@@ -30,7 +31,11 @@ class Measured(SphinxDirective):
     """A table of results, and what made it."""
 
     required_arguments = 1
-    option_spec = {"table": directives.unchanged_required, "columns": directives.unchanged_required}
+    option_spec = {
+        "table": directives.unchanged_required,
+        "columns": directives.unchanged_required,
+        "transposed": directives.flag,
+    }
 
     def run(self) -> list[nodes.Node]:
         """Called by Sphinx."""
@@ -42,14 +47,18 @@ class Measured(SphinxDirective):
         found = tables[name]
         columns = self.options.get("columns")
         titles = columns.split(" | ") if columns else list(found["rows"][0])
-        return [_table(titles, found["rows"]), _origin(benchmark, name, found["head"])]
+        lines = [titles, *([as_text(row.get(each)) for each in titles] for row in found["rows"])]
+        if "transposed" in self.options:
+            lines = [list(line) for line in zip(*lines, strict=True)]
+        return [_table(lines), _origin(benchmark, name, found["head"])]
 
 
-def _table(titles: list[str], rows: list[dict[str, Any]]) -> nodes.Node:
-    """One line per row, one cell per title."""
-    group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in titles), cols=len(titles))
-    group += nodes.thead("", _line(titles))
-    group += nodes.tbody("", *(_line([as_text(row.get(each)) for each in titles]) for row in rows))
+def _table(lines: list[list[str]]) -> nodes.Node:
+    """A table whose first line is its head."""
+    head, *body = lines
+    group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in head), cols=len(head))
+    group += nodes.thead("", _line(head))
+    group += nodes.tbody("", *map(_line, body))
     return nodes.container("", nodes.table("", group), classes=["pst-scrollable-table-container"])
 
 

@@ -281,6 +281,8 @@ def plot_points(
     finite = np.isfinite(value) & np.isfinite(high)
     axis.plot(x[finite], value[finite], "o-", color=COLOUR, ms=3, lw=1, label=label or None)
     axis.fill_between(x[finite], low[finite], high[finite], color=COLOUR, alpha=0.2, lw=0)
+    if finite.sum() == 1:  # a band of one point has no width
+        axis.vlines(x[finite], low[finite], high[finite], color=COLOUR, lw=1)
     if tolerance is not None:
         level = 1.0 if isinstance(tolerance, ErrorTolerance) else tolerance
         axis.axhline(level, color="grey", ls="--", lw=1, label=tolerance_words(tolerance))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import jax
@@ -269,16 +270,21 @@ PATIENCE = 1.0
 """Seconds of work before the bar appears."""
 
 
+def _in_notebook() -> bool:
+    """Whether a notebook is running that can show bars: others would print a warning instead."""
+    return "ipykernel" in sys.modules and find_spec("ipywidgets") is not None
+
+
 class Progress:
     """Bars on standard error; none if `show` is false.
 
-    With `show=None` the bars appear after a second if standard error is a terminal or a notebook
-    is running.
+    With `show=None` the bars appear after a second if standard error is a terminal, or a notebook
+    that can show bars (with `ipywidgets`) is running.
     """
 
     def __init__(self, names: Sequence[str], totals: Sequence[int], show: bool | None):
         self.names, self.totals = names, totals
-        self.show = (sys.stderr.isatty() or "ipykernel" in sys.modules) if show is None else show
+        self.show = (sys.stderr.isatty() or _in_notebook()) if show is None else show
         self.patience = 0.0 if show else PATIENCE
         self.done = [0] * len(totals)
         self.begun = time.monotonic()
