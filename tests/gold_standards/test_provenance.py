@@ -131,6 +131,19 @@ def test_it_is_used_as_the_algorithm_it_holds():
     )
 
 
+def test_a_version_that_could_not_run_is_not_one_that_agrees():
+    """As where pilots from the wider start fail: flagged in the first line, with the reason."""
+    missing = Agreement("itself from a wider start", np.inf, np.inf, np.inf, "undecided")
+    record = dataclasses.replace(RECORD, agreements=(*RECORD.agreements, missing))
+    gold = made(record)
+    assert made().record.passed
+    assert not record.passed
+    assert gold.verdict == "undecided"
+    assert repr(gold).startswith("Tempered SMC, made by hand: flagged as undecided (made in 1 s)")
+    assert "It could not be compared with itself from a wider start." in repr(gold)
+    assert gold.doubts == ("could not be compared with itself from a wider start",)
+
+
 def test_what_it_says():
     gold = made()
     text = repr(gold)

@@ -148,9 +148,10 @@ class GoldStandard(AbstractAlgorithm, Result):
 
     @property
     def headline(self) -> str:
-        """What it is, whether it passed, and how long it took."""
+        """What it is, whether it passed or is flagged, and how long it took."""
         record = self.record
-        return f"{record.title}: {self.verdict} (made in {record.seconds:.0f} s)"
+        found = PASSED if record.passed else f"flagged as {self.verdict}"
+        return f"{record.title}: {found} (made in {record.seconds:.0f} s)"
 
     @property
     def verdict(self) -> Verdict:
