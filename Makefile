@@ -98,7 +98,7 @@ $(KATEX):
 		&& cp -r package/dist/katex.min.css package/dist/fonts package/LICENSE . \
 		&& rm -r package katex-$(KATEX_VERSION).tgz
 
-# Warnings are errors. Pages whose code did not change are not run again.
+# Warnings are errors. Pages are not run again unless their code or that of the library changed.
 docs: $(DOCS) $(KATEX)
 	$(BIN)/sphinx-build --jobs 2 --fail-on-warning --keep-going docs docs/_build/html
 

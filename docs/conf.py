@@ -1,6 +1,8 @@
 """The site: what is built from which folder, how pages run, and how pages look."""
 
+import hashlib
 import os
+import shutil
 import sys
 import urllib.request
 from pathlib import Path
@@ -14,12 +16,12 @@ from sphinx.application import Sphinx  # noqa: E402
 from sphinx.config import Config  # noqa: E402
 from sphinx.environment import BuildEnvironment  # noqa: E402
 
-from aide import __version__  # noqa: E402
+import aide  # noqa: E402
 
 project = "aide"
 author = "The aide authors"
 project_copyright = author
-version = release = __version__
+version = release = aide.__version__
 
 extensions = [
     "myst_nb",
@@ -45,10 +47,19 @@ myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 
+
+def digest_of_library() -> str:
+    """A short name of the library's code: pages show what the code of now prints."""
+    found = hashlib.sha256()
+    for file in sorted(Path(aide.__file__).parent.rglob("*.py")):
+        found.update(file.read_bytes())
+    return found.hexdigest()[:12]
+
+
 # Every `python` fence runs once, in a folder of its own that is thrown away. What a page printed
-# is kept until the code of the page changes.
+# is kept until the code of the page or of the library changes.
 nb_execution_mode = "cache"
-nb_execution_cache_path = str(BUILD / "executed")
+nb_execution_cache_path = str(BUILD / "executed" / digest_of_library())
 nb_execution_in_temp = True
 nb_execution_timeout = 600  # seconds for one fence; the slowest needs about 100
 nb_execution_raise_on_error = False  # an error is a warning, which ends the build: after all pages
@@ -131,7 +142,11 @@ def make_cache(app: Sphinx, config: Config) -> None:
 
     Processes that read pages would all create the database at once, and all but one would fail.
     """
-    Path(nb_execution_cache_path).mkdir(parents=True, exist_ok=True)
+    now = Path(nb_execution_cache_path)
+    now.mkdir(parents=True, exist_ok=True)
+    for other in now.parent.iterdir():  # what earlier code of the library printed
+        if other.is_dir() and other != now:
+            shutil.rmtree(other)
     _ = get_cache(nb_execution_cache_path).db  # asking for the database creates it
 
 
