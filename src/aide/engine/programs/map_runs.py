@@ -57,6 +57,7 @@ def map_runs(
     what: str,
     advice: str = "Write it with jax.numpy and jax.lax.",
     report: Report = ignore,
+    often: bool = False,
 ) -> Any:
     """`operation(subject, key, *row)` for every row of `rows`; results stacked, as NumPy arrays.
 
@@ -72,6 +73,8 @@ def map_runs(
         what: Names the code in the error if JAX cannot trace it.
         advice: Advice in that error.
         report: Called with the number of newly finished runs.
+        often: Whether many such calls follow: then the program is compiled for speed at once, also
+            within `quick_while_fast`.
     """
     place, pace = current_place(), _PACE.get()
     with place.entered():
@@ -80,9 +83,9 @@ def map_runs(
     prepare = partial(PreparedRuns, operation, subject, key, like, what=what, advice=advice)
     if pace is None or _HEAVY in pace:
         return prepare(place=place).map(key, rows, chunk, report)
-    runs = prepare(place=place._replace(quick=True))
+    runs = prepare(place=place if often else place._replace(quick=True))
     name = runs.digest.digest
-    if pace.get(name, 0.0) > SLOW_PROGRAM and not place.quick:
+    if not often and pace.get(name, 0.0) > SLOW_PROGRAM and not place.quick:
         runs = prepare(place=place)
     runs.compile(chunk)
     begun = time.process_time()

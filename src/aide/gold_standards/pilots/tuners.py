@@ -132,9 +132,8 @@ class HmcTuner:
         sizes, group = _sizes(last), rng.permutation(num) % NUM_SIZES
         length = length_of_trials(None if last is None else float(last[0, 1]))
         rows = (np.arange(num, dtype=np.uint32), chosen.states, sizes[group])
-        tried, met = map_runs(
-            follow, Trial(path, metric, coordinates, length), key_try, rows, what="a trajectory"
-        )
+        trial = Trial(path, metric, coordinates, length)
+        tried, met = map_runs(follow, trial, key_try, rows, what="a trajectory", often=True)
         settings = np.array([choose(tried, sizes, group, chosen.log_ratios)], float)
         if last is not None and len(last) > 1:
             settings = ladder(settings[0])

@@ -76,7 +76,7 @@ def walk(key: Key, path: Path, kernel: AnyKernel, population: Population) -> Wal
     """A few steps of every particle."""
     rows = (np.arange(population.num, dtype=np.uint32), population.states)
     roomy, num_rungs = with_room(kernel)
-    moved = map_runs(_steps, Walk(path, roomy), key, rows, what="a step of a pilot")
+    moved = map_runs(_steps, Walk(path, roomy), key, rows, what="a step of a pilot", often=True)
     states, flat, ratios, acceptance, jumps = moved
     acceptance = acceptance[..., :num_rungs]
     after = Population(states, flat, ratios[:, -1])
