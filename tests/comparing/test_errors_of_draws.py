@@ -98,3 +98,12 @@ def test_limits_hold_for_chains() -> None:
     margin = Z_MAX * np.sqrt(0.05 * 0.95 / count)
     assert held[True] / count > 0.95 - margin
     assert held[False] / count < 0.95 - margin
+
+
+def test_events_alone_get_a_sentence():
+    """Without a mean or an sd to speak of, probabilities are what the sentence is about."""
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.random((300, 2)) < share for share in (0.3, 0.3, 0.6))
+    near, far = (str(aide.compare_draws(a, other).errors()) for other in (b, c))
+    assert near.startswith("Probabilities within ")
+    assert far.startswith("Probabilities off: x[")

@@ -32,6 +32,11 @@ def as_chains(draws: Value, has_chains: bool) -> tuple[Value, tuple[int, int]]:
     shapes: dict[str, tuple[int, ...]] = {}
     for path, leaf in named:
         array, name = np.asarray(leaf), f"draws{jax.tree_util.keystr(path)}"
+        if np.ma.is_masked(leaf):
+            raise ValueError(
+                f"{name} has {int(np.ma.getmaskarray(leaf).sum())} masked entries, which would "
+                "count as numbers: leave out the draws that have one."
+            )
         if array.dtype.kind not in "fiub":
             raise ValueError(f"{name} must hold numbers, got dtype {array.dtype}.")
         if array.ndim < len(axes) or 0 in array.shape[: len(axes)]:
@@ -45,6 +50,9 @@ def as_chains(draws: Value, has_chains: bool) -> tuple[Value, tuple[int, int]]:
         found = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
         raise ValueError(f"all arrays of draws must agree in {words}, got {found}.")
     arranged = jax.tree.map(lambda leaf: _with_chain_axis(leaf, has_chains), draws)
+    for (name, _), leaf in zip(shapes.items(), jax.tree.leaves(arranged), strict=True):
+        if leaf.dtype.kind == "f":
+            _check_range(name, leaf)
     num_chains, num_draws = jax.tree.leaves(arranged)[0].shape[:2]
     return arranged, (num_chains, num_draws)
 
@@ -70,10 +78,42 @@ def column_names(draws: Value) -> list[str]:
     return found
 
 
+def still_words(draws: Value) -> str:
+    """Say which real coordinate has one value in all of many draws; nothing if none has."""
+    leaves = jax.tree.leaves(draws)
+    kinds = [np.full(int(np.prod(leaf.shape[2:])), leaf.dtype.kind) for leaf in leaves]
+    columns = columns_of(draws).reshape(-1, sum(kind.size for kind in kinds))
+    still = np.flatnonzero((np.concatenate(kinds) == "f") & (np.ptp(columns, axis=0) == 0))
+    if len(columns) < 2 or not still.size:
+        return ""
+    names = column_names(draws)
+    more = f" and {still.size - 1} more" if still.size > 1 else ""
+    return (
+        f"{names[still[0]]}{more} never varies, so that divergences from an algorithm in which it "
+        "does are infinite, whatever is shown"
+    )
+
+
 def _with_chain_axis(leaf: Any, has_chains: bool) -> np.ndarray:
     array = np.array(leaf)
     array = array.astype(np.float64) if array.dtype.kind == "f" else array
     return array if has_chains else array[None]
+
+
+EXTREME = 1e150
+"""Size above which squares of numbers overflow; those of its inverse vanish."""
+
+
+def _check_range(name: str, array: np.ndarray) -> None:
+    """Raise where variances would overflow, or vanish although the numbers differ."""
+    columns = array.astype(np.float64).reshape(-1, np.prod(array.shape[2:], dtype=int))
+    size, spread = np.abs(columns).max(initial=0.0), np.ptp(columns, axis=0)
+    if size > EXTREME or ((spread > 0) & (spread < 1 / EXTREME)).any():
+        found = size if size > EXTREME else spread[spread > 0].min()
+        raise ValueError(
+            f"{name} has numbers that differ by or are of the size of {found:.2g}, whose squares "
+            "double precision cannot hold: rescale the variable."
+        )
 
 
 def _check_finite(name: str, array: np.ndarray, axes: tuple[str, ...]) -> None:

@@ -14,7 +14,14 @@ from aide._core.numerics import as_log
 from aide._core.types import Key, LogDensity, LogProb, Value
 from aide._core.validate import check_count, check_scalar, is_tracing_error
 from aide._core.versions import AbstractAlgorithm, NoSuchVersion
-from aide.algorithms.draw_arrays import as_chains, check_axes, columns_of, flat_draws, in_order
+from aide.algorithms.draw_arrays import (
+    as_chains,
+    check_axes,
+    columns_of,
+    flat_draws,
+    in_order,
+    still_words,
+)
 from aide.algorithms.score_check import ScoreCheck, check_score
 from aide.algorithms.tractable import Tractable
 
@@ -71,7 +78,8 @@ class ReferenceDraws(AbstractAlgorithm):
         arranged, _ = as_chains(draws, has_chains)
         if has_chains:
             check_axes(arranged)
-        self.draws, words = in_order(arranged)
+        self.draws, order = in_order(arranged)
+        words = "; ".join(part for part in (order, still_words(self.draws)) if part)
         self.log_joint = log_joint
         self.is_traceable = _is_traceable(log_joint, jax.tree.map(lambda a: a[0, 0], self.draws))
         self.chains = _chains_of(self.draws, words)

@@ -37,10 +37,11 @@ PSEUDO = 1.0
 """Number of imagined terms that enlarge variances, for events that no draw shows."""
 SIZES = {"location": 1.0, "width": 2.0}
 """Size of an imagined term of each identity, near the largest size of real ones."""
-FREEDOM_SHARE = 0.2
-"""Share of the degrees of freedom that is used: far in the tails, means of autocorrelated and
-skewed terms vary more than Student's t says. Chosen by `benchmarks/power/score_check.py`: with all
-of them, chains worth 25 to 100 draws were rejected in 0.7 to 2 of 1,000 cases, not 1 in 10,000."""
+FREEDOM_SHARE = {"location": 1.0, "width": 0.2}
+"""Share of the degrees of freedom that each identity uses. Terms of widths are skewed: far in the
+tails, their means in autocorrelated chains vary more than Student's t says. Chosen by
+`benchmarks/power/score_check.py`: with all degrees of freedom, chains worth 25 to 100 draws were
+rejected in 0.7 to 2 of 1,000 cases, not 1 in 10,000."""
 LEAST_FREEDOM = 3.0
 """Degrees of freedom that are used at least, where there are that many."""
 POWER = 0.8
@@ -98,8 +99,8 @@ class ScoreCheck(Result):
     $E[\partial_i^2\log p + (\partial_i\log p)^2] = 0$. But their terms are bounded however heavy
     the tails of $x$ or of its score are, and they hold on any support. Widths are also tested in
     all coordinates together. Standard errors account for autocorrelation, and for rare events that
-    no draw shows; p-values are Student's, with a fifth of the degrees of freedom, for all tests
-    together (Bonferroni).
+    no draw shows; p-values are Student's, with a fifth of the degrees of freedom for widths, for
+    all tests together (Bonferroni).
 
     Attributes:
         tests: Two per real coordinate, and one of all of them.
@@ -373,6 +374,6 @@ def _test(coordinate: str, identity: str, terms: np.ndarray, scale: float = 1.0)
     unseen = PSEUDO * (scale * SIZES[identity] / max(found.effective, 1.0)) ** 2
     error = float(np.sqrt(found.variance + unseen))
     known = min(found.freedom, terms.size - 1)
-    freedom = max(FREEDOM_SHARE * known, min(known, LEAST_FREEDOM))
+    freedom = max(FREEDOM_SHARE[identity] * known, min(known, LEAST_FREEDOM))
     probability = float(2 * special.stdtr(freedom, -abs(mean) / error))
     return ScoreTest(coordinate, identity, 0.0, mean, error, probability, freedom)

@@ -62,7 +62,8 @@ def notes_of(curve: "Convergence") -> tuple[str, ...]:
     texts = dict.fromkeys(note for notes in at.values() for note in notes)
     for text in texts:
         steps = [f"{num:,}" for num, notes in at.items() if text in notes]
-        found.append(f"At {', '.join(steps)} steps: {text}")
+        noun = "step" if steps == ["1"] else "steps"
+        found.append(f"After {', '.join(steps)} {noun}: {text}")
     return tuple(found)
 
 

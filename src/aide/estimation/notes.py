@@ -237,8 +237,9 @@ def _loose(estimate: "Estimate") -> list[str]:
                 f"xi = -inf): the looseness is infinite{remedy}"
             )
         elif gap.value > max(LOOSE_SHARE * estimate.value, 3 * gap.std_error, LEAST_LOOSENESS):
+            part = "all" if gap.value >= estimate.value else f"{gap.value:.2g}"
             found.append(
-                f"Meta-inference of the {role.word} adds {gap.value:.2g} of the "
+                f"Meta-inference of the {role.word} adds {part} of the "
                 f"{in_nats(estimate.value, 2)} at its own outputs, which says nothing against the "
                 f"outputs{remedy}"
             )

@@ -61,6 +61,11 @@ class AbstractRefined(eqx.Module):
     def __check_init__(self: Any) -> None:
         check_size("num_reverse", self.num_reverse)
 
+    def __repr__(self: Any) -> str:
+        """The algorithm's name and the size of its meta-inference, on one line."""
+        size = f"meta-inference by {self.num_reverse:,} reverse particles"
+        return f"{type(self).__name__}: {describe(self)}, {size}"
+
     @property
     def log_z(self) -> float:
         r"""$\log Z = 0$: $\xi$ is an unbiased estimate of $q(x)$ itself."""

@@ -97,11 +97,14 @@ def _sds(variables: Sequence[VariableErrors]) -> str:
 
 
 def _probabilities(variables: Sequence[VariableErrors]) -> str:
-    wrong = shown(variables, PROBABILITY)
-    if not wrong:
+    most, wrong = _largest(variables, PROBABILITY), shown(variables, PROBABILITY)
+    if most is None:
         return ""
-    found = [f"{name} off by {percent(error.size)}" for name, error in wrong[:MOST_NAMES]]
-    return ", ".join(found)
+    if not wrong:
+        alone = _largest(variables, MEAN) is None and _largest(variables, SD) is None
+        return f"probabilities within {percent(most)}" if alone else ""
+    found = [f"{name} by {percent(error.size)}" for name, error in wrong[:MOST_NAMES]]
+    return f"{'probability' if len(found) == 1 else 'probabilities'} off: {', '.join(found)}"
 
 
 def interval_range(variables: Sequence[VariableErrors]) -> tuple[float, float] | None:
