@@ -3,15 +3,15 @@
     python benchmarks/run.py coverage/errors --replications 1000 --jobs 16
     python benchmarks/run.py coverage/errors --only efficiency --replications 1000 --jobs 16
     python benchmarks/run.py coverage/errors --only cases --folder POSTERIORDB
-    python benchmarks/run.py coverage/errors --only library --library-replications 200 --jobs 16
+    python benchmarks/run.py coverage/errors --only library --pool-replications 400 --jobs 16
 
 Truths are closed forms, sums over a grid, or means over many more draws. `coverage`: shares of
 replications in which single limits at 95% hold (per quantity, all variables together), and in which
 all limits of a table hold. `efficiency`: mean squared error of the error of a mean, an sd and a
 probability, over that of the plain difference at equal runs. `total_variation`: the upper limit
 beside the truth and beside what the divergence alone allows. `library`: algorithms of the library
-through `aide.estimate`. `rare`: a mode of 0.3% that the target misses. `cases`: usual fits to
-well-known posteriors.
+whose runs are made once and cut into replications. `rare`: a mode of 0.3% that the target misses.
+`cases`: usual fits to well-known posteriors.
 """
 
 import multiprocessing
@@ -32,10 +32,12 @@ from aide.estimation.errors.total_variation import (
 )
 from aide.estimation.errors.variables import OutputVariable
 from aide.estimation.interval import confidence_limit, total_variation_bound
+from benchmarks.error_pools import QUANTITIES, pool_coverage, shares_that_hold
 from benchmarks.table import Row
 
 LEVELS = (0.05, 0.5, 0.95)
-QUANTITIES = (MEAN, SD, INTERVAL, *BELOW)
+DEAR = ("50-D", "1000 particles")
+"""Pairs of which a quarter of the replications is made."""
 
 
 class Sample(NamedTuple):
@@ -210,22 +212,17 @@ def _overlap(sample: Sample, known: bool) -> tuple[Overlap, np.ndarray]:
 def _counts(name: str, known: bool, num_runs: int, num: int, seed: int) -> dict[str, float]:
     """Of `num` replications: sums of single limits that hold, and of whole tables."""
     case, rng = cases()[name], np.random.default_rng([seed, 7])
-    truths, found = case.truths(), dict.fromkeys((*QUANTITIES, "all"), 0.0)
+    truths = {
+        (str(i), quantity): float(np.log(value)) if quantity == SD else value
+        for i, one in enumerate(case.truths())
+        for quantity, value in one.items()
+    }
+    found = dict.fromkeys((*QUANTITIES, "all"), 0.0)
     for _ in range(num):
         overlap, columns = _overlap(case.draw(rng, num_runs), known)
         variables = [OutputVariable(str(i), x) for i, x in enumerate(columns.T)]
-        holds, within = [], {quantity: [] for quantity in QUANTITIES}
-        table = find_table(overlap, variables, 0.95)
-        for one in table.variables:
-            for error in one.errors:
-                truth = truths[int(one.name)][error.quantity]
-                holds.append(error.low <= truth <= error.high)
-                is_sd = error.quantity == SD
-                size = np.log(error.error / truth) if is_sd else error.error - truth
-                within[error.quantity].append(abs(size) <= 1.96 * error.std_error)
-        for quantity, each in within.items():
-            found[quantity] += float(np.mean(each))
-        found["all"] += all(holds)
+        for key, share in shares_that_hold(overlap, variables, truths).items():
+            found[key] += share
     return found
 
 
@@ -260,14 +257,12 @@ def _squares(name: str, known: bool, num_runs: int, num: int, seed: int) -> dict
 def _limits(name: str, known: bool, num_runs: int, num: int, seed: int) -> dict[str, float]:
     """Upper limits of total variation: by bounded terms, and by the divergence."""
     case, rng = cases()[name], np.random.default_rng([seed, 9])
-    many = case.draw(np.random.default_rng(1), 400_000)
-    truth = float(
-        0.5
-        * (
-            total_variation_sizes(many.at_gold).mean()
-            + total_variation_sizes(many.at_target).mean()
-        )
-    )
+    many_rng, parts = np.random.default_rng(1), []
+    for _ in range(20 if name.startswith("SIR") else 100):  # in parts, for memory
+        many = case.draw(many_rng, 2_000)
+        each = (many.at_gold, many.at_target)
+        parts.append(0.5 * sum(total_variation_sizes(one).mean() for one in each))
+    truth = float(np.mean(parts))
     found = {"truth": truth * num, "holds": 0.0, "limit": 0.0, "by divergence": 0.0}
     for _ in range(num):
         sample = case.draw(rng, num_runs)
@@ -282,6 +277,11 @@ def _limits(name: str, known: bool, num_runs: int, num: int, seed: int) -> dict[
         found["holds"] += limit >= truth
         found["by divergence"] += min(old + 1 - 0.025 ** (1 / num_runs), 1.0)
     return found
+
+
+def _is_asked(name: str, pairs: str) -> bool:
+    """Whether a name contains one of the parts that `;` separates."""
+    return any(part in name for part in pairs.split(";"))
 
 
 def _over_jobs(
@@ -305,13 +305,15 @@ def _pool(jobs: int) -> ProcessPoolExecutor:
 def coverage(
     replications: int = 1000, jobs: int = 1, runs: int = 500, pairs: str = ""
 ) -> Iterator[Row]:
-    """Shares in which limits hold, for pairs whose names contain `pairs`."""
+    """Shares in which limits hold, for pairs whose names contain a part of `pairs` (a;b;c)."""
     for name, case in cases().items():
+        number = max(replications // (4 if any(one in name for one in DEAR) else 1), 1)
         for known in (True, False):
-            if pairs not in name:
+            if not _is_asked(name, pairs):
                 continue
-            found = _over_jobs(_counts, (name, known, runs), replications, jobs)
+            found = _over_jobs(_counts, (name, known, runs), number, jobs)
             row: Row = {"pair": name, "D": f"{case.divergence:.3g}", "Z": "known" if known else "?"}
+            row["replications"] = number
             yield row | {key: f"{share:.1%}" for key, share in found.items()}
 
 
@@ -336,10 +338,12 @@ def _squares_of(mean: float, sd: float, *rest: Any) -> dict[str, float]:
     return _squares(name, *rest)
 
 
-def total_variation(replications: int = 1000, jobs: int = 1, runs: int = 500) -> Iterator[Row]:
+def total_variation(
+    replications: int = 1000, jobs: int = 1, runs: int = 500, pairs: str = ""
+) -> Iterator[Row]:
     """Upper limits at 95% beside the extended truth."""
     for name in cases():
-        if "AR(1)" in name or "50-D" in name:
+        if "AR(1)" in name or "50-D" in name or not _is_asked(name, pairs):
             continue
         for known in (True, False):
             found = _over_jobs(_limits, (name, known, runs), replications, jobs)
@@ -382,63 +386,11 @@ def _rare(share: float, num_runs: int, num: int, seed: int) -> dict[str, float]:
     return {"total variation holds": held, "probability holds, unseen added": widened}
 
 
-def library(library_replications: int = 100, jobs: int = 1, runs: int = 300) -> Iterator[Row]:
-    """Algorithms of the library through `aide.estimate`: single and joint limits."""
-    for name in LIBRARY:
-        found = _over_jobs(partial(_library, name), (runs,), library_replications, jobs)
-        yield {"pair": name} | {key: f"{share:.1%}" for key, share in found.items()}
-
-
-LIBRARY = ("particle filter, 10", "particle filter, 100", "AIS", "tempered SMC as gold standard")
-
-
-def _library_pair(name: str) -> tuple[Any, Any]:
-    import aide
-    from aide.problems import LinearRegression
-
-    model = LinearRegression(x=[-2.0, 0.5, 2.0], y=[-1.5, 1.0, 2.5])
-    gold, prior = model.posterior(), model.prior()
-    if name.startswith("particle filter"):
-        from aide.problems.linear_gaussian import nile
-
-        path = nile()
-        particles = int(name.rpartition(" ")[2])
-        return path.posterior(), aide.ParticleFilter(path.state_space(), particles)
-    kernel = aide.kernels.RandomWalk(0.5)
-    if name == "AIS":
-        return gold, aide.ais(prior, model.log_joint, kernel=kernel, num_temperatures=8)
-    settings = {"kernel": kernel, "num_temperatures": 20, "num_particles": 100}
-    return aide.tempered_smc(prior, model.log_joint, **settings), aide.sir(
-        prior, model.log_joint, num_particles=10
-    )
-
-
-def _library(name: str, num_runs: int, num: int, seed: int) -> dict[str, float]:
-    import jax
-
-    import aide
-
-    gold, target = _library_pair(name)
-    sizes = {"num_gold": num_runs, "num_target": num_runs}
-    many = aide.estimate(jax.random.key(99), gold, target, num_gold=20_000, num_target=20_000)
-    truth = {(r["name"], r["quantity"]): r["error"] for r in many.errors().records()}
-    spread = {(r["name"], r["quantity"]): r["std_error"] for r in many.errors().records()}
-    found = dict.fromkeys((*QUANTITIES, "all"), 0.0)
-    for index in range(num):
-        key = jax.random.fold_in(jax.random.key(seed), index)
-        records = aide.estimate(key, gold, target, **sizes).errors().records()
-        holds, within = [], {quantity: [] for quantity in QUANTITIES}
-        for one in records:
-            place = one["name"], one["quantity"]
-            slack = 1.96 * np.hypot(one["std_error"], spread[place])
-            holds.append(one["low"] - spread[place] <= truth[place] <= one["high"] + spread[place])
-            is_sd = one["quantity"] == SD
-            error = one["error"] / truth[place] if is_sd else one["error"] - truth[place]
-            within[one["quantity"]].append(abs(np.log(error) if is_sd else error) <= slack)
-        for quantity, each in within.items():
-            found[quantity] += float(np.mean(each))
-        found["all"] += all(holds)
-    return found
+def library(
+    pool_replications: int = 400, jobs: int = 1, pool_runs: int = 200, pairs: str = ""
+) -> Iterator[Row]:
+    """Algorithms of the library: replications are parts of one pool of runs."""
+    yield from pool_coverage(_over_jobs, pool_replications, jobs, pool_runs, pairs)
 
 
 def cases_of_posteriors(

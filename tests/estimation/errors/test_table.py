@@ -96,6 +96,12 @@ def test_the_combination_is_named_and_measured(errors):
     assert direction.low < truth < direction.high
     assert direction.is_certain
     assert errors.blame.blocks[0][0] == "beta"
+    assert "; mostly in beta, " in errors.headline
+    alone = {record["name"]: record["nats"] for record in errors.records()}
+    assert {name: nats for name, nats in alone.items() if nats is not None} == dict(
+        errors.blame.singles
+    )
+    assert alone["sums[0]"] is None  # a function is no variable
     assert dict(errors.blame.singles).keys() == {"beta[0]", "beta[1]", "beta[2]", "tau"}
 
 

@@ -46,6 +46,11 @@ TITLES = {
     PROBABILITY: "probability, target − gold",
 }
 SHARES = "target below gold's 5 / 50 / 95%"
+ALONE = "nats alone"
+WORTH_BLAME = 0.05
+"""Nats of means and covariances below which no array is blamed for them."""
+MOSTLY = 0.6
+"""An array that differs by this share of all nats is named in the sentence."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -119,7 +124,8 @@ class Errors(Result):
     @property
     def headline(self) -> str:
         """What is right, what is wrong, by how much, and in which variables."""
-        return f"{sentence(self.table.variables, self.missed)} ({100 * self.level:g}%)"
+        words = sentence(self.table.variables, self.missed)
+        return f"{words} ({100 * self.level:g}%){self._culprit}"
 
     @cached_property
     def missed(self) -> tuple[str, ...]:
@@ -128,6 +134,21 @@ class Errors(Result):
             [] if self.blame is None else [one for one in self.blame.directions if one.is_certain]
         )
         return tuple(_phrase(one) for one in found[:2])
+
+    @property
+    def _culprit(self) -> str:
+        """A phrase about the array that differs by most of all nats, if one of several does."""
+        if self.blame is None or not self.blame.blocks or not self.blame.nats >= WORTH_BLAME:
+            return ""
+        name, nats = self.blame.blocks[0]
+        if not nats >= MOSTLY * self.blame.nats:
+            return ""
+        return f"; mostly in {name}, {nats:.2g} of {in_nats(self.blame.nats, 2)}"
+
+    @cached_property
+    def _nats(self) -> dict[str, float]:
+        """By how many nats each variable differs alone."""
+        return {} if self.blame is None else dict(self.blame.singles)
 
     @cached_property
     def _shown(self) -> tuple[VariableErrors, ...]:
@@ -145,7 +166,12 @@ class Errors(Result):
             titles.append(SHARES)
             for line, one in zip(lines, shown, strict=True):
                 line.append(_shares(one))
-        texts, optional = frozenset(titles[:1]), (SHARES,)
+        if any(one.name in self._nats for one in shown):
+            titles.append(ALONE)
+            for line, one in zip(lines, shown, strict=True):
+                nats = self._nats.get(one.name)
+                line.append("–" if nats is None else f"{nats:.2g}")
+        texts, optional = frozenset(titles[:1]), (SHARES, ALONE)
         return Grid(tuple(titles), tuple(map(tuple, lines)), ("",) * len(lines), texts, optional)
 
     def rows(self) -> list[tuple[str, str]]:
@@ -213,9 +239,12 @@ class Errors(Result):
         }
 
     def records(self) -> list[dict[str, Any]]:
-        """One dictionary per variable and quantity; see `ErrorOf`."""
+        """One dictionary per variable and quantity; see `ErrorOf`.
+
+        `nats` is by how much means and sds of that variable differ alone; `None` for functions.
+        """
         return [
-            {"name": one.name, **error._asdict()}
+            {"name": one.name, **error._asdict(), "nats": self._nats.get(one.name)}
             for one in self.table.variables
             for error in one.errors
         ]
@@ -314,7 +343,8 @@ def _cell(error: ErrorOf | None) -> str:
 def _shares(one: VariableErrors) -> str:
     """Shares of the target below the gold standard's quantiles, without limits."""
     found = [100 * error.error for name in BELOW if (error := one.of(name)) is not None]
-    return " / ".join(f"{share:.2g}" for share in found) + "%" if found else "–"
+    texts = [f"{share:.0f}" if share >= 10 else f"{share:.2g}" for share in found]
+    return " / ".join(texts) + "%" if found else "–"
 
 
 def _event(one: VariableErrors) -> list[tuple[str, str]]:
@@ -377,7 +407,9 @@ def _about(one: Direction, blame: Blame) -> str:
 
 
 def _ranking(blame: Blame) -> list[tuple[str, str]]:
-    found, words = [], (("arrays", "arrays", blame.blocks), ("alone", "variables", blame.singles))
+    single_names = {name for name, _ in blame.singles}
+    arrays = () if all(name in single_names for name, _ in blame.blocks) else blame.blocks
+    found, words = [], (("arrays", "arrays", arrays), ("alone", "variables", blame.singles))
     for name, what, parts in words:
         large = [pair for pair in parts[:3] if pair[1] >= LEAST_NATS]
         if large:

@@ -178,8 +178,16 @@ class Table(NamedTuple):
         return (*self.infinite, *self.collapsed)
 
 
-class _Line(NamedTuple):
-    """One quantity before its limits are known."""
+class Line(NamedTuple):
+    """One quantity of one variable before its limits are known.
+
+    Attributes:
+        variable: The name of the variable.
+        quantity: See `ErrorOf`.
+        found: The estimate; for `sd` the logarithm of the ratio.
+        gold: The quantity under the gold standard.
+        scale: The unit of the error, in units of the variable.
+    """
 
     variable: str
     quantity: str
@@ -190,7 +198,7 @@ class _Line(NamedTuple):
 
 def find_table(overlap: Overlap, variables: Sequence[OutputVariable], level: float) -> Table:
     """Estimate every quantity of every variable; limits hold together at `level`."""
-    lines: list[_Line] = []
+    lines: list[Line] = []
     constant, infinite, collapsed = [], [], []
     for variable in variables:
         if not np.isfinite(variable.values).all():
@@ -212,13 +220,18 @@ def find_table(overlap: Overlap, variables: Sequence[OutputVariable], level: flo
     return Table(tuple(ordered), *unable, level, single, tuple(collapsed))
 
 
+def find_lines(overlap: Overlap, variables: Sequence[OutputVariable]) -> list[Line]:
+    """All estimates of a table."""
+    return [line for variable in variables for line in _lines_of(overlap, variable)]
+
+
 def standardised_powers(x: np.ndarray, moments: Moments) -> np.ndarray:
     """Columns $z$ and $z^2$, whose controls are regressed out."""
     z = (x - moments.gold_mean) / (moments.gold_sd or moments.target_sd or 1.0)
     return np.stack([z, z**2], axis=1)
 
 
-def _lines_of(overlap: Overlap, variable: OutputVariable) -> list[_Line]:
+def _lines_of(overlap: Overlap, variable: OutputVariable) -> list[Line]:
     x, name = variable.values, variable.name
     if variable.is_event:
         gold = float(overlap.as_gold @ x / overlap.as_gold.sum())
@@ -249,12 +262,12 @@ def _line(
     functions: np.ndarray,
     gold: float,
     scale: float = 1.0,
-) -> _Line:
+) -> Line:
     found = estimate_statistic(overlap, statistic, functions)
-    return _Line(name, quantity, found, gold, scale)
+    return Line(name, quantity, found, gold, scale)
 
 
-def _with_limits(line: _Line, single: float) -> ErrorOf:
+def _with_limits(line: Line, single: float) -> ErrorOf:
     low, high = limits_of(line.found, single)
     value, gold = line.found.value, line.gold
     if line.quantity == SD:

@@ -27,7 +27,7 @@ SHARE_OF_CONSTANT = 0.2
 r"""Of $\delta$: what the limits of an unknown constant may cost."""
 GRID = 7
 """Values of the constant between its limits at which the limit is computed."""
-MOST_STAKE = 0.75
+MOST_STAKE = 0.9
 r"""Of the largest possible $\lambda$."""
 PRECISION = 1e-5
 """To which limits are computed, rounded outwards."""
