@@ -40,6 +40,20 @@ def test_variables_have_names_shapes_and_supports(schools, unit_schools):
     assert repr(schools) == "NumpyroPosterior(centred: tau, mu, theta)"
 
 
+def test_a_models_array_of_indices_still_works_in_single_precision():
+    """Values by name are computed in double precision; the user's next fit must not notice."""
+    group = np.repeat(np.arange(3), 2)
+
+    def model(y):
+        with numpyro.plate("groups", 3):
+            effect = numpyro.sample("effect", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(effect[group], 1.0), obs=y)
+
+    post = aide.numpyro.posterior(model, np.zeros(6))
+    assert post.values_of(np.zeros((4, 3)))["effect"].shape == (4, 3)
+    assert jnp.zeros(3)[group].dtype == np.float32
+
+
 def test_centred_is_the_density_written_by_hand(schools, x64):
     parts = schools.layout.unpack(some_x(schools))
     expected = log_joint_by_hand(parts["mu"], parts["tau"], parts["theta"])

@@ -36,8 +36,13 @@ Values = Mapping[str, ArrayLike]
 """Values of the variables by name, on the scale of the model."""
 
 
-_constrain_rows: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-"""`constrain` for rows, of every posterior, compiled once for all rows of one shape."""
+_constrain_rows: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+"""`constrain` for rows, of every posterior, compiled once for all rows of one shape.
+
+Compiled programs are kept, and no traced ones. JAX (0.10) converts a NumPy array once for all
+precisions as long as a traced program holds it: a model's own array of indices, traced here in
+double precision, would stay `int64` in the user's single precision, and be an error there.
+"""
 
 
 class AbstractPosterior(ABC):
@@ -183,10 +188,14 @@ class AbstractPosterior(ABC):
         """Convert outputs, vectors in rows, to values by name on the model's scale."""
 
         def constrain_all() -> dict[str, np.ndarray]:
-            if self not in _constrain_rows:
+            array = jnp.asarray(rows)
+            programs = _constrain_rows.setdefault(self, {})
+            kind = array.shape, array.dtype
+            if kind not in programs:
                 posterior = weakref.proxy(self)  # a program must not keep its posterior alive
-                _constrain_rows[self] = jax.jit(jax.vmap(lambda x: posterior.constrain(x)))
-            return jax.tree.map(np.asarray, _constrain_rows[self](jnp.asarray(rows)))
+                run = jax.jit(jax.vmap(lambda x: posterior.constrain(x)))
+                programs[kind] = run.lower(array).compile()
+            return jax.tree.map(np.asarray, programs[kind](array))
 
         return in_double(constrain_all)
 
