@@ -136,7 +136,9 @@ class CheckReport(Result):
             (
                 f"{item.law}",
                 item.variant,
-                "not tested" if item.p_value is None else f"{item.p_value:.2g}",
+                "not tested"
+                if item.p_value is None
+                else p_text(item.p_value).removeprefix("p").removeprefix(" =").strip(),
                 item.words,
             )
             for item in evidence
