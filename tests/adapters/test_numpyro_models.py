@@ -46,7 +46,7 @@ def test_a_models_array_of_indices_still_works_in_single_precision():
 
     def model(y):
         with numpyro.plate("groups", 3):
-            effect = numpyro.sample("effect", dist.Normal(0, 1))
+            effect: Any = numpyro.sample("effect", dist.Normal(0, 1))
         numpyro.sample("y", dist.Normal(effect[group], 1.0), obs=y)
 
     post = aide.numpyro.posterior(model, np.zeros(6))
