@@ -5,7 +5,7 @@ type and the default that it has in `aide.draw`, where it is explained; `tests/t
 compares them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import ExitStack
 from typing import Any, Protocol, TypedDict, runtime_checkable
@@ -61,6 +61,8 @@ class Sizes(TypedDict, total=False):
 
 Keep = Callable[[Role, int, Runs], None]
 """Stores a block by its role and first run; storing a block twice changes nothing."""
+Block = tuple[Role, int, int, Runs | None]
+"""Runs of a role, from the first to before the last, and what is known of them."""
 Waiting = list[tuple[Role, int, Future[tuple[Runs, int]]]]
 
 
@@ -128,28 +130,24 @@ def run_plan(
             check_savable(plan.output if plan.keep_values else None)
             save()
             stack.enter_context(file.saved_at_the_end(save))
-        _run_blocks(plan, known.runs, executor, bar, keep)
+        todo = [
+            (role, begin, end, known.runs[role].part(begin, end))
+            for role in Role
+            for begin, end in plan.blocks(role, known.runs[role])
+        ]
+        if executor is not None:
+            _run_elsewhere(plan, todo, executor, bar, keep)
+        else:
+            for role, begin, end, reuse in todo:
+                keep(role, begin, _draw_block(plan, role, begin, end, reuse, bar.reporter(role)))
     gold, target = (join([*blocks[role].values()]) for role in Role)
     return plan.header.with_runs(gold, target)
 
 
-def _run_blocks(
-    plan: Plan,
-    known: Mapping[Role, Runs],
-    executor: Executor | None,
-    bar: Progress,
-    keep: Keep,
+def _run_elsewhere(
+    plan: Plan, blocks: Sequence[Block], executor: Executor, bar: Progress, keep: Keep
 ) -> None:
-    """Run every block of the plan and `keep` it: for each role in order, without gaps."""
-    blocks = [
-        (role, begin, end, known[role].part(begin, end))
-        for role in Role
-        for begin, end in plan.blocks(role, known[role])
-    ]
-    if executor is None:
-        for role, begin, end, reuse in blocks:
-            keep(role, begin, _draw_block(plan, role, begin, end, reuse, bar.reporter(role)))
-        return
+    """Run blocks by an executor and `keep` them: for each role in order, without gaps."""
     waiting: Waiting = []
     with pickled_bound_methods():
         try:
@@ -184,7 +182,8 @@ def _draw_block(
     if complete and (values is not None or not plan.keep_values):
         return Runs(own, cross, values, first, prints)
     if values is None:
-        values, log_xi = _simulate(plan, role, numbers, report)
+        values, log_xi = task.runner.simulate(plan.key, role, numbers, task.simulate, report)
+        _check_simulated(plan, role, numbers, values, log_xi)
         prints = fingerprints_of(values)
         check_varied(role.word, task.algorithm, values, prints)
         if own.shape[1]:
@@ -208,18 +207,16 @@ def _draw_block(
     return Runs(own, with_scores(cross, task.num_cross, role.other), values, first, prints)
 
 
-def _simulate(
-    plan: Plan, role: Role, numbers: np.ndarray, report: Report
-) -> tuple[Any, np.ndarray]:
-    """Outputs and own scores of some runs; raise an error in words if a score is impossible."""
+def _check_simulated(
+    plan: Plan, role: Role, numbers: np.ndarray, values: Any, log_xi: np.ndarray
+) -> None:
+    """Raise an error that says what is wrong with the scores of some runs, if anything is."""
     task = plan.tasks[role]
-    values, log_xi = task.runner.simulate(plan.key, role, numbers, task.simulate, report)
 
     def replay(row: int) -> None:
         task.runner.replay(plan.key, role, int(numbers[row]))
 
     check_log_xi(role.word, task.algorithm, "simulate", log_xi, values, replay)
-    return values, log_xi
 
 
 def _check_same(role: Role, stored: np.ndarray, again: np.ndarray) -> None:

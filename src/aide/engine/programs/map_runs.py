@@ -7,7 +7,8 @@ are traced, of one key for all runs, and of a row that differs between runs, suc
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from importlib.util import find_spec
@@ -20,7 +21,7 @@ import numpy as np
 from aide._core.types import Key
 from aide._core.validate import deferred_errors, is_tracing_error
 from aide.engine.programs.identity import ProgramDigest
-from aide.engine.programs.places import CHECK, Chunk, Place, current_place, in_threads
+from aide.engine.programs.places import CHECK, Chunk, Place, current_place
 from aide.engine.programs.programs import Program, options_for
 from aide.engine.programs.tracing import one_call, split_algorithm, tracing, without_collection
 
@@ -226,17 +227,19 @@ def map_chunks(
 
     The last chunk is padded with its last row.
     """
-
-    def run_from(begin: int) -> Any:
-        index = np.minimum(np.arange(begin, begin + size), num - 1)
-        return jax.tree.map(np.asarray, run(index))
-
-    pieces, check = [], CHECK.get()
+    begins, pieces, check = range(0, num, size), [], CHECK.get()
+    indices = (np.minimum(np.arange(begin, begin + size), num - 1) for begin in begins)
     check()
-    for piece in in_threads(run_from, range(0, num, size), num_threads):
-        check()
-        pieces.append(piece)
-        report(min(size, num - size * (len(pieces) - 1)))
+    with ExitStack() as stack:
+        found = map(run, indices)
+        if num_threads > 1 and len(begins) > 1:
+            pool = ThreadPoolExecutor(num_threads)
+            stack.callback(pool.shutdown, cancel_futures=True)
+            found = pool.map(run, indices)
+        for piece in found:
+            check()
+            pieces.append(jax.tree.map(np.asarray, piece))
+            report(min(size, num - size * (len(pieces) - 1)))
     return jax.tree.map(lambda *parts: np.concatenate(parts)[:num], *pieces)
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 
@@ -95,27 +95,6 @@ class Devices(ThreadPoolExecutor):
             thread_name_prefix="aide-device",
             initializer=lambda: OWN_DEVICE.set(free.get()),
         )
-
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-
-def in_threads(
-    work: Callable[[Item], Result], items: Sequence[Item], num_threads: int
-) -> Iterator[Result]:
-    """Results in order; waiting work is dropped if the caller stops early."""
-    if num_threads == 1 or len(items) <= 1:
-        yield from map(work, items)
-        return
-    with ThreadPoolExecutor(num_threads) as pool:
-        futures = [pool.submit(work, item) for item in items]
-        try:
-            for future in futures:
-                yield future.result()
-        finally:
-            for future in futures:
-                future.cancel()
 
 
 @contextmanager
