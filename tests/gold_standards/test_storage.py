@@ -22,8 +22,7 @@ from aide.gold_standards.annealed import Annealed
 from aide.gold_standards.pilots.tuners import HmcTuner
 from aide.gold_standards.record import Record
 from aide.gold_standards.result import GoldStandard, Making
-from aide.gold_standards.starts.covering import Covering
-from aide.gold_standards.starts.modes import StudentMixture
+from aide.gold_standards.starts.tails import Covering, StudentMixture
 from aide.kernels import ScaledCoordinates
 from aide.problems.distributions import Normal
 

@@ -13,6 +13,8 @@
 | `finite_laws`, `chains` | pairs of laws, and chains, whose numbers are known without Monte Carlo |
 | `learned`, `clockwork` | learned meta-inference made by hand; NUTS on finitely many states |
 | `posteriors`, `hard_posteriors`, `one_mode` | known posteriors; a missing mode |
+| `traps` | posteriors at which gold standards once passed and were wrong |
+| `score_laws` | draws for the score check of reference draws |
 | `schools`, `numpyro_schools`, `pymc_here`, `particles_model` | models in other libraries |
 | `kill_me`, `tiny_experiment` | programs that tests run and kill |
 """

@@ -12,10 +12,15 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from pymc import Model
+from pymc import Model, logcdf
+from pymc.distributions.moments import mean
+from pymc.exceptions import UndefinedMomentException
+from pymc.sampling.jax import get_jaxified_graph  # noqa: E402
 from pymc.variational.approximations import FullRank, MeanField
+from pytensor import tensor
 from pytensor.compile.mode import Mode
 from pytensor.graph.replace import graph_replace
+from pytensor.tensor.random.basic import NormalRV
 from pytensor.tensor.random.type import RandomType
 
 from aide._core.types import LogProb
@@ -23,12 +28,51 @@ from aide.adapters.gaussian import Gaussian
 from aide.adapters.layout import Layout, Variable
 from aide.adapters.posterior import AbstractPosterior, Values
 from aide.adapters.predictions import Prediction, ValuesByName, predictions_of
-from aide.adapters.pymc_predictions import cannot, graph_of, predictable
 from aide.algorithms.tractable import Tractable
 from aide.engine.programs.map_runs import in_double
 
+
+def predictable(model: Model) -> list[str]:
+    """Names of the deterministic and observed variables."""
+    return [one.name for one in (*model.deterministics, *model.observed_RVs)]
+
+
+def graph_of(model: Model, name: str, threshold: float | None) -> Any:
+    """A deterministic value, or the mean of a distribution; with a threshold, its probability."""
+    variable: Any = model[name]
+    is_random = variable in model.observed_RVs
+    if threshold is None and not is_random:
+        return variable
+    if threshold is not None and not is_random:
+        return (variable <= threshold).astype("float64")
+    try:
+        return mean(variable) if threshold is None else _share_below(variable, threshold)
+    except (NotImplementedError, UndefinedMomentException) as error:
+        raise ValueError(cannot(name, threshold, error)) from None
+
+
+def _share_below(variable: Any, threshold: float) -> Any:
+    """Of every element, the probability to be at or below the threshold."""
+    op: Any = variable.owner.op
+    if isinstance(op, NormalRV):  # PyMC's log probability has an operation that JAX lacks
+        parameters: Any = op.dist_params(variable.owner)
+        location, scale = parameters
+        erfc: Any = tensor.erfc
+        return 0.5 * erfc((location - threshold) / (scale * np.sqrt(2)))
+    log_share: Any = logcdf(variable, np.float64(threshold), warn_rvs=False)
+    return log_share.exp()
+
+
+def cannot(name: str, threshold: float | None, error: Exception) -> str:
+    """Why a variable cannot be predicted, and what to do."""
+    what = "mean" if threshold is None else "distribution function"
+    return (
+        f"{name}: there is no {what} of its distribution in PyMC that JAX can compute ({error}). "
+        "Write a function of the posterior's variables instead."
+    )
+
+
 _flags = os.environ.get("XLA_FLAGS")
-from pymc.sampling.jax import get_jaxified_graph  # noqa: E402
 
 # PyMC's import asks XLA for 100 devices for its own chains; programs of aide need cores instead.
 if _flags is None:

@@ -24,9 +24,8 @@ from aide._core.distribution import (
     possible,
     sample_from,
 )
-from aide._core.flat_states import all_finite, ravel_reals
 from aide._core.keywords import fields, keywords
-from aide._core.numerics import log_ratio
+from aide._core.numerics import all_finite, log_ratio, ravel_reals
 from aide._core.random import derive, derive_keys, standard_normal
 from aide._core.types import Key, LogDensity, LogProb, Numbers, Value
 from aide._core.versions import FEW_STEPS, AbstractAlgorithm

@@ -13,8 +13,7 @@ import jax
 import numpy as np
 
 from aide._core.chains import autocovariances
-from aide._core.flat_states import flat_rows
-from aide._core.numerics import special
+from aide._core.numerics import flat_rows, special
 from aide._core.types import Value
 
 

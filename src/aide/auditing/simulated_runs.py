@@ -24,8 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._core.algorithm import Draw
-from aide._core.flat_states import flat_reals
-from aide._core.numerics import as_log
+from aide._core.numerics import as_log, flat_reals
 from aide._core.random import run_key
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_scalar
@@ -174,7 +173,7 @@ def exchange_p_value(pieces: Pieces) -> float | None:
 
     Given the two outputs of every data set, but not which of them is exact, the orders are
     independent and their probabilities known: p-values hold at every sample size and every tail
-    of $D$ (see `aide.checking.orders`).
+    of $D$ (see `aide._core.exact_tests`).
     """
     from aide.checking.algorithm.laws import swap_evidence
 
@@ -191,7 +190,7 @@ def exchange_p_value(pieces: Pieces) -> float | None:
 def _functions_p_value(pieces: Pieces, term: np.ndarray) -> float:
     from scipy import special
 
-    from aide.checking.orders import order_p_values
+    from aide._core.exact_tests import order_p_values
 
     exact, own = _functions(pieces)
     seen = (exact - own) * special.expit(-term)[:, None]

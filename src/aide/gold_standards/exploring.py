@@ -15,14 +15,14 @@ from aide._core.types import Key, LogDensity
 from aide.auditing.audit import Widened, can_be_widened, widen
 from aide.gold_standards.budget import Goal, TooLate
 from aide.gold_standards.choices import dimension_of, shape_of
-from aide.gold_standards.pilots.passes import CUT_TIME, PILOT_TIME, first_pass, further_passes
 from aide.gold_standards.pilots.pilot import COARSE_SHARE, SHARE, Pilot, run_pilot
 from aide.gold_standards.pilots.population import Path
+from aide.gold_standards.pilots.schedule import CUT_TIME, PILOT_TIME, first_pass, further_passes
 from aide.gold_standards.pilots.tuners import GivenKernel, HmcTuner, Tuner
 from aide.gold_standards.starts.climbing import Mode
-from aide.gold_standards.starts.covering import cover, cover_modes
 from aide.gold_standards.starts.regions import Region, missing_region
 from aide.gold_standards.starts.searching import Search, hidden_modes
+from aide.gold_standards.starts.tails import cover, cover_modes
 
 FEWEST_PILOTS, PILOTS_PER_DIMENSION, MOST_PILOTS = 1000, 60, 4000
 WIDER = 2.0

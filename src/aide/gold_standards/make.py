@@ -35,7 +35,7 @@ from aide.gold_standards.pilots.schedule import make_recipe
 from aide.gold_standards.pilots.tuners import Tuner
 from aide.gold_standards.result import GoldStandard, Making
 from aide.gold_standards.starts.climbing import join_modes
-from aide.gold_standards.starts.modes import NUM_POINTS, fit_start
+from aide.gold_standards.starts.tails import NUM_POINTS, fit_start
 from aide.gold_standards.testing import run_tests
 from aide.gold_standards.words import chosen_words, remarks_of, title_of
 from aide.kernels.kernel import AnyKernel

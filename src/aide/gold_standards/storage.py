@@ -28,8 +28,7 @@ from aide.gold_standards.exploring import WIDER
 from aide.gold_standards.pilots.schedule import Recipe
 from aide.gold_standards.record import Record
 from aide.gold_standards.result import GoldStandard, Making
-from aide.gold_standards.starts.covering import Covering
-from aide.gold_standards.starts.modes import StudentMixture
+from aide.gold_standards.starts.tails import Covering, StudentMixture
 from aide.kernels.coordinates import ScaledCoordinates
 from aide.kernels.kernel import AnyKernel
 

@@ -7,8 +7,7 @@ from aide.auditing.audit import Widened
 from aide.gold_standards.annealed import Annealed
 from aide.gold_standards.budget import Goal
 from aide.gold_standards.pilots.tuners import Tuner
-from aide.gold_standards.starts.covering import Covering
-from aide.gold_standards.starts.modes import StudentMixture
+from aide.gold_standards.starts.tails import Covering, StudentMixture
 from aide.gold_standards.testing import Tested
 from aide.reporting.numbers import in_nats
 

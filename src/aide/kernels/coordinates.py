@@ -15,9 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from aide._core.flat_states import ravel_reals
 from aide._core.jax_compat import is_traced
-from aide._core.numerics import as_parameter
+from aide._core.numerics import as_parameter, ravel_reals
 from aide._core.types import Key, LogDensity, LogProb, Numbers, Parameter, Value
 from aide._core.validate import check_positive
 from aide._core.versions import ask

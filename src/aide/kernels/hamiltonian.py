@@ -17,8 +17,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, ArrayLike, Int
 
-from aide._core.flat_states import ravel_reals
-from aide._core.numerics import as_parameter
+from aide._core.numerics import as_parameter, ravel_reals
 from aide._core.types import LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_positive, check_scalar, check_size
 from aide.kernels.coordinates import Metric, as_metric, pulled, stretched

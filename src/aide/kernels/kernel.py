@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from aide._core.flat_states import flat_reals
+from aide._core.numerics import flat_reals
 from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_size

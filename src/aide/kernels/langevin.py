@@ -10,9 +10,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from aide._core.flat_states import ravel_reals
 from aide._core.jax_compat import is_traced
-from aide._core.numerics import as_log, as_parameter
+from aide._core.numerics import as_log, as_parameter, ravel_reals
 from aide._core.random import derive_keys, standard_normal
 from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_positive, check_size

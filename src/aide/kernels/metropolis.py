@@ -19,8 +19,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, ArrayLike
 
 from aide._core.distribution import Distribution, check_distribution, log_density_of, sample_from
-from aide._core.flat_states import all_finite, ravel_reals
-from aide._core.numerics import as_log, as_parameter
+from aide._core.numerics import all_finite, as_log, as_parameter, ravel_reals
 from aide._core.random import derive_keys, standard_normal, standard_uniform
 from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_positive, check_scalar

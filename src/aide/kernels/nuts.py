@@ -23,9 +23,8 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
-from aide._core.flat_states import all_finite, ravel_reals
 from aide._core.jax_compat import custom_vmap
-from aide._core.numerics import as_log, as_parameter
+from aide._core.numerics import all_finite, as_log, as_parameter, ravel_reals
 from aide._core.random import derive_keys, draw_index
 from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
 from aide._core.validate import check_positive, check_size

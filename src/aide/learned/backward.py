@@ -26,8 +26,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from aide._core.distribution import sample_from
-from aide._core.flat_states import FlatLayout
-from aide._core.numerics import log_mean_exp, scaled_exp
+from aide._core.numerics import FlatLayout, log_mean_exp, scaled_exp
 from aide._core.random import derive, derive_keys, draw_index, random_index, zero_of
 from aide._core.types import Key, LogProb
 from aide.learned.models.joint import Stored

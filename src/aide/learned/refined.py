@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool
 
 from aide._core.algorithm import Draw, Label, describe
-from aide._core.flat_states import FlatLayout
+from aide._core.numerics import FlatLayout
 from aide._core.random import derive
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_size

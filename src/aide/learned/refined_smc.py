@@ -28,8 +28,7 @@ import numpy as np
 from jaxtyping import Array, Bool
 
 from aide._core.algorithm import Label
-from aide._core.flat_states import FlatLayout
-from aide._core.numerics import log_mean_exp
+from aide._core.numerics import FlatLayout, log_mean_exp
 from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_size, raise_if

@@ -13,8 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from aide._core.distribution import Distribution
-from aide._core.flat_states import flat_reals
-from aide._core.numerics import scaled_exp
+from aide._core.numerics import flat_reals, scaled_exp
 from aide._core.types import Key, LogProb, Value
 from aide._core.versions import KernelUse, ObservedMove, ObservedSteps, ask
 from aide.smc.moves import AbstractMove, Steps, WeightedMove

@@ -5,8 +5,13 @@ import itertools
 import numpy as np
 from scipy import special
 
-from aide._core.betting import log_wealths, wealth_p_value
-from aide.checking.orders import deviations, order_p_values, sign_p_value
+from aide._core.exact_tests import (
+    deviations,
+    log_wealths,
+    order_p_values,
+    sign_p_value,
+    wealth_p_value,
+)
 
 NUM = 9
 OUTCOMES = np.array(list(itertools.product([False, True], repeat=NUM)))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from aide.gold_standards.budget import Budget
-from aide.gold_standards.starts import modes
+from aide.gold_standards.starts import tails
 from aide.gold_standards.starts.climbing import STRETCH, Mode, Optimiser
-from aide.gold_standards.starts.modes import fit_start
+from aide.gold_standards.starts.tails import fit_start
 
 RNG = np.random.default_rng(0)
 HEIGHTS = RNG.normal(66.6, 3.8, 1192)
@@ -35,7 +35,7 @@ def test_a_regression_in_raw_units_has_one_mode(seed):
     np.testing.assert_allclose(found.means[0], [*known, np.log(sigma)], atol=1e-2 * spread.min())
     factor = found.factors[0] / STRETCH
     np.testing.assert_allclose(np.sqrt(np.diag(factor @ factor.T)), spread, rtol=1e-3)
-    assert sum(heard) == modes.NUM_POINTS
+    assert sum(heard) == tails.NUM_POINTS
 
 
 def test_time_that_is_up_ends_climbs(x64):

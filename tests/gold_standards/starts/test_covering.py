@@ -8,8 +8,7 @@ from support import Z_MAX
 
 import aide
 from aide.auditing.audit import Widened
-from aide.gold_standards.starts.covering import SHARE, Covering
-from aide.gold_standards.starts.student import draw_student, log_student
+from aide.gold_standards.starts.tails import SHARE, Covering, draw_student, log_student
 from aide.kernels import ScaledCoordinates
 from aide.problems.distributions import Normal
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from aide.gold_standards.starts.modes import StudentMixture, fit_start
-from aide.gold_standards.starts.student import FREEDOM
+from aide.gold_standards.starts.tails import FREEDOM, StudentMixture, fit_start
 from aide.problems.distributions import Normal
 
 WEIGHTS, MEANS, SCALES = np.array([0.7, 0.3]), np.array([-2.0, 5.0]), np.array([0.5, 2.0])

@@ -10,11 +10,10 @@ from aide.engine.programs.map_runs import map_runs
 from aide.gold_standards.pilots.pilot import Pilot
 from aide.gold_standards.pilots.population import Path, Population, start_particle
 from aide.gold_standards.starts import searching
-from aide.gold_standards.starts.ascent import Ascent
+from aide.gold_standards.starts.ascent import UNEXPLAINED, Ascent, Screen, residual_at_start
 from aide.gold_standards.starts.climbing import Mode
-from aide.gold_standards.starts.screening import UNEXPLAINED, Screen, residual_at_start
 from aide.gold_standards.starts.searching import Search
-from aide.gold_standards.starts.student import inverses_of, log_student_mixture
+from aide.gold_standards.starts.tails import inverses_of, log_student_mixture
 from aide.problems.distributions import Normal
 
 START = Normal(np.zeros(2), 3.0)

@@ -13,7 +13,7 @@ from scipy import stats
 from support import toys
 
 import aide
-from aide._core.flat_states import FlatLayout
+from aide._core.numerics import FlatLayout
 from aide.learned.models.joint import JointMixture
 from aide.learned.records.transitions import FlatKernel
 from aide.problems.distributions import Normal

@@ -28,7 +28,7 @@ from reference.resampling import LAWS, ancestor_vectors
 from reference.scripted import ScriptedScheme
 
 import aide
-from aide._core.flat_states import FlatLayout
+from aide._core.numerics import FlatLayout
 from aide.engine.programs.programs import QUICK_OPTIONS as QUICK
 from aide.learned.models.joint import Proposed, log_sum_exp, redirect
 from aide.learned.records.transitions import FlatKernel, StepRecord

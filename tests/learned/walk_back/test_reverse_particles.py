@@ -14,7 +14,7 @@ import pytest
 from support.clockwork import GAMMA, NOISE, NUM_NOISES, NUM_STATES, START, Clockwork, log_gamma
 
 import aide
-from aide._core.flat_states import FlatLayout
+from aide._core.numerics import FlatLayout
 from aide.engine.programs.programs import QUICK_OPTIONS
 from aide.learned.models.joint import Proposed
 from aide.learned.records.transitions import FlatKernel, StepRecord

@@ -13,9 +13,8 @@ The output density may be unknown. The algorithm is shrunk to few particles and 
 | 6 | among moved copies, the k-th is the output with chance $\xi_k/\sum_j\xi_j$ | wrong shapes |
 
 A correct algorithm fails with probability `false_alarm` at most, over all tests together, at every
-sample size and every tail: signs are judged given all else (`aide.checking.orders`), means of
-non-negative terms by bets against "too large" (`aide._core.betting`), outputs among moved copies
-given the sets (`moved`).
+sample size and every tail (`aide._core.exact_tests`): signs are judged given all else, means of
+non-negative terms by bets against "too large", outputs among moved copies given the sets (`moved`).
 Runs are independent by construction. Reference draws that a sampler picks from must be independent
 too: of a Markov chain use a thinned part.
 """

@@ -6,7 +6,7 @@ $q(x)\,q(u_1|x)\,r(u_2;x)$; exchanging the traces multiplies it by $\xi_2/\xi_1$
 *and* $x$, the sign of $l$ is positive with probability $1/(1 + e^{|l|})$, for every algorithm.
 Runs are put into cells by $|l|$ and by features of $x$; in each cell the number of positive signs
 is judged. Nothing is estimated, so the p-values hold at every sample size and every tail of $l$
-(see `aide.checking.orders`).
+(see `aide._core.exact_tests`).
 
 **Laws 1 and 5, the density and its mass.** With $f$ a distribution of known density on a region $S$
 (`aide.checking.algorithm.region`) and $0 \le \varphi \le 1$:
@@ -17,8 +17,8 @@ is judged. Nothing is estimated, so the p-values hold at every sample size and e
   outputs' density is positive on $S$ and $\xi > 0$.
 
 Both compare a non-negative term with one between 0 and 1, so a bet on "too large" is exact at any
-tail (`aide._core.betting`). A $\xi$ that is too large somewhere breaks law 1, one that is too small
-law 5. Neither law has conditions on the algorithm; a mean that is too small proves nothing.
+tail (`aide._core.exact_tests`). A $\xi$ that is too large somewhere breaks law 1, one that is too
+small law 5. Neither law has conditions on the algorithm; a mean that is too small proves nothing.
 
 The outputs' real numbers must have a density. A number that occurs twice has none: such runs are
 left out of the gains of law 5, and so is its largest gain, which may be an atom that occurred once.
@@ -31,10 +31,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide._core.betting import log_average, log_wealths, wealth_p_value
+from aide._core.exact_tests import (
+    log_average,
+    log_wealths,
+    order_p_values,
+    sign_p_value,
+    wealth_p_value,
+)
 from aide._core.numerics import special
 from aide.checking.algorithm.region import NUM_FEATURES
-from aide.checking.orders import order_p_values, sign_p_value
 from aide.reporting.numbers import factor
 
 ROUNDING = 1e-9

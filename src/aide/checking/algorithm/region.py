@@ -18,8 +18,7 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 from jaxtyping import Array, Float
 
-from aide._core.flat_states import flat_rows
-from aide._core.numerics import special
+from aide._core.numerics import flat_rows, special
 from aide._core.random import derive_keys, draw_index, standard_normal
 from aide._core.types import Key, LogProb, Value
 

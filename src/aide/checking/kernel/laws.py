@@ -11,7 +11,7 @@ $$T = w(x)\,H(x, y)\,m(x)\,m(y) \quad\text{or}\quad T = -w(x)\,H(z, x)\,m(x)\,m(
   m = \min\{1, c/w\},$$
 
 have two known values each, with known odds and mean zero, and their sum is judged exactly (see
-`aide.checking.orders`), however rare large terms are. $H$ runs over $f(x) g(y)$ and odd
+`aide._core.exact_tests`), however rare large terms are. $H$ runs over $f(x) g(y)$ and odd
 functions of the jump. Pilot runs select the columns with the largest deviations and the best linear
 combination of all columns; fresh runs test these few.
 
@@ -21,8 +21,8 @@ $$E_s[w(x)\,m(x)\,g(y)\,m(y)] \le \int \pi\,g\,m = E_s[w(x)\,m(x)\,g(x)],$$
 
 with equality where no weight is cut: the mass that arrives in $g$ cannot exceed its mass under
 $\pi$, for *every* start. Both sides lie between 0 and $c$ for $g \le 1$, so a bet on "too much" is
-exact at any tail (`aide._core.betting`). Where too little arrives, too much arrives elsewhere: the
-pilot runs decide between bets on $g$ and on $1 - g$.
+exact at any tail (`aide._core.exact_tests`). Where too little arrives, too much arrives elsewhere:
+the pilot runs decide between bets on $g$ and on $1 - g$.
 """
 
 from collections.abc import Callable
@@ -31,9 +31,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide._core.betting import log_average, log_wealths, wealth_p_value
+from aide._core.exact_tests import (
+    deviations,
+    log_average,
+    log_wealths,
+    order_p_values,
+    wealth_p_value,
+)
 from aide.checking.kernel.functions import Functions, View
-from aide.checking.orders import deviations, order_p_values
 
 NUM_PICKED = 8
 """Number of functions that fresh runs test, beside the best combination of all."""

@@ -13,8 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from aide._core.distribution import log_density_of, sample_from
-from aide._core.flat_states import flat_reals
-from aide._core.numerics import log_ratio
+from aide._core.numerics import flat_reals, log_ratio
 from aide._core.random import run_key
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_scalar

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide._core.betting import log_capital
+from aide._core.exact_tests import log_capital
 from aide._core.numerics import special
 from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
@@ -125,7 +125,7 @@ def bridge_failure(ratio: LogRatio) -> float | None:
     r"""By how much $E_G\,\sigma(-\ell) = E_T\,\sigma(\ell)$ fails, if chance cannot explain it.
 
     A bet against the identity: differences $d_i$ of a gold term and a target term lie between -1
-    and 1 and have mean 0 (`aide._core.betting.log_capital`).
+    and 1 and have mean 0 (`aide._core.exact_tests.log_capital`).
 
     Law: for correct algorithms, whatever their tails and rare parts, it ever exceeds 10,000 with
     probability $10^{-4}$ at most (Ville; Waudby-Smith & Ramdas, 2024, JRSS B 86:1-27).

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from aide._core.flat_states import flat_reals
+from aide._core.numerics import flat_reals
 from aide._core.types import Key, Value
 from aide.algorithms.draw_arrays import column_names
 from aide.engine.programs.map_runs import map_runs

@@ -11,8 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from aide._core.algorithm import Aside
 from aide._core.distribution import Distribution, LogDensityOf, evaluate, sample_from
-from aide._core.flat_states import flat_reals
-from aide._core.numerics import as_parameter, log_ratio
+from aide._core.numerics import as_parameter, flat_reals, log_ratio
 from aide._core.types import Key, LogDensity, LogProb, Parameter, Value
 from aide.algorithms.annealed import Tempered
 from aide.kernels.coordinates import ScaledCoordinates

@@ -15,8 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from aide._core.flat_states import flat_reals
-from aide._core.numerics import as_parameter
+from aide._core.numerics import as_parameter, flat_reals
 from aide._core.random import standard_normal
 from aide._core.types import Key, Parameter, Value
 from aide._core.versions import ask

@@ -20,10 +20,15 @@ from aide._core.types import Key, Parameter
 from aide.engine.programs.map_runs import map_runs
 from aide.gold_standards.pilots.pilot import Pilot
 from aide.gold_standards.pilots.population import Path, moments_of
-from aide.gold_standards.starts.ascent import NUM_STEPS, Ascent, climb_from, climb_from_start
+from aide.gold_standards.starts.ascent import (
+    NUM_STEPS,
+    Ascent,
+    Screen,
+    climb_from,
+    climb_from_start,
+)
 from aide.gold_standards.starts.climbing import FlatDensity, Mode, Optimiser, join_modes
-from aide.gold_standards.starts.screening import Screen
-from aide.gold_standards.starts.student import draw_student, inverses_of, log_student
+from aide.gold_standards.starts.tails import draw_student, inverses_of, log_student
 
 MOST_PEAKS = 64
 """Climbs from places on the pilots' way to the posterior."""

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from aide._core.flat_states import FlatLayout
+from aide._core.numerics import FlatLayout
 from aide._core.random import derive_keys
 from aide._core.types import Key, Value
 from aide.engine.programs.map_runs import map_runs

@@ -11,8 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide._core.flat_states import FlatLayout
-from aide._core.numerics import as_log
+from aide._core.numerics import FlatLayout, as_log
 from aide._core.types import LogDensity, Value
 from aide.learned.fitting.em import RecordsAtTime, fit_times, gaussian_slots, mean_log_joint
 from aide.learned.models.joint import JointMixture

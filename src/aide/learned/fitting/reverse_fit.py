@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from aide._core.distribution import Distribution
-from aide._core.flat_states import FlatLayout
+from aide._core.numerics import FlatLayout
 from aide._core.types import LogDensity
 from aide.kernels.kernel import AnyKernel
 from aide.kernels.retrace import parts_of

@@ -13,8 +13,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from aide._core.distribution import log_density_of, sample_from
-from aide._core.flat_states import FlatLayout
-from aide._core.numerics import as_log
+from aide._core.numerics import FlatLayout, as_log
 from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogProb, Value
 from aide.engine.programs.map_runs import map_runs

@@ -1,6 +1,6 @@
 """The transitions that are to be retraced: kernels one after another, with their records.
 
-Kernels are functions of flat vectors here (`aide._core.flat_states.FlatLayout`), of all particles
+Kernels are functions of flat vectors here (`aide._core.numerics.FlatLayout`), of all particles
 at once, with the particle axis last.
 """
 
@@ -14,8 +14,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
 from aide._core.distribution import log_density_of, sample_from
-from aide._core.flat_states import FlatLayout
-from aide._core.numerics import as_log
+from aide._core.numerics import FlatLayout, as_log
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_scalar
