@@ -20,8 +20,10 @@ SIZING_SHARE = 0.3
 """Of the budget, to find the number of particles."""
 SIZING_TIME = 0.6
 """Of the seconds of a budget; after that no longer path is tried."""
-LENGTHEN, MOST_LENGTHENED = 3, 3
-"""How many times as many temperatures, and how often, where particles do not help."""
+LENGTHEN = 3
+"""Factor by which the number of temperatures grows where more particles do not help."""
+MOST_LENGTHENED = 3
+"""Largest number of times that the number of temperatures grows."""
 
 
 class Annealed(NamedTuple):

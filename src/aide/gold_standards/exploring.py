@@ -24,15 +24,24 @@ from aide.gold_standards.starts.regions import Region, missing_region
 from aide.gold_standards.starts.searching import Search, hidden_modes
 from aide.gold_standards.starts.tails import cover, cover_modes
 
-FEWEST_PILOTS, PILOTS_PER_DIMENSION, MOST_PILOTS = 1000, 60, 4000
+FEWEST_PILOTS = 1000
+"""Least number of pilots, unless the caller states a number."""
+PILOTS_PER_DIMENSION = 60
+"""Pilots for each coordinate of the state, between the least and the largest number."""
+MOST_PILOTS = 4000
+"""Largest number of pilots, unless the caller states a number."""
 WIDER = 2.0
-"""How much wider the start of the rival is."""
+"""Factor by which the start of the rival is wider."""
 PILOT_SHARE = 0.2
-"""Of the budget, for the pilots of either start."""
-SHORTER, COVERED, SEARCHED = 0.8, 1000, 1001
-"""A path that is not shorter than that is not worth another start; keys of pilots and runs."""
+"""Share of the budget for the pilots of either start."""
+WORTH_TAKING = 0.8
+"""A start that covers what was found is taken if its path is shorter than this share of the old."""
+KEY_COVERED = 1000
+"""Index of the key of pilots from a start that covers what was found."""
+KEY_SEARCHED = 1001
+"""Index of the key of climbs that look for modes."""
 SEARCH_SHARE = 0.05
-"""Of the budget, for climbs that look for modes."""
+"""Share of the budget for climbs that look for modes."""
 COVER_TIME, COVERED_TIME = 0.5, 0.6
 """Shares of the seconds of a budget: after that no pilots set out from a start that covers what was
 found; pilots that have set out are given up."""
@@ -83,7 +92,7 @@ def explore(
     if budget.is_late(PILOT_TIME) or not isinstance(tuner, HmcTuner):
         return found
     late = lambda: budget.is_late(PILOT_TIME)
-    search, modes = Search(jax.random.fold_in(key, SEARCHED), path, pilot, late), ()
+    search, modes = Search(jax.random.fold_in(key, KEY_SEARCHED), path, pilot, late), ()
     with suppress(TooLate), budget.until(CUT_TIME):
         modes = search.find(SEARCH_SHARE * goal.budget.evaluations)
     spent = pilot.num_evaluations + search.num_evaluations
@@ -114,18 +123,18 @@ def cover_explored(
     losses = pilot.losses
     if isinstance(tuner, HmcTuner) and len(pilot.stages[-1].settings) == 1:
         plain = HmcTuner(tuner.dense, tuner.structure, may_split=False)
-    subkey = jax.random.fold_in(key, COVERED)
+    subkey = jax.random.fold_in(key, KEY_COVERED)
     hidden = hidden_modes(modes, pilot.population.flat)
     # Pilots say more than mean and spread about what is outside of modes, unless they missed one.
     about_modes = len(modes) > 1 and (bool(hidden) or not any(mode.is_rest for mode in modes))
-    for near in ([cover_modes(start, modes)] if about_modes else []) + [cover(start, pilot)]:
+    for start_near in ([cover_modes(start, modes)] if about_modes else []) + [cover(start, pilot)]:
         if goal.budget.is_late(COVER_TIME):
             break
-        longest = np.inf if hidden else SHORTER * pilot.length
-        hear = partial(report, 1)
-        path = Path(near, log_joint, names=Aside(goal.names))
+        longest = np.inf if hidden else WORTH_TAKING * pilot.length
+        report_pass = partial(report, 1)
+        path = Path(start_near, log_joint, names=Aside(goal.names))
         is_late = lambda: goal.budget.is_late(COVERED_TIME)
-        again = run_pilot(subkey, path, plain, num, hear, longest=longest, is_late=is_late)
+        again = run_pilot(subkey, path, plain, num, report_pass, longest=longest, is_late=is_late)
         if again.cut_at is not None:
             break
         spent, losses = spent + again.num_evaluations, losses.joined(again.losses)
@@ -135,7 +144,7 @@ def cover_explored(
         if lost is None or hidden:
             # Pilots that hardly reached a mode are no standard for others.
             before = None if hidden else pilot.population.flat
-            found = Explored(near, again, tuner, before=before)
+            found = Explored(start_near, again, tuner, before=before)
             break
         doubts = (_loss_words(lost),)
     last = found.pilot

@@ -143,29 +143,29 @@ def gold_standard(
     begin = stretchable(key_start, _start(key_start, log_joint, start, goal.budget, progress))
     tuner, clock = choose_tuner(key_start, log_joint, begin, kernel, num_values), Stopwatch(begun)
     clock.lap("start")
-    far, rival, failure = wider(begin), None, ""
-    with Progress(PHASES, (TICKS, TICKS, 1), progress) as bars, ExitStack() as pace:
-        near, wide, sized = _reporter(bars, 0), _reporter(bars, 1), bars.reporter(2)
-        pace.enter_context(quick_while_fast())
-        first = explore(key_one, log_joint, begin, tuner, goal, near)
+    wider_start, rival, failure = wider(begin), None, ""
+    with Progress(PHASES, (TICKS, TICKS, 1), progress) as bars, ExitStack() as quickly:
+        report_first, report_rival, sized = _reporter(bars, 0), _reporter(bars, 1), bars.reporter(2)
+        quickly.enter_context(quick_while_fast())
+        first = explore(key_one, log_joint, begin, tuner, goal, report_first)
         clock.lap("pilots")
         tuner, modes = first.tuner, first.modes  # with the structure that was found
-        if far is not None and goal.budget.is_late(WIDER_TIME):
+        if wider_start is not None and goal.budget.is_late(WIDER_TIME):
             failure = f"{LATE_WORDS} {goal.budget.words(WIDER_TIME)} had passed."
-        elif far is not None:
+        elif wider_start is not None:
             try:
                 with goal.budget.until(RIVAL_TIME):
-                    rival = explore(key_other, log_joint, far, tuner, goal, wide)
+                    rival = explore(key_other, log_joint, wider_start, tuner, goal, report_rival)
                     check_arrived(rival, goal)
                     modes = join_modes(modes, rival.modes)  # what either has seen both should cover
-                    rival = cover_explored(key_other, log_joint, rival, modes, goal, wide)
+                    rival = cover_explored(key_other, log_joint, rival, modes, goal, report_rival)
             except (ValueError, RuntimeError) as error:
                 rival, failure = None, f"Pilots from a wider start failed: {error}"
         clock.lap("pilots from a wider start")
         with suppress(TooLate), goal.budget.until(COVERED_TIME):
-            first = cover_explored(key_one, log_joint, first, modes, goal, near)
+            first = cover_explored(key_one, log_joint, first, modes, goal, report_first)
         clock.lap("pilots")
-        pace.close()
+        quickly.close()
         objections = compare_pilots([first] if rival is None else [first, rival])
         fewest = 0 if rival is None else len(make_recipe(rival.pilot, tuner).temperatures)
         sized(0)  # its seconds begin
