@@ -221,12 +221,17 @@ def _facts(task: PosteriorTask) -> dict[str, Any]:
         "num_runs": task.num_runs,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
-        "versions": {
-            "python": platform.python_version(),
-            "aide": __version__,
-            "commit": _commit(),
-            **{name: version(name) for name in ("jax", "numpyro", "blackjax", "numpy")},
-        },
+        "versions": versions(),
+    }
+
+
+def versions() -> dict[str, str | None]:
+    """Return the versions of everything that numbers of the card depend on."""
+    return {
+        "python": platform.python_version(),
+        "aide": __version__,
+        "commit": _commit(),
+        **{name: version(name) for name in ("jax", "numpyro", "blackjax", "numpy")},
     }
 
 

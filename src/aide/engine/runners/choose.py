@@ -115,12 +115,10 @@ class MetaTrial:
         self._runs, self._chunk = np.arange(num), Chunk(num)
         output = self._runner.look(key, role, 0, self._chunk).output
         compile_all(self._runner.compile_tasks(key, output, self._chunk, self._chunk))
-        self._values, self.log_xi = self._runner.simulate(
-            key, role, self._runs, self._chunk, ignore
-        )
+        self.values, self.log_xi = self._runner.simulate(key, role, self._runs, self._chunk, ignore)
 
     def regenerate(self, first: int, last: int) -> Float[np.ndarray, "n M"]:
         r"""$\log\xi$ of meta-inference runs `first` to `last` at every output."""
         metas = np.arange(first, last + 1)
-        asked = MetaRuns(self._role, self._values, self._runs, metas, own=True)
+        asked = MetaRuns(self._role, self.values, self._runs, metas, own=True)
         return self._runner.regenerate(self._key, asked, self._chunk, ignore)
