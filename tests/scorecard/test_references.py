@@ -1,6 +1,7 @@
 """References in the format of posteriordb: they are read again, and are as exact as the gold."""
 
 import json
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -28,7 +29,11 @@ def gold_of(posterior, shift=0.0, **facts):
     """The exact posterior N(y/2, 1/2), or one that is shifted, as a gold standard with a record."""
     exact = dist.Normal(jnp.array([1.0, -0.5]) + shift, 0.5**0.5).to_event(1)
     agreement = Agreement("itself", 0.0, 0.01, 0.05, "passed")
-    known = {"looseness": (0.0, 0.001), "log_evidence": (-3.0, 0.01), "scatter": 0.0} | facts
+    known: dict[str, Any] = {
+        "looseness": (0.0, 0.001),
+        "log_evidence": (-3.0, 0.01),
+        "scatter": 0.0,
+    } | facts
     record = Record("exact", 0.05, (("kernel", "none"),), agreements=(agreement,), **known)
     return GoldStandard(aide.Tractable.of(exact), Aside(Making(record, None)))
 
