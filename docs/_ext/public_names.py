@@ -16,7 +16,17 @@ if TYPE_CHECKING:  # a test reads the names, in environments without Sphinx, too
     from sphinx.application import Sphinx
     from sphinx.config import Config
 
-OPTIONAL = ("numpyro", "pymc", "stan", "blackjax", "cuthbert", "arviz", "posteriordb", "particles")
+OPTIONAL = (
+    "numpyro",
+    "pymc",
+    "stan",
+    "blackjax",
+    "cuthbert",
+    "arviz",
+    "posteriordb",
+    "particles",
+    "sbi",
+)
 """Adapters of other libraries, in the order of the reference."""
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^ *```[ ]*$", re.MULTILINE | re.DOTALL)
 SESSION = re.compile(r"^( *)>>> .*(?:\n(?! *$).*)*", re.MULTILINE)

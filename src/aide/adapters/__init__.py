@@ -25,6 +25,7 @@ EXTRAS = {
     "particles": "",
     "posteriordb": "",
     "pymc": "pymc",
+    "sbi": "",
     "stan": "stan",
 }
 """The extra that an adapter needs, by the name of the adapter; empty if no extra is needed."""
