@@ -95,10 +95,16 @@ def _chains_disagree(estimate: "Estimate") -> list[str]:
             continue
         known = [r for r in (side.chains.rhat, worth.rhat) if not np.isnan(r)]
         if max(known, default=0.0) > MOST_RHAT:
+            of = NAMES[side.role]
+            what = f"The chain of the {of} drifts, or is too short to tell"
+            if side.chains.num_chains > 1:
+                what = (
+                    f"The chains of the {of} do not agree with each other, drift, or are too short "
+                    "to tell"
+                )
             found.append(
-                f"The chains of the {NAMES[side.role]} do not agree with each other, drift, or are "
-                f"too short to tell (R-hat {max(known):.2f} > {MOST_RHAT}): numbers that take its "
-                "draws as exact may mean little. Run longer chains."
+                f"{what} (R-hat {max(known):.2f} > {MOST_RHAT}): numbers that take its draws as "
+                "exact may mean little. Run longer chains."
             )
     return found
 

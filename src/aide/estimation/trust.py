@@ -94,13 +94,16 @@ def stored_words(side: Side, effective: float | None = None) -> str:
 def _chain_doubts(gold: Side) -> tuple[str, ...]:
     chains, found = gold.chains, []
     if chains is not None and chains.rhat > MOST_RHAT:
-        found.append(
-            f"its {chains.num_chains} chains of stored draws do not agree with each other, drift, "
-            f"or are too short to tell (R-hat {chains.rhat:.2f} > {MOST_RHAT})"
-        )
+        what = "its chain of stored draws drifts, or is too short to tell"
+        if chains.num_chains > 1:
+            what = (
+                f"its {chains.num_chains} chains of stored draws do not agree with each other, "
+                "drift, or are too short to tell"
+            )
+        found.append(f"{what} (R-hat {chains.rhat:.2f} > {MOST_RHAT})")
     if chains is not None and chains.effective < LEAST_EFFECTIVE:
         found.append(
-            f"its {chains.size:,} stored draws are worth only {chains.effective:.0f} independent "
-            "ones"
+            f"its {chains.size:,} stored draws are worth only as much as {chains.effective:.0f} "
+            "that are independent"
         )
     return tuple(found)
