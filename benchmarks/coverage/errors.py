@@ -312,7 +312,8 @@ def coverage(
             if not _is_asked(name, pairs):
                 continue
             found = _over_jobs(_counts, (name, known, runs), number, jobs)
-            row: Row = {"pair": name, "D": f"{case.divergence:.3g}", "Z": "known" if known else "?"}
+            divergence = None if np.isnan(case.divergence) else case.divergence
+            row: Row = {"pair": name, "D": divergence, "Z": "known" if known else "?"}
             row["replications"] = number
             yield row | {key: f"{share:.1%}" for key, share in found.items()}
 

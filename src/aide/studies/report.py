@@ -33,6 +33,7 @@ background:var(--card);overflow-wrap:anywhere}
 .verdict.undecided{border-color:var(--undecided)}
 table{border-collapse:collapse;width:100%;font-size:.92rem}
 th,td{padding:.35rem .6rem;border-bottom:1px solid var(--line);}
+thead th,tr:first-child th{white-space:normal!important}
 td:first-child{white-space:normal;overflow-wrap:anywhere;min-width:7rem}
 dl{display:grid;grid-template-columns:minmax(6rem,max-content) 1fr;gap:.15rem 1rem;margin:.5rem 0}
 dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}

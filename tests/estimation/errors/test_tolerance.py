@@ -80,6 +80,8 @@ def test_remedies_name_a_number(estimate):
     found = estimate.judge("means 0.21 sd")
     assert found.outcome == "undecided"
     assert "raise num_gold and num_target to about" in found.remedy
+    loose = estimate.judge("means 0.4 sd, probabilities 0.08")
+    assert "raise M, or leave probabilities out" in loose.remedy
 
 
 def test_compare_takes_them():

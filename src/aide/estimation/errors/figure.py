@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 MOST_LINES = 15
 MOST_MARGINALS = 3
+HEADROOM = 1.2
 GOLD_COLOUR, TARGET_COLOUR = "#c8a200", "#1f6fb4"
 LABELS = {
     MEAN: ("error of the mean (gold sds)", 0.0),
@@ -90,4 +91,5 @@ def _draw_marginal(errors: "Errors", name: str, panel: Any) -> None:
         panel.hist(x, bins, weights=weights, density=True, color=colour, alpha=0.5, label=label)
     panel.set(xlabel=as_label(name), yticks=[])
     few_ticks(panel.xaxis)
-    panel.legend(frameon=False, fontsize="small")
+    panel.set_ylim(0, HEADROOM * panel.get_ylim()[1])  # the legend stands above the bars
+    panel.legend(frameon=False, fontsize="small", ncols=2, loc="upper center")

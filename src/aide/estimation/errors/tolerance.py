@@ -80,6 +80,8 @@ class Part(NamedTuple):
         verdict: Whether all are within.
         factor: How many times the present runs would decide, about; NaN if unknown.
         shares: Lower limit, estimate and upper limit of the largest error over its tolerance.
+        is_loose: Whether the verdict is open because an upper bound, not the error, is estimated to
+            exceed the tolerance.
     """
 
     words: str
@@ -88,6 +90,7 @@ class Part(NamedTuple):
     verdict: Verdict
     factor: float
     shares: tuple[float, float, float] = (np.nan, np.nan, np.nan)
+    is_loose: bool = False
 
     @property
     def range(self) -> str:
@@ -146,6 +149,12 @@ class ErrorCloseness(NamedTuple):
             return (
                 "a variable with infinite values, or one that never moves under one of the two, "
                 "has no mean or sd to compare: a tolerance in nats, or on probabilities, judges it"
+            )
+        if any(part.is_loose for part in self.parts):
+            return (
+                "the limit of any probability, to which meta-inference may add, exceeds its "
+                "tolerance with any number of runs: raise M, or leave probabilities out of the "
+                "tolerance and report those of interest by functions="
             )
         if not np.isfinite(factor) or factor > MOST_FACTOR:
             return (
@@ -256,7 +265,8 @@ def _probability_part(errors: "Errors", limit: float) -> Part:
     factor = ((most - value) / max(limit - value, 1e-12)) ** 2 if value < limit else np.nan
     words = f"the largest error of a probability is {short(least, 2)} to {rounded_up(most)}"
     shares = least / limit, value / limit, most / limit
-    return Part(words, least, most, verdict, factor, shares)
+    is_loose = verdict == UNDECIDED and value >= limit
+    return Part(words, least, most, verdict, factor, shares, is_loose)
 
 
 def _parsed(text: str) -> Tolerance:

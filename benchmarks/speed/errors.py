@@ -1,0 +1,86 @@
+"""What does a table of errors cost on top of the estimate?
+
+    python benchmarks/run.py speed/errors
+
+Processor seconds of `aide.estimate` and of `estimate.errors()`, the first time in a process and
+again with another key, and the programs that JAX compiled for the table.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import numpy as np
+
+import aide
+from benchmarks.table import Row
+
+COMPILED = "/jax/core/compile/backend_compile_duration"
+
+
+def cost(runs: int = 500) -> Iterator[Row]:
+    """One row per pair."""
+    for name, (gold, target) in _pairs().items():
+        row: Row = {"pair": name}
+        for index, when in enumerate(("first", "again")):
+            begin = time.process_time()
+            sizes = {"num_gold": runs, "num_target": runs}
+            found = aide.estimate(jax.random.key(index), gold, target, **sizes)
+            between = time.process_time()
+            with _counting() as programs:
+                errors = found.errors()
+            seconds = time.process_time() - between
+            row["variables"] = len(errors.table.variables)
+            row[f"estimate, {when} (s)"] = f"{between - begin:.2f}"
+            row[f"errors, {when} (s)"] = f"{seconds:.2f}"
+            row[f"share, {when}"] = f"{seconds / (between - begin):.0%}"
+            row[f"programs, {when}"] = len(programs)
+        yield row
+
+
+@contextmanager
+def _counting() -> Iterator[list[float]]:
+    """Durations of all compilations inside."""
+    found: list[float] = []
+
+    def listen(event: str, duration_secs: float, **_: Any) -> None:
+        if event == COMPILED:
+            found.append(duration_secs)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        yield found
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def _pairs() -> dict[str, tuple[Any, Any]]:
+    from aide.problems import LinearRegression, nile
+
+    model, path = LinearRegression(x=[-2.0, 0.5, 2.0], y=[-1.5, 1.0, 2.5]), nile()
+    kernel = aide.kernels.RandomWalk(0.5)
+    settings = {"kernel": kernel, "num_temperatures": 20, "num_particles": 100}
+    rng = np.random.default_rng(0)
+    return {
+        "SIR, 10 particles, 2-D": (
+            model.posterior(),
+            aide.sir(model.prior(), model.log_joint, num_particles=10),
+        ),
+        "tempered SMC against SIR, 2-D": (
+            aide.tempered_smc(model.prior(), model.log_joint, **settings),
+            aide.sir(model.prior(), model.log_joint, num_particles=100),
+        ),
+        "particle filter, 100 particles, 100-D": (
+            path.posterior(),
+            aide.ParticleFilter(path.state_space(), 100),
+        ),
+        "20-D normals": (
+            aide.Tractable.of(aide.problems.Normal(np.zeros(20), 1.0)),
+            aide.Tractable.of(aide.problems.Normal(0.1 * rng.normal(size=20), 1.1)),
+        ),
+    }
+
+
+TABLES = {"cost": cost}
