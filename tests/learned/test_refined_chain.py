@@ -171,3 +171,42 @@ def test_repeat_is_more_steps(refined):
     assert repeated.with_steps(1).chain == chain(1, kernel)
     with pytest.raises(ValueError, match="up to 4 steps, got num_steps = 6"):
         repeated.with_steps(3)
+
+
+class TwoNarrow:
+    """Half of N(-2, 0.5²) and half of N(2, 0.5²)."""
+
+    def sample(self, key):
+        """An exact draw."""
+        key_side, key_x = jax.random.split(key)
+        return jnp.where(jax.random.bernoulli(key_side), 2.0, -2.0) + 0.5 * jax.random.normal(key_x)
+
+    def log_prob(self, x):
+        """The log density."""
+        parts = [-0.5 * ((x - mean) / 0.5) ** 2 for mean in (-2.0, 2.0)]
+        return jnp.logaddexp(*parts) - jnp.log(np.sqrt(2 * np.pi))
+
+
+@pytest.mark.full
+def test_huge_steps_blow_up_a_lonely_way_back():
+    """With one reverse particle few runs are all of the looseness; with ten none stands out.
+
+    A step of MALA of size 2.5 in a mode of width 0.5 multiplies distances by 11, so that a way back
+    that goes astray ends far away; all reverse particles must go astray at once.
+    """
+    modes = TwoNarrow()
+    kernel = aide.kernels.Mala(2.5)
+    chain = aide.mcmc(Normal(0.0, 3.0), modes.log_prob, kernel=kernel, num_steps=10)
+    refined = aide.refine(jax.random.key(0), chain, num_reverse=1)
+    assert repr(refined).startswith("RefinedChain: MCMC, 10 steps, refined")
+    assert len(repr(refined)) < 100
+    gold, largest, shares = aide.Tractable.of(modes), [], []
+    for num in (1, 10):
+        target = refined.with_reverse(num)
+        sizes = {"num_gold": 20, "num_target": 2000, "progress": False}
+        side = aide.estimate(jax.random.key(1), gold, target, **sizes).draws.target
+        gaps = np.sort(np.abs(side.kept() - side.fresh()))
+        largest.append(gaps[-1])
+        shares.append(gaps[-40:].sum() / gaps.sum())
+    assert largest[0] > 100.0 > 20.0 > largest[1]
+    assert shares[0] > 0.8 > 0.5 > shares[1]
