@@ -45,6 +45,23 @@ def test_import_is_lean_and_leaves_settings_alone():
     assert done.stdout == "no backend yet\n"  # control: starting a backend does fail here
 
 
+def test_adapters_can_be_imported_by_their_short_names():
+    script = (
+        "import sys\n"
+        "import aide.numpyro, aide.posteriordb\n"
+        "assert 'numpyro' not in sys.modules\n"
+        "from aide.numpyro import posterior\n"
+        "assert posterior is aide.numpyro.posterior is aide.adapters.numpyro.posterior\n"
+        "try:\n"
+        "    from aide.numpyro import postirior\n"
+        "except ImportError as error:\n"
+        "    print(error)\n"
+    )
+    done = _python(script)
+    assert done.returncode == 0, done.stderr
+    assert "postirior" in done.stdout
+
+
 def _names():
     """Public names, of the front door and of its namespaces."""
     for name in aide.__all__:

@@ -4,8 +4,10 @@
 loads none of the libraries.
 """
 
+import sys
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from aide.adapters.layout import Layout, Variable
 from aide.adapters.posterior import AbstractPosterior
@@ -53,3 +55,19 @@ def load_adapter(name: str) -> ModuleType:
             f"aide.{name} needs {error.name}, which is not installed: "
             f"pip install 'aide-inference[{EXTRAS[name]}]'."
         ) from error
+
+
+class _Alias(ModuleType):
+    """Stands for an adapter in `sys.modules`, so that `import aide.numpyro` finds the adapter.
+
+    The adapter is loaded when somebody first asks for one of its names.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # tools ask every module for such names: that is no use of it
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return getattr(load_adapter(self.__name__.partition(".")[2]), name)
+
+
+for _name in EXTRAS:
+    sys.modules.setdefault(f"aide.{_name}", _Alias(f"aide.{_name}"))
