@@ -1,4 +1,4 @@
-"""Tempered SMC, tuned: a recipe, particles, and a rival from another start."""
+"""Tempered SMC, tuned: a recipe, a number of particles, and a rival from another start."""
 
 from typing import NamedTuple
 
@@ -17,19 +17,19 @@ from aide.gold_standards.sizing import Sizing, choose_size
 from aide.smc.smc import Smc
 
 SIZING_SHARE = 0.3
-"""Of the budget, to find the number of particles."""
+"""Share of the budget's evaluations for the search for the number of particles: a choice."""
 SIZING_TIME = 0.6
-"""Of the seconds of a budget; after that no longer path is tried."""
+"""Share of the seconds of a budget after which no longer path is tried: a choice."""
 LENGTHEN = 3
-"""Factor by which the number of temperatures grows where more particles do not help."""
+"""Factor by which the number of temperatures grows where more particles do not help: a choice."""
 MOST_LENGTHENED = 3
-"""Largest number of times that the number of temperatures grows."""
+"""Largest number of times that a path is lengthened: then it has 27 times the temperatures."""
 
 
 class Annealed(NamedTuple):
-    """A tuned sampler: its start, its numbers, the pilots behind them, and what it cost.
+    """A tuned sampler: its start, its numbers, the pilots that found them, and its cost.
 
-    One that was read from a file has no pilots. `quick`: see `Sizing`.
+    A sampler that was read from a file has no pilots. `quick`: see `Sizing`.
     """
 
     start: Distribution
@@ -47,11 +47,11 @@ def make_annealed(
     goal: Goal,
     fewest: int,
 ) -> Annealed:
-    """The recipe that pilots found, and by trial runs the number of particles."""
+    """Tune tempered SMC: the recipe comes from pilots, the number of particles from trial runs."""
     start, pilot, tuner = explored.start, explored.pilot, explored.tuner
     spent, most = float(pilot.num_evaluations), SIZING_SHARE * goal.budget.evaluations
     recipe, sizing = make_recipe(pilot, tuner, fewest=fewest), Sizing(1, 0.0)
-    # The variance of the log evidence with one particle, as pilots see it, is about Λ²/T.
+    # With one particle, pilots estimate the variance of the log evidence as about Λ²/T.
     guess = int(np.ceil(pilot.length**2 / len(recipe.temperatures) / goal.looseness))
     for number in range(MOST_LENGTHENED + 1):
 
@@ -63,29 +63,33 @@ def make_annealed(
         spent += sizing.num_evaluations
         if not sizing.is_rare or number == MOST_LENGTHENED or left.is_late(SIZING_TIME):
             break
-        # A few outputs that the path hardly reaches: more steps get there, more particles do not.
+        # Looseness comes from a few outputs that the path hardly reaches: more steps reach these
+        # outputs, more particles do not.
         recipe = make_recipe(pilot, tuner, fewest=LENGTHEN * len(recipe.temperatures))
     recipe = recipe._replace(num_particles=sizing.num_particles)
     algorithm = recipe.build(start, log_joint, tuner)
     return Annealed(start, recipe, pilot, algorithm, spent, sizing.quick)
 
 
-def half_of(log_joint: LogDensity, one: Annealed, tuner: Tuner) -> InferenceAlgorithm | None:
-    """The same at half the budget: half of its temperatures, or of its particles.
+def half_of(log_joint: LogDensity, annealed: Annealed, tuner: Tuner) -> InferenceAlgorithm | None:
+    """The same sampler at half the budget.
 
-    Temperatures where kernels can be left out, which needs no other program.
+    With HMC half of the temperatures is left out, which needs no other program; other samplers
+    have half of the particles.
     """
     if not isinstance(tuner, HmcTuner):
-        return budget_version(one.algorithm, 0.5)
-    return one.recipe.halved().build(one.start, log_joint, tuner, label="half the temperatures")
+        return budget_version(annealed.algorithm, 0.5)
+    halved = annealed.recipe.halved()
+    return halved.build(annealed.start, log_joint, tuner, label="half the temperatures")
 
 
-def make_rival(log_joint: LogDensity, one: Annealed, explored: Explored) -> Annealed:
-    """The same from another start, with the kernels found there.
+def make_rival(log_joint: LogDensity, annealed: Annealed, explored: Explored) -> Annealed:
+    """The same sampler from another start, with the kernels that pilots found along that path.
 
-    It has as many temperatures and particles, so that the programs are the same.
+    The rival has the numbers of temperatures and of particles of `annealed`, so that both run
+    the same programs.
     """
     start, pilot, tuner = explored.start, explored.pilot, explored.tuner
-    recipe = make_recipe(pilot, tuner, one.recipe)
+    recipe = make_recipe(pilot, tuner, annealed.recipe)
     algorithm = recipe.build(start, log_joint, tuner, label="from a wider start")
     return Annealed(start, recipe, pilot, algorithm, pilot.num_evaluations)

@@ -1,4 +1,4 @@
-"""What making a gold standard may cost: evaluations, and seconds."""
+"""Limits on the cost of making a gold standard: evaluations and seconds."""
 
 import time
 from collections.abc import Iterator
@@ -11,22 +11,22 @@ from aide.engine.programs.places import checking_often
 
 
 class TooLate(RuntimeError):
-    """The seconds of a budget, or of a phase, are spent."""
+    """The seconds of a budget, or of a phase, have passed."""
 
 
 def now() -> float:
-    """Seconds on the clock of all budgets."""
+    """Seconds on the clock that all budgets use."""
     return time.monotonic()
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits, about: what has begun is finished.
+    """Approximate limits: a step that has begun is finished.
 
     Attributes:
-        evaluations: Log densities or gradients.
-        seconds: Wall time from now on; what is chosen then depends on the machine.
-        begun: When it was made, by `now`.
+        evaluations: Number of evaluations of the log density or its gradient.
+        seconds: Wall time since `begun`; with this limit results depend on the machine.
+        begun: Time at which the budget was made, by `now`.
     """
 
     evaluations: float = float("inf")
@@ -40,23 +40,23 @@ class Budget:
 
     @property
     def seconds_left(self) -> float:
-        """0 once they are spent."""
+        """Seconds that are left; 0 once all have passed."""
         return max(self.seconds - (now() - self.begun), 0.0)
 
     def is_late(self, share: float) -> bool:
-        """Whether more than a share of the seconds is spent."""
+        """Whether more than a share of the seconds has passed."""
         return self.is_timed and now() - self.begun > share * self.seconds
 
     def part(self, evaluations: float) -> "Budget":
-        """The same seconds with other evaluations."""
+        """A budget with the same seconds and other evaluations."""
         return Budget(evaluations, self.seconds, self.begun)
 
     @contextmanager
     def until(self, share: float) -> Iterator[None]:
-        """Raise `TooLate` once more than a share of the seconds is spent.
+        """Raise `TooLate` inside the block once more than a share of the seconds has passed.
 
-        That is looked at before everything that is traced or compiled and after every chunk of
-        runs, so that what is done here lasts longer by one of those at most.
+        The time is checked before every trace or compilation and after every chunk of runs, so
+        that the block overruns by one compilation or one chunk at most.
         """
         self.check(share)
         if not self.is_timed:
@@ -66,39 +66,39 @@ class Budget:
             yield
 
     def check(self, share: float) -> None:
-        """Raise `TooLate` if more than a share of the seconds is spent."""
+        """Raise `TooLate` if more than a share of the seconds has passed."""
         if self.is_late(share):
             raise TooLate(f"{self.words(share)} had passed.")
 
     def words(self, share: float = 1.0) -> str:
-        """`60% of max_seconds=20`."""
+        """The limit in words, such as `60% of max_seconds=20`."""
         part = f"{share:.0%} of " if share < 1.0 else ""
         return f"{part}max_seconds={self.seconds:g}"
 
 
 class Stopwatch:
-    """Seconds of one phase after another, for people."""
+    """Seconds of one phase after another, for the record of a gold standard."""
 
     def __init__(self, begun: float):
         self._last = begun
         self._laps: dict[str, float] = {}
 
     def lap(self, phase: str) -> None:
-        """A phase has ended."""
+        """Add the seconds since the last call to a phase, which ends now."""
         time = now()
         self._laps[phase] = self._laps.get(phase, 0.0) + time - self._last
         self._last = time
 
     @property
     def words(self) -> str:
-        """`start 2, pilots 9, …`."""
+        """The seconds of every phase, such as `start 2, pilots 9, …`."""
         return ", ".join(f"{phase} {seconds:.0f}" for phase, seconds in self._laps.items())
 
 
 class Goal(NamedTuple):
-    """What is asked for: nats of looseness, and what may be spent on it.
+    """The looseness that is asked for, in nats, and what reaching it may cost.
 
-    `names` are those of the coordinates, for messages.
+    `names` are the names of the coordinates, for messages.
     """
 
     looseness: float

@@ -1,4 +1,4 @@
-"""Which kernel suits a space: HMC, a random walk, Gibbs sweeps, or the caller's own."""
+"""The kernel that suits a space: HMC, a random walk, Gibbs sweeps, or the caller's own."""
 
 from typing import Any
 
@@ -17,9 +17,9 @@ from aide.kernels.gibbs import GibbsSites
 from aide.kernels.kernel import AnyKernel, as_invariant
 
 MOST_DENSE = 300
-"""Dimensions up to which the metric is a matrix."""
-NUM_LOOKED_AT = 1000
-"""Draws of the start that must lie within the values that are stated for integers."""
+"""Largest dimension in which the metric is a full matrix instead of a diagonal: a choice."""
+NUM_CHECKED_DRAWS = 1000
+"""Draws of the start that are checked against the stated values of integers: a choice."""
 
 
 def choose_tuner(
@@ -31,7 +31,7 @@ def choose_tuner(
 ) -> Tuner:
     """HMC where there is a gradient, else a random walk; Gibbs sweeps on one array of integers.
 
-    `num_values`: how many values the integers take, where the support of the start does not say.
+    `num_values`: the number of values of each integer, where the start has no bounded support.
     """
     if kernel is not None:
         if num_values is not None:
@@ -53,7 +53,7 @@ def choose_tuner(
         )
     counts = values_of_sites(start, leaves[0].shape, num_values)
     most = max(int(counts.max()), 2)
-    # An update counts as one evaluation per value, that of the state included.
+    # Updating a site counts as one evaluation per value of the site, the present value included.
     sweep = GibbsSites(np.arange(num), most if np.all(counts == most) else tuple(counts.tolist()))
     least = int(counts.min())
     values = f"{least} values" if least == most else f"{least} to {most} values"
@@ -61,19 +61,19 @@ def choose_tuner(
 
 
 def shape_of(key: Key, start: Distribution) -> Any:
-    """Shapes and dtypes of a draw of the start."""
+    """Shapes and dtypes of one draw of the start."""
     return in_double(jax.eval_shape, lambda k: sample_from(start, k), key)
 
 
 def dimension_of(state: Any) -> int:
-    """Numbers in a state."""
+    """The number of scalars in a state."""
     return sum(int(np.prod(np.shape(leaf))) for leaf in jax.tree.leaves(state))
 
 
 def has_gradient(log_joint: LogDensity, state: Any) -> bool:
-    """Whether JAX can differentiate it; code that it calls back into it cannot.
+    """Whether JAX can differentiate the log joint, which it cannot through a Python callback.
 
-    An error of the log joint itself is raised: only its derivative may fail.
+    An error of the log joint itself is raised: only an error of its derivative means `False`.
     """
     log_density = lambda x: jnp.asarray(log_joint(x), float)
     in_double(jax.eval_shape, log_density, state)
@@ -87,10 +87,10 @@ def has_gradient(log_joint: LogDensity, state: Any) -> bool:
 def values_of_sites(
     start: Distribution, shape: tuple[int, ...], num_values: Any
 ) -> Int[np.ndarray, " num_sites"]:
-    """How many values 0, 1, 2, … every site takes: as stated, or by the support of the start.
+    """The number of values 0, 1, 2, … of every site: as stated, or from the support of the start.
 
-    Draws cannot tell, since a value that none of them has may be probable under the posterior: they
-    are only checked against what is stated.
+    Draws cannot show the number, since a value that no draw has may be probable under the
+    posterior: draws are only checked against the stated numbers.
     """
     stated = _stated_values(start) if num_values is None else num_values
     if stated is None:
@@ -115,9 +115,9 @@ def values_of_sites(
 
 
 def _check_draws(start: Distribution, counts: np.ndarray) -> None:
-    keys = jax.random.split(jax.random.key(0), NUM_LOOKED_AT)
+    keys = jax.random.split(jax.random.key(0), NUM_CHECKED_DRAWS)
     draws = in_double(jax.vmap(lambda k: sample_from(start, k)), keys)
-    draws = np.reshape(np.asarray(jax.tree.leaves(draws)[0]), (NUM_LOOKED_AT, -1))
+    draws = np.reshape(np.asarray(jax.tree.leaves(draws)[0]), (NUM_CHECKED_DRAWS, -1))
     if draws.min() < 0:
         raise ValueError(
             f"integers of the start must be 0, 1, 2, …, got {draws.min()}: shift them, or pass "
@@ -134,7 +134,7 @@ def _check_draws(start: Distribution, counts: np.ndarray) -> None:
 
 
 def _stated_values(start: Any) -> Any:
-    """What a distribution says itself: its `num_values`, or a support 0 … b as in NumPyro."""
+    """What a distribution states: its `num_values`, or a support 0 … b as in NumPyro."""
     if isinstance(start, Tractable) and isinstance(start.sample, SampleFrom):
         start = start.sample.distribution
     stated = getattr(start, "num_values", None)
@@ -150,13 +150,13 @@ def _stated_values(start: Any) -> Any:
 
 
 def _base(support: Any) -> Any:
-    """A constraint without the wrappers that make it one for an array."""
+    """A NumPyro constraint without the wrappers that make it a constraint on arrays."""
     inner = getattr(support, "base_constraint", None)
     return support if inner is None else _base(inner)
 
 
 def check_kind(key: Key, start: Any) -> None:
-    """Raise if a discrete distribution draws floating-point numbers, as NumPyro's geometric."""
+    """Raise if a discrete distribution draws floats, as NumPyro's geometric distribution does."""
     discrete = getattr(_base(getattr(start, "support", None)), "is_discrete", False)
     leaves = jax.tree.leaves(shape_of(key, start)) if discrete else []
     if any(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves):

@@ -1,4 +1,4 @@
-"""From a start to what covers the posterior: pilots, the modes they show, pilots about those."""
+"""Exploring: pilots from a start, the modes they show, and pilots from a start at these modes."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,34 +25,35 @@ from aide.gold_standards.starts.searching import Search, hidden_modes
 from aide.gold_standards.starts.tails import cover, cover_modes
 
 FEWEST_PILOTS = 1000
-"""Least number of pilots, unless the caller states a number."""
+"""Least number of pilots, unless the caller states a number: a choice."""
 PILOTS_PER_DIMENSION = 60
-"""Pilots for each coordinate of the state, between the least and the largest number."""
+"""Pilots per dimension, within the limits above and below: a choice."""
 MOST_PILOTS = 4000
-"""Largest number of pilots, unless the caller states a number."""
+"""Largest number of pilots, unless the caller states a number: a choice."""
 WIDER = 2.0
-"""Factor by which the start of the rival is wider."""
+"""Factor by which the start of the rival is wider than the start: a choice."""
 PILOT_SHARE = 0.2
-"""Share of the budget for the pilots of either start."""
+"""Share of the budget's evaluations for the pilots of each of the two starts: a choice."""
 WORTH_TAKING = 0.8
-"""A start that covers what was found is taken if its path is shorter than this share of the old."""
+"""A covering start is taken if its path is shorter than this multiple of the first: a choice."""
 KEY_COVERED = 1000
-"""Index of the key of pilots from a start that covers what was found."""
+"""Index that derives the key of pilots from a covering start."""
 KEY_SEARCHED = 1001
-"""Index of the key of climbs that look for modes."""
+"""Index that derives the key of the search for modes."""
 SEARCH_SHARE = 0.05
-"""Share of the budget for climbs that look for modes."""
-COVER_TIME, COVERED_TIME = 0.5, 0.6
-"""Shares of the seconds of a budget: after that no pilots set out from a start that covers what was
-found; pilots that have set out are given up."""
+"""Share of the budget's evaluations for climbs that look for modes: a choice."""
+COVER_TIME = 0.5
+"""Share of the seconds of a budget after which no pilots leave from a covering start: a choice."""
+COVERED_TIME = 0.6
+"""Share of the seconds after which pilots from a covering start are given up: a choice."""
 
 
 class Explored(NamedTuple):
-    """A start, what pilots that set out from it found, with kernels of a tuner.
+    """A start, and what the pilots that left from this start found with the kernels of a tuner.
 
-    `modes` are those between which they are divided, none where that cannot be said; `doubts` are
-    reasons not to trust the pilots, in sentences; `before` are the places of pilots from the start
-    as it was given, where another one took its place.
+    `modes` are the modes between which the pilots are divided, empty if these are unknown;
+    `doubts` are sentences with reasons not to trust the pilots; `before` are the places of the
+    pilots from the start as the caller gave it, where a covering start has replaced that start.
     """
 
     start: Distribution
@@ -64,16 +65,16 @@ class Explored(NamedTuple):
 
     @property
     def can_be_covered(self) -> bool:
-        """Real-valued states alone can, and a path of one step needs nothing better."""
+        """Whether a covering start could help: states are real, the path has more than one step."""
         return isinstance(self.start, Widened) and len(self.pilot.stages) > 1
 
 
 def explore(
     key: Key, log_joint: LogDensity, start: Distribution, tuner: Tuner, goal: Goal, report: Any
 ) -> Explored:
-    """Pilots from a start, as many as the dimension asks for, and modes that they and climbs show.
+    """Run pilots from a start, in a number by the dimension, and find modes from their places.
 
-    One pass does where another start may follow that covers what was found.
+    Where a start that covers the modes may follow, pilots walk the path only once.
     """
     num = goal.num_pilots
     if num is None and isinstance(tuner, GivenKernel):
@@ -107,25 +108,25 @@ def cover_explored(
     goal: Goal,
     report: Any,
 ) -> Explored:
-    """Pilots from a start that covers what was found, taken if their path is shorter.
+    """Run pilots from a start that covers what was found; take them if their path is shorter.
 
-    The start is one about each of several modes, or, where there are none or its path is no
-    shorter, one about the pilots. It is not taken where its pilots miss a region that the first
-    ones held; it is taken in any case where the first ones hardly reached a mode. Where it is not
-    taken, pilots walk on along the first path until its length is known.
+    With several modes the covering start has a component about each mode. With fewer modes, or if
+    that path is no shorter, it has one component about all pilots. A covering start is refused
+    if its pilots miss a region that the first pilots held, and is always taken if the first pilots
+    hardly reached a mode. After a refusal pilots walk the first path until its length is known.
     """
     start, pilot, tuner, doubts = found.start, found.pilot, found.tuner, found.doubts
     if not found.can_be_covered:
         return found
-    # One pass, with one step size if that did in the end: what is slow here are particles in far
-    # tails, which hardly count.
+    # One pass, with one step size if one was enough at the end: slow parts here are particles in
+    # far tails, which carry hardly any weight.
     plain, num, spent = tuner, pilot.population.num, pilot.num_evaluations
     losses = pilot.losses
     if isinstance(tuner, HmcTuner) and len(pilot.stages[-1].settings) == 1:
         plain = HmcTuner(tuner.dense, tuner.structure, may_split=False)
     subkey = jax.random.fold_in(key, KEY_COVERED)
     hidden = hidden_modes(modes, pilot.population.flat)
-    # Pilots say more than mean and spread about what is outside of modes, unless they missed one.
+    # Outside of modes, pilots say more than a mean and a spread do, unless pilots missed a mode.
     about_modes = len(modes) > 1 and (bool(hidden) or not any(mode.is_rest for mode in modes))
     for start_near in ([cover_modes(start, modes)] if about_modes else []) + [cover(start, pilot)]:
         if goal.budget.is_late(COVER_TIME):
@@ -142,7 +143,7 @@ def cover_explored(
             continue
         lost = missing_region(pilot.population.flat, again.population.flat)
         if lost is None or hidden:
-            # Pilots that hardly reached a mode are no standard for others.
+            # Pilots that hardly reached a mode cannot serve as a standard for others.
             before = None if hidden else pilot.population.flat
             found = Explored(start_near, again, tuner, before=before)
             break
@@ -160,16 +161,16 @@ def cover_explored(
 
 
 def check_arrived(found: Explored, goal: Goal) -> None:
-    """Raise `TooLate` if time was up before pilots were at the posterior."""
+    """Raise `TooLate` if the time was up before the pilots reached the posterior."""
     if found.pilot.cut_at is not None:
         raise TooLate(f"time was up at temperature {found.pilot.cut_at:.2g}.")
 
 
 def compare_pilots(explored: Sequence[Explored]) -> tuple[str, ...]:
-    """The first doubt about the pilots: those there are, or that some miss a region.
+    """The first reason to doubt the pilots, or none; one reason is that some pilots miss a region.
 
-    Those along the paths that were taken, from either start, against those from the starts as they
-    were given; and the former among each other.
+    Pilots from the starts that were taken, both together, are compared with pilots from the starts
+    as they were given; then pilots from the two starts that were taken with each other.
     """
     after = [one.pilot.population.flat for one in explored]
     before = [one.before for one in explored if one.before is not None]
@@ -185,8 +186,8 @@ def compare_pilots(explored: Sequence[Explored]) -> tuple[str, ...]:
 def _loss_words(lost: Region) -> str:
     return (
         f"pilots along two paths to the posterior ended differently ({lost.share:.1%} along one "
-        f"and {lost.other:.1%} along the other have {lost.words}): it may miss that region; pass a "
-        "start that is nearer to the posterior, or other coordinates"
+        f"and {lost.other:.1%} along the other have {lost.words}): the gold standard may miss that "
+        "region; pass a start that is nearer to the posterior, or other coordinates"
     )
 
 
@@ -203,13 +204,13 @@ def _hidden_words(modes: tuple[Mode, ...], flat: np.ndarray) -> tuple[str, ...]:
         return ()
     place = np.array2string(hidden[0].mean[:4], precision=3)
     return (
-        f"pilots hardly reached a narrow mode that optimisers found (at {place}): they give it "
-        "less than a fifth of its share of the mass; pass a start that knows it",
+        f"pilots hardly reached a narrow mode that optimisers found (at {place}): less than a "
+        "fifth of the mode's share of the mass; pass a start that covers this mode",
     )
 
 
 def stretchable(key: Key, start: Distribution) -> Distribution:
-    """The same start as one that can be made wider, if its draws are real."""
+    """The start as a distribution that can be made wider, if its draws are real."""
     return widen(key, start, 1.0) if can_be_widened(key, start) else start
 
 

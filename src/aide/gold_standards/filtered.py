@@ -20,13 +20,14 @@ from aide.reporting.numbers import in_nats
 from aide.smc.policy import AbstractResampler, EssBelow, EveryStep
 
 NUM_TRIAL = 100
-"""Particles with which proposals and resamplers are tried."""
+"""Particles of the filters with which proposals and resamplers are tried: a choice."""
 GROWTH_AT_RARE = 4.0
-"""Growth of the number of particles where a few outputs cause the looseness."""
+"""Factor of the number of particles where a few outputs cause the looseness: a choice."""
 RESAMPLERS: dict[str, AbstractResampler] = {
     "systematic at every step": EveryStep("systematic"),
     "systematic when half of the effective sample size is gone": EssBelow(0.5, "systematic"),
 }
+"""Names and resamplers that are tried: usual choices."""
 
 
 def make_filtered(
@@ -36,7 +37,7 @@ def make_filtered(
     goal: Goal,
     progress: bool | None,
 ) -> GoldStandard:
-    """Try all proposals and resamplers with few particles, then find how many it takes."""
+    """Try all proposals and resamplers with few particles, then find the number of particles."""
     begun = now()
     key_try, key_size, key_test = jax.random.split(key, 3)
     names = ["the model's own transition", *(f"proposal {i + 1}" for i in range(len(proposals)))]

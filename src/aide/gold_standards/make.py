@@ -41,17 +41,19 @@ from aide.gold_standards.words import chosen_words, remarks_of, title_of
 from aide.kernels.kernel import AnyKernel
 
 MAX_LOOSENESS = 0.05
-"""Nats of looseness that will do unless stated."""
+"""Default of the largest accepted looseness, in nats: a choice, small beside usual tolerances."""
 MAX_EVALUATIONS = 1e9
-"""Log densities or gradients that may be evaluated unless stated: no limit in practice."""
-WIDER_TIME, RIVAL_TIME = 0.4, 0.55
-"""Of the seconds of a budget: after that no pilots set out from a wider start; pilots that have set
-out are given up."""
+"""Default limit of evaluations of the log density or its gradient: no limit in practice."""
+WIDER_TIME = 0.4
+"""Share of the seconds of a budget after which no pilots leave from a wider start: a choice."""
+RIVAL_TIME = 0.55
+"""Share of the seconds of a budget after which pilots from a wider start are given up: a choice."""
 LATE_WORDS = "Pilots from a wider start were left out:"
+"""Begin the sentence on a rival that was left out for lack of time."""
 PHASES = ("pilots", "pilots from a wider start", "number of particles")
-"""Each has a bar with its seconds, before those of the tests."""
+"""Names of the progress bars before those of the tests, each with its seconds."""
 TICKS = 100
-"""Of the progress bar, over a path."""
+"""Ticks of the progress bar for one path."""
 
 
 @keywords("aide.gold_standard")
@@ -71,7 +73,7 @@ def gold_standard(
     progress: bool | None = None,
     names: Sequence[str] | None = None,
 ) -> GoldStandard:
-    r"""A gold standard for a posterior: pilots choose everything, then it is frozen and tested.
+    r"""A gold standard for a posterior: pilots choose all numbers, then fresh runs test the result.
 
     For a log density: tempered SMC from `start` $k_1$. With $h = \log\gamma - \log k_1$ and
     $\tau_\beta$ its autocorrelation time under the kernel, pilots choose temperatures of equal
@@ -79,39 +81,39 @@ def gold_standard(
     and where one step does not mix); a kernel for each (HMC with step size, metric and number of
     leapfrog steps, a random walk where there is no gradient, Gibbs sweeps on integers); and
     particles until the looseness $E[|l|\tanh(|l|/2)]$, $l = \log\xi_2 - \log\xi_1$ of a run and its
-    regeneration, is what was asked for. For a `StateSpaceModel`: a particle filter over whole
+    regeneration, is at most `max_looseness`. For a `StateSpaceModel`: a particle filter over whole
     paths, with the best of the proposals.
 
-    What comes out never changes again: all laws of algorithms hold for it. Fresh runs then measure
-    its looseness and its log evidence, and compare it with itself at half the budget and, where
-    there is one, from another start, tuned there. A mode that no start and no pilot visits cannot
-    be seen.
+    The result never changes again: all laws of algorithms hold for it. Fresh runs then measure
+    its looseness and its log evidence, and compare the result with a version at half the budget
+    and, if there is one, with a version from another start that was tuned there. A mode that no
+    start and no pilot visits cannot be seen.
 
     Args:
         key: A JAX key, or an integer seed.
         log_joint: $\log\gamma(x)$, prior times likelihood, up to a constant; or a
-            `StateSpaceModel`. Where it is NaN or $+\infty$ a state counts as impossible, which is
-            counted and reported; an error if that is so for more than half of the start's draws,
-            or for more than 1% of the points within a standard deviation of draws from the
+            `StateSpaceModel`. A state at which it is NaN or $+\infty$ counts as impossible; such
+            states are counted and reported. An error if they are more than half of the start's
+            draws, or more than 1% of the points within a standard deviation of draws from the
             posterior. `aide.algorithms.strict(log_joint)` makes every such point an error.
         start: A distribution from which the path sets out: the prior, or any that covers the
             posterior. Or one state of the right structure, such as `np.zeros(61)`: then a
             heavy-tailed distribution is fitted to the modes that optimisers find from points
             scattered about it.
-        max_looseness: Nats of looseness that will do.
+        max_looseness: Largest accepted looseness, in nats.
         kernel: Your own kernel for all temperatures; needed where a state mixes integers and reals.
         proposals: For a `StateSpaceModel`: `Proposal`s to try beside the model's own transition;
-            the runner-up is what the result must agree with.
-        max_evaluations: Log densities (or gradients) that may be evaluated in all, about; a Gibbs
-            update counts as one per value of its site.
-        max_seconds: Seconds it may take; it returns later than that by one compilation, or one
-            chunk of runs, at most. Later steps are cut first (the version from another start, too,
-            without which it does not pass), then tests. The result then depends on the machine.
-        num_pilots: Particles of the pilots; chosen by the dimension unless stated.
-        num_values: For integers: how many values 0, 1, 2, … each site takes, one number or an
-            array of the state's shape. Known without it where the start states a bounded support
-            (NumPyro's categoricals) or has an attribute `num_values`; draws cannot tell.
-        progress: Show progress bars; by default if it takes long and a person watches.
+            the result must agree with the filter of the second-best proposal.
+        max_evaluations: Approximate limit of evaluations of the log density or its gradient; a
+            Gibbs update counts as one evaluation per value of its site.
+        max_seconds: Approximate limit in seconds; the call overruns by one compilation or one
+            chunk of runs at most. Later steps are left out first (also the version from another
+            start, without which `passed` is false), then tests. The result depends on the machine.
+        num_pilots: Particles of the pilots; by default chosen by the dimension.
+        num_values: For integers: the number of values 0, 1, 2, … of each site, one number or an
+            array of the state's shape. Not needed where the start has a bounded support (NumPyro's
+            categoricals) or an attribute `num_values`; draws cannot show the number.
+        progress: Show progress bars; by default in long runs at a terminal.
         names: Names of the coordinates of the flat state, for messages.
 
     Returns:
@@ -149,7 +151,7 @@ def gold_standard(
         quickly.enter_context(quick_while_fast())
         first = explore(key_one, log_joint, begin, tuner, goal, report_first)
         clock.lap("pilots")
-        tuner, modes = first.tuner, first.modes  # with the structure that was found
+        tuner, modes = first.tuner, first.modes  # the tuner knows the structure that pilots found
         if wider_start is not None and goal.budget.is_late(WIDER_TIME):
             failure = f"{LATE_WORDS} {goal.budget.words(WIDER_TIME)} had passed."
         elif wider_start is not None:
@@ -157,7 +159,7 @@ def gold_standard(
                 with goal.budget.until(RIVAL_TIME):
                     rival = explore(key_other, log_joint, wider_start, tuner, goal, report_rival)
                     check_arrived(rival, goal)
-                    modes = join_modes(modes, rival.modes)  # what either has seen both should cover
+                    modes = join_modes(modes, rival.modes)  # both covering starts need all modes
                     rival = cover_explored(key_other, log_joint, rival, modes, goal, report_rival)
             except (ValueError, RuntimeError) as error:
                 rival, failure = None, f"Pilots from a wider start failed: {error}"
@@ -218,7 +220,7 @@ def _check_parts(
     proposals: Any,
     num_values: Any,
 ) -> None:
-    """Nothing that was passed goes unused."""
+    """Raise if an argument would not be used."""
     if isinstance(log_joint, StateSpaceModel):
         if not (start is None and kernel is None and num_values is None):
             raise TypeError(
@@ -240,7 +242,7 @@ def _start(
     if start is None:
         raise ValueError(
             "aide.gold_standard needs start=: a distribution (the prior, say), or one state of the "
-            "right structure, such as np.zeros(61), about which it looks for modes."
+            "right structure, such as np.zeros(61): modes are then sought about that state."
         )
     if is_distribution(start):
         check_distribution("start", start)
@@ -264,10 +266,10 @@ def _start(
 def _reporter(bars: Progress, bar: int) -> Any:
     report, done = bars.reporter(bar), [0]
 
-    def hear(number: int, temperature: float) -> None:
+    def on_progress(number: int, temperature: float) -> None:
         # Small temperatures take as many steps as large ones; a second pass starts at the end.
         now = TICKS if number else int(TICKS * temperature**0.25)
         report(max(now - done[0], 0))
         done[0] = max(now, done[0])
 
-    return hear
+    return on_progress

@@ -1,4 +1,4 @@
-"""What a gold standard is made of and what was shown about it, as data that JSON can hold."""
+"""The making of a gold standard and the results of its tests, as data that JSON can hold."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -11,9 +11,11 @@ from aide.reporting.numbers import FAILED, PASSED, UNDECIDED, in_nats, with_erro
 from aide.reporting.result import as_data
 
 MOST_SCATTER = 0.5
-"""Nats by which the log evidence of a gold standard may scatter from run to run."""
-EXPLAINED, SLACK = 3.0, 0.05
-"""How many times the looseness the variance of the log evidence may be, and how much above that."""
+"""Largest accepted standard deviation of the log evidence between runs, in nats: a choice."""
+EXPLAINED = 3.0
+"""Largest accepted ratio of the variance of the log evidence to the looseness: a choice."""
+SLACK = 0.05
+"""Variance of the log evidence, in nats squared, allowed on top of that ratio: a choice."""
 
 
 @dataclass(frozen=True)
@@ -21,13 +23,13 @@ class Agreement:
     """AIDE between the gold standard and another version of itself.
 
     Attributes:
-        name: The version.
+        name: The other version, in words.
         value: The bound, in nats.
-        std_error: Its standard error.
-        upper: Upper limit at 95%.
+        std_error: Standard error of the bound.
+        upper: Upper limit of the divergence at 95%, in nats.
         outcome: `passed` (they agree to within 0.5 nats), `failed` or `undecided`; undecided, with
-            infinite numbers, where an error ended the comparison.
-        left_out: Share of the outputs of either that may be of a kind that no run has shown (95%).
+            infinite numbers, if an error ended the comparison.
+        left_out: Share of either algorithm's outputs that may be of a kind that no run shows (95%).
     """
 
     name: str
@@ -39,7 +41,7 @@ class Agreement:
 
     @property
     def words(self) -> str:
-        """In a few words."""
+        """The outcome in a few words."""
         if self.outcome == UNDECIDED and np.isinf(self.std_error):
             return f"could not be compared with {self.name}"
         verbs: dict[str, str] = {PASSED: "agrees", FAILED: "disagrees"}
@@ -51,22 +53,22 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Record:
-    """How a gold standard was made, and what fresh runs of it showed.
+    """The making of a gold standard, and the results of fresh runs.
 
     Attributes:
-        title: What it is, in a line.
-        goal: Looseness that was asked for, in nats.
+        title: The gold standard in a line.
+        goal: Largest accepted looseness, in nats.
         chosen: Name and text of everything that was chosen.
-        looseness: Measured in fresh runs, with its standard error.
-        log_evidence: Likewise.
-        scatter: Standard deviation of the log evidence between runs.
-        agreements: Comparisons with other versions of itself.
+        looseness: Looseness in fresh runs, with its standard error, in nats.
+        log_evidence: Log evidence in fresh runs, with its standard error, in nats.
+        scatter: Standard deviation of the log evidence between runs, in nats.
+        agreements: Comparisons with other versions of the gold standard.
         remarks: What would make an expert stop, and what failed.
         steps: One line per step: temperature, acceptance, effective sample size, ancestors, jump.
-        num_evaluations: Log densities (or gradients) evaluated to make it, and by one run.
-        seconds: Time it took.
-        objections: Why it does not pass, beside what the figures say: what could not be tested,
-            and what pilots showed.
+        num_evaluations: Evaluations of the log density or its gradient, in all and by one run.
+        seconds: Wall time of the making.
+        objections: Reasons why the gold standard does not pass, besides its numbers: tests that
+            could not be made, and what pilots showed.
     """
 
     title: str
@@ -84,22 +86,22 @@ class Record:
 
     @property
     def tested(self) -> bool:
-        """Whether fresh runs could be made and measured."""
+        """Whether fresh runs came to an end."""
         return bool(np.isfinite(self.log_evidence[1]))
 
     @property
     def reached(self) -> bool:
-        """Whether the looseness is what was asked for, within two standard errors."""
+        """Whether the looseness is at most the goal, within two standard errors."""
         value, error = self.looseness
         return self.tested and value - 2 * error <= self.goal
 
     @property
     def contradictions(self) -> tuple[str, ...]:
-        r"""Where the log evidence of runs scatters by too much, or by more than looseness explains.
+        r"""Sentences on log evidence that varies too much, or more than the looseness explains.
 
-        Where an algorithm draws from the posterior, the variance of $\log\gamma(x) - \log\xi$ is
-        about the looseness: both are that of $\log\xi$ given $x$. What is above that are outputs
-        whose probability is off.
+        If an algorithm draws from the posterior, the variance of $\log\gamma(x) - \log\xi$ is
+        about the looseness: both are the variance of $\log\xi$ given $x$. Excess variance comes
+        from outputs whose probability is wrong.
         """
         if not self.tested:
             return ()
@@ -116,12 +118,12 @@ class Record:
 
     @property
     def passed(self) -> bool:
-        """Whether it got there, agrees with all its versions, and nothing speaks against it."""
+        """Whether there is no doubt: the goal is reached, and all versions agree."""
         return not self.doubts
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What speaks against taking it for the posterior; empty if it passed."""
+        """Reasons against taking the gold standard for the posterior; empty if it passed."""
         found = [one.words for one in self.agreements if one.outcome != PASSED]
         if not self.reached:
             loose = with_error(*self.looseness)
@@ -132,13 +134,13 @@ class Record:
         return (*found, *self.contradictions, *self.objections)
 
     def to_json(self) -> str:
-        """As text."""
+        """The record as JSON."""
         data = {**asdict(self), "steps": [step._asdict() for step in self.steps]}
         return json.dumps(as_data(data), ensure_ascii=False)
 
     @staticmethod
     def from_json(text: str) -> "Record":
-        """From text; numbers that are not finite are the texts `inf`, `-inf` and `nan`."""
+        """Read JSON; numbers that are not finite are the texts `inf`, `-inf` and `nan`."""
         data: dict[str, Any] = json.loads(text, object_hook=_numbers)
         data["steps"] = [StepDiagnosis(**one) for one in data["steps"]]
         data["agreements"] = [Agreement(**one) for one in data["agreements"]]

@@ -1,4 +1,4 @@
-"""A gold standard: an algorithm like any other, that knows how it was made and tested."""
+"""A gold standard: an algorithm like any other, with a record of its making and its tests."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,10 +31,10 @@ from aide.reporting.result import Result
 
 
 class Making(NamedTuple):
-    """What a gold standard remembers of its making.
+    """The making of a gold standard.
 
     Attributes:
-        record: What was chosen and shown.
+        record: What was chosen, and the results of tests.
         rival: The algorithm from another start, tuned there.
         recipes: Numbers from which the algorithm and its rival are built, for `save`.
     """
@@ -45,14 +45,14 @@ class Making(NamedTuple):
 
 
 class GoldStandard(AbstractAlgorithm, Result):
-    """A tuned and tested algorithm, frozen; made by `aide.gold_standard`.
+    """A tuned and tested algorithm that no longer changes; made by `aide.gold_standard`.
 
-    It is used as any algorithm is: `aide.estimate(key, gold, target)`. Printing it shows what was
-    chosen, what was shown and what cannot be; `plot` its steps.
+    Use it as any algorithm: `aide.estimate(key, gold, target)`. Its text says what was chosen, what
+    tests showed and what they cannot show; `plot` draws its steps.
 
     Attributes:
-        algorithm: The frozen algorithm itself.
-        making: How it was made, which plays no part in what it computes.
+        algorithm: The algorithm that makes the runs.
+        making: The making, which plays no part in what the gold standard computes.
     """
 
     algorithm: AbstractAlgorithm
@@ -60,22 +60,22 @@ class GoldStandard(AbstractAlgorithm, Result):
 
     @property
     def underlying(self) -> AbstractAlgorithm:
-        """What does the runs."""
+        """The algorithm that makes the runs."""
         return self.algorithm
 
     @property
     def record(self) -> Record:
-        """How it was made, and what fresh runs showed."""
+        """The making, and the results of fresh runs."""
         return self.making.content.record
 
     @property
     def rival(self) -> AbstractAlgorithm | None:
-        """The same from another start, tuned there; `None` where there is no other start."""
+        """The version from another start, tuned there; `None` if there is no other start."""
         return self.making.content.rival
 
     @property
     def label(self) -> str:
-        """Its name in tables."""
+        """The name in tables."""
         return self.record.title
 
     @property
@@ -85,12 +85,12 @@ class GoldStandard(AbstractAlgorithm, Result):
 
     @property
     def num_particles(self) -> int | None:
-        """Its particles."""
+        """The number of particles of the algorithm."""
         return getattr(self.algorithm, "num_particles", None)
 
     @property
     def provenance(self) -> str:
-        """How it was made and tested, in a line, for estimates."""
+        """The making and the tests in a line, for estimates."""
         record = self.record
         value, error = record.looseness
         agreed = "; ".join(one.words for one in record.agreements)
@@ -101,15 +101,15 @@ class GoldStandard(AbstractAlgorithm, Result):
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What its tests found against it, for estimates; empty if it passed."""
+        """What its tests found against the gold standard, for estimates; empty if it passed."""
         return self.record.doubts
 
     def simulate(self, key: Key) -> Draw:
-        """Run it."""
+        """Run the algorithm."""
         return self.algorithm.simulate(key)
 
     def regenerate(self, key: Key, value: Value) -> LogProb:
-        """Its meta-inference."""
+        """Run the algorithm's meta-inference."""
         return self.algorithm.regenerate(key, value)
 
     def shrunk(self) -> Mapping[str, InferenceAlgorithm | Version]:
@@ -125,7 +125,7 @@ class GoldStandard(AbstractAlgorithm, Result):
         return started_version(self.algorithm, start, label)
 
     def rivals(self) -> dict[str, InferenceAlgorithm]:
-        """What an audit compares it with: itself from another start, tuned there."""
+        """Versions with which an audit compares: the version from another start, tuned there."""
         return {} if self.rival is None else {"itself from another start, tuned there": self.rival}
 
     def prefixes(self) -> Sequence[Prefix]:
@@ -133,40 +133,40 @@ class GoldStandard(AbstractAlgorithm, Result):
         return prefixes_of(self.algorithm)
 
     def kernels(self) -> Sequence[KernelUse]:
-        """Its kernels."""
+        """The kernels of the algorithm."""
         return kernels_of(self.algorithm)
 
     def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
-        """What its steps show."""
+        """Run the algorithm and observe its steps."""
         return observed_steps(self.algorithm, key)
 
     def save(self, path: str | Path) -> None:
-        """Write everything that was chosen and shown to a file; see `aide.gold_standards.load`."""
+        """Write the making and the tests to a file; see `aide.gold_standards.load`."""
         from aide.gold_standards.storage import save
 
         save(self, path)
 
     @property
     def headline(self) -> str:
-        """What it is, whether it passed or is flagged, and how long it took."""
+        """The title, whether the gold standard passed or is flagged, and the time of the making."""
         record = self.record
         found = PASSED if record.passed else f"flagged as {self.verdict}"
         return f"{record.title}: {found} (made in {record.seconds:.0f} s)"
 
     @property
     def verdict(self) -> Verdict:
-        """`passed` if it reached its goal and agrees with itself; `failed` if it disagrees."""
+        """`passed` if the goal is reached and all versions agree; `failed` if one disagrees."""
         if any(one.outcome == FAILED for one in self.record.agreements):
             return FAILED
         return PASSED if self.record.passed else UNDECIDED
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Where it fell short, and what to try."""
+        """Shortcomings, and what to try."""
         return self.record.remarks
 
     def rows(self) -> list[tuple[str, str]]:
-        """What was chosen, what was shown, what cannot be."""
+        """What was chosen, what tests showed, and what they cannot show."""
         record = self.record
         loose, (z, error) = with_error(*record.looseness), record.log_evidence
         goal = "" if record.reached else f", where {record.goal:g} were asked for"
@@ -189,15 +189,15 @@ class GoldStandard(AbstractAlgorithm, Result):
         ]
 
     def grid(self) -> Grid | None:
-        """Some of its steps, evenly chosen."""
+        """A table of steps, evenly chosen."""
         return steps_grid(self.record.steps) if self.record.steps else None
 
     def records(self) -> list[dict[str, Any]]:
-        """All steps."""
+        """All steps, one dictionary each."""
         return [step._asdict() for step in self.record.steps]
 
     def numbers(self) -> dict[str, Any]:
-        """Looseness, evidence, cost."""
+        """Looseness, evidence and cost."""
         record = self.record
         return {
             "looseness": record.looseness[0],

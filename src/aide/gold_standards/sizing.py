@@ -1,6 +1,6 @@
-r"""How many particles: until the looseness asked for is met, or the budget is spent.
+r"""The number of particles: raised until the looseness is met, or the budget is spent.
 
-It falls like $1/P$ once it is below a nat.
+Looseness falls like $1/P$ once it is below a nat.
 """
 
 from collections.abc import Callable
@@ -16,22 +16,26 @@ from aide.engine.runners.choose import run_pairs
 from aide.gold_standards.budget import Budget, TooLate, now
 
 FEWEST_PARTICLES = 32
+"""Least number of particles: a choice."""
 NUM_RUNS = 40
-"""Runs behind every decision, and of the final test."""
+"""Runs behind every decision and in each part of the final test: a choice."""
 NUM_TESTED = 9 * NUM_RUNS
-"""Runs and regenerations of the final test, about."""
-MOST_ATTEMPTS, MOST_GROWTH = 6, 8.0
+"""Approximate number of runs and regenerations in the final test."""
+MOST_ATTEMPTS = 6
+"""Largest number of trials of a number of particles: a choice."""
+MOST_GROWTH = 8.0
+"""Largest factor between the numbers of particles of two trials: a choice."""
 PATIENCE = 20.0
 """Processor seconds of runs in the final test up to which programs are compiled quickly rather than
-well: they take a third of the time to compile and run for three times as long."""
+well: quick compilation takes a third of the time, and the runs three times as long (measured)."""
 SIZING_END = 0.8
-"""Share of the seconds of a budget at which a trial is given up."""
+"""Share of the seconds of a budget after which a trial is given up: a choice."""
 HELPED = 0.7
-"""Where more particles left less than that of the looseness, they are what helps."""
+"""More particles help if they reduce the looseness to less than this share: a choice."""
 
 
 class Sizing(NamedTuple):
-    """How many particles, what it cost to find out, and whether few outputs stay loose.
+    """A number of particles, the cost of finding it, and whether few outputs stay loose.
 
     `quick`: whether runs are so short that a short compilation matters more than their speed.
     """
@@ -50,17 +54,17 @@ def choose_size(
     cost: float,
     budget: Budget,
 ) -> Sizing:
-    """The fewest particles with a looseness of at most `goal`, as far as a few runs tell.
+    """The fewest particles with a looseness of at most `goal`, as far as a few runs can show.
 
-    The first trials have half as many, which the test of the result needs again as its own half.
+    A trial has half of the particles: the test of the result needs that version again.
 
     Args:
         key: A JAX key.
-        build: The algorithm with so many particles.
-        guess: A first number.
-        goal: Nats.
+        build: Builds the algorithm from a number of particles.
+        guess: A first number of particles.
+        goal: Largest accepted looseness, in nats.
         cost: Evaluations per particle and run.
-        budget: Evaluations that may be spent here, and seconds that must do for tests too.
+        budget: Evaluations for this search, and seconds for the search and the tests together.
     """
     num, spent, last, quick = max(FEWEST_PARTICLES, rounded(guess)) // 2, 0.0, 0.0, True
     for attempt in range(MOST_ATTEMPTS):
@@ -85,14 +89,14 @@ def choose_size(
             break
         if pairs.is_rare and found > HELPED * last:
             return Sizing(2 * num, spent, True, quick)
-        # A looseness of many nats falls faster than 1/P, and says little about how fast.
+        # A looseness of many nats falls faster than 1/P, at a rate that it does not show.
         factor = float(np.clip(1.2 * found / (2 * goal), 1.5, MOST_GROWTH))
         num, last = int(min(rounded(num * factor), affordable)), found
     return Sizing(2 * num, spent, quick=quick)
 
 
 def rounded(num: float) -> int:
-    """Two digits, rounded up, at least 1: sizes that people can remember."""
+    """Round up to two digits, and to at least 1: sizes that people can remember."""
     num = max(num, 1)
     unit = 10 ** max(0, int(np.floor(np.log10(num))) - 1)
     return int(np.ceil(num / unit) * unit)

@@ -1,7 +1,7 @@
-"""Gold standards on disk: the numbers from which they are built, and what was shown.
+"""Gold standards on disk: the numbers from which they are built, and the record of their tests.
 
-A zip archive of NumPy arrays and JSON; nothing in it is code. The log joint and the start are not
-in it: they are given again, and must be what they were.
+A file is a zip archive of NumPy arrays and JSON, without code. It does not hold the log joint and
+the start: the caller passes both again, and they must be unchanged.
 """
 
 import io
@@ -33,12 +33,15 @@ from aide.kernels.coordinates import ScaledCoordinates
 from aide.kernels.kernel import AnyKernel
 
 VERSION = 4
+"""Version of the format; files of other versions are refused."""
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
-"""What reading a broken archive may raise, beside `ValueError` and `KeyError`."""
+"""Errors of reading a broken archive, besides `ValueError` and `KeyError`."""
 MIXTURE = ("weights", "means", "factors")
+"""Arrays of a fitted or covering start."""
 NUMBERS = ("temperatures", "settings", "factors")
+"""Arrays of a recipe."""
 COORDINATES = ("locations", "slopes", "centre")
-"""Of a fitted or covering start, a recipe, and the coordinates of its kernels, if any."""
+"""Arrays of the coordinates of a recipe's kernels, if any."""
 
 
 def save(gold: GoldStandard, path: str | Path) -> None:
@@ -90,14 +93,14 @@ def load(
     kernel: AnyKernel | None = None,
     num_values: Any = None,
 ) -> GoldStandard:
-    """A gold standard from a file that `GoldStandard.save` wrote.
+    """Read a gold standard from a file that `GoldStandard.save` wrote.
 
     Args:
         path: The file.
-        log_joint: The log joint it was made for; another one is an error.
-        start: The start it was made with, or the state about which modes were looked for.
-        kernel: The kernel it was made with, if it was given one.
-        num_values: How many values integers take, if that was stated.
+        log_joint: The log joint of the gold standard; another one is an error.
+        start: The start of the gold standard, or the state about which modes were sought.
+        kernel: The kernel of the gold standard, if the caller passed one.
+        num_values: The number of values of integers, if the caller passed it.
 
     Returns:
         The gold standard, which gives the same numbers as the one that was saved.

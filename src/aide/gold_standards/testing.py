@@ -1,4 +1,4 @@
-"""What fresh runs of a frozen algorithm show: looseness, evidence, agreement with itself."""
+"""Tests of a fixed algorithm by fresh runs: looseness, evidence, agreement between versions."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,28 +22,26 @@ from aide.gold_standards.record import Agreement, Record
 from aide.gold_standards.sizing import NUM_RUNS
 from aide.reporting.numbers import UNDECIDED
 
-NUM_LOOKED_AT = 10
-"""Runs that are looked at step by step."""
+NUM_OBSERVED = 10
+"""Number of runs whose steps are observed: a choice."""
 TOLERANCE = 0.5
-"""Nats of disagreement between two versions that would still do."""
+"""Largest accepted divergence between two versions, in nats: a choice."""
 MOST_META = 30
-"""Meta-runs per output at most, where looseness hides whether two versions agree."""
-
-
+"""Largest number of meta-runs per output, if looseness hides whether versions agree: a choice."""
 UNLIMITED = Budget()
-"""Without limits."""
+"""A budget without limits."""
 
 
 class Tested(NamedTuple):
-    """Fresh runs, with keys that nothing was tuned on.
+    """Fresh runs, with keys that no tuning used.
 
     Attributes:
         pairs: Runs of the algorithm, each regenerated once.
-        log_evidence: Of these runs.
-        diagnosis: A few other runs of it, step by step; `None` where that failed.
-        agreements: With its other versions, by AIDE.
-        num_runs: Runs and regenerations, of all versions, each taken for one of the algorithm.
-        failures: What went wrong in tests that could not be made, in sentences.
+        log_evidence: Log evidence of each of these runs.
+        diagnosis: Observed steps of a few other runs; `None` if that failed.
+        agreements: Comparisons with other versions, by AIDE.
+        num_runs: Number of runs and regenerations of all versions together.
+        failures: Sentences on tests that could not be made.
     """
 
     pairs: Pairs
@@ -54,7 +52,7 @@ class Tested(NamedTuple):
     failures: tuple[str, ...] = ()
 
     def failing(self, name: str, reason: str) -> "Tested":
-        """The same, and another version that could not be made."""
+        """Add another version that could not be made."""
         agreements = (*self.agreements, _not_compared(name))
         return self._replace(agreements=agreements, failures=(*self.failures, reason))
 
@@ -68,16 +66,16 @@ class Tested(NamedTuple):
         begun: float,
         objections: tuple[str, ...] = (),
     ) -> Record:
-        """What was chosen, with what these runs showed.
+        """The record of what was chosen and what these runs showed.
 
         Args:
-            title: What the algorithm is, in a line.
+            title: The algorithm in a line.
             chosen: Name and text of everything that was chosen.
-            remarks: Where it fell short, and what to try.
-            goal: Looseness that was asked for.
-            evaluations: Log densities evaluated before these runs, and by one run.
-            begun: When making it began, by the clock of budgets.
-            objections: Why it does not pass, whatever these runs show.
+            remarks: Shortcomings, and what to try.
+            goal: Largest accepted looseness, in nats.
+            evaluations: Evaluations before these runs, and by one run.
+            begun: Time at which the making began, by the clock of budgets.
+            objections: Reasons why the gold standard does not pass, besides these runs.
         """
         before, cost = evaluations
         return Record(
@@ -105,15 +103,15 @@ def run_tests(
     progress: bool | None,
     budget: Budget = UNLIMITED,
 ) -> Tested:
-    """Run the algorithm, itself at half the budget (where there is such a version), and rivals.
+    """Compare runs of the algorithm with its version at half the budget, if any, and with rivals.
 
-    `evaluations` are those spent so far, and those of one run: more meta-runs than one per output
-    may cost as much as making it did. A test that the seconds of `budget` end is a failure.
+    `evaluations` are the evaluations so far and those of one run: further meta-runs may cost as
+    much as the making did. A test that the seconds of `budget` end counts as a failure.
     """
     versions = {} if half is None else {"itself at half the budget": half}
     key_compare, key_look = jax.random.split(key)
     spent, cost = evaluations
-    # One more per output, of one algorithm: at its own outputs and at the other's.
+    # A further meta-run per output has two parts: at own outputs, and at the other algorithm's.
     more = spent / (2 * NUM_RUNS * cost * max(len(versions) + len(rivals), 1))
     settings: dict[str, Any] = {
         "tolerance": TOLERANCE,
@@ -132,9 +130,9 @@ def run_tests(
     looked, failures = None, tuple(_sentence(name, error) for name, error in failed.items())
     try:
         with budget.until(1.0):
-            looked = diagnose(key_look, algorithm, num_runs=NUM_LOOKED_AT)
+            looked = diagnose(key_look, algorithm, num_runs=NUM_OBSERVED)
     except (ValueError, RuntimeError) as error:
-        failures = (*failures, f"Its steps could not be looked at one by one: {error}")
+        failures = (*failures, f"The steps of single runs could not be observed: {error}")
     pairs = Pairs(side.own[:, 0], side.own[:, 1])
     agreements = (*(a for one in found for a in agreements_of(one)), *map(_not_compared, failed))
     num = _num_runs(found)
@@ -148,9 +146,9 @@ def _compare_all(
     settings: dict[str, Any],
     budget: Budget,
 ) -> tuple[list[Comparison], dict[str, Exception]]:
-    """All versions in one comparison; where that is an error, each alone, and the errors.
+    """Compare with all versions at once; after an error with each alone, collecting the errors.
 
-    Each alone too where seconds are limited: what is measured before they are over is kept.
+    With a limit of seconds each version is compared alone: comparisons that end in time are kept.
     """
     found, failed = list[Comparison](), dict[str, Exception]()
     if not budget.is_timed:
@@ -166,7 +164,7 @@ def _compare_all(
 
 
 def _untested(failed: Mapping[str, Exception]) -> Tested:
-    """Nothing could be measured: what was made is flagged, with the reasons."""
+    """The result if no comparison came to an end: it does not pass, with the reasons."""
     nothing = Pairs(np.zeros(2), np.full(2, np.inf))
     failures = tuple(_sentence(name, error) for name, error in failed.items())
     return Tested(
@@ -179,7 +177,7 @@ def _not_compared(name: str) -> Agreement:
 
 
 def _sentence(name: str, error: Exception) -> str:
-    """The reason of a failure, in which the two algorithms have the names they have here."""
+    """A sentence on a failure, with the names that the two algorithms have here."""
     if isinstance(error, TooLate):
         return f"The test against {name} was given up: {error}"
     words = str(error).replace("the gold algorithm", "the gold standard")
@@ -194,12 +192,12 @@ def _num_runs(found: list[Comparison]) -> int:
 
 
 def _log_joint(algorithm: Any, key: Key, x: Value) -> LogProb:
-    """The density of one output, as an operation of the engine."""
+    """The log joint at one output, as an operation of the engine."""
     return as_log(algorithm.log_joint(x))
 
 
 def agreements_of(comparison: Comparison) -> tuple[Agreement, ...]:
-    """Every comparison, as a record keeps it."""
+    """The agreements of all comparisons, as a record keeps them."""
     return tuple(
         Agreement(
             name,
@@ -214,7 +212,7 @@ def agreements_of(comparison: Comparison) -> tuple[Agreement, ...]:
 
 
 def _upper(closeness: Closeness | ErrorCloseness) -> float:
-    """The upper limit in nats: the tolerance here is one of the divergence."""
+    """The upper limit in nats: tolerances here are limits of the divergence."""
     return closeness.upper if isinstance(closeness, Closeness) else np.inf
 
 
@@ -229,6 +227,6 @@ def mean_evidence(log_evidence: np.ndarray) -> tuple[float, float]:
 
 
 def _scatter(log_evidence: np.ndarray) -> float:
-    """Its standard deviation between runs; infinite where it could not be measured."""
+    """Standard deviation of the log evidence between runs; infinite if it was not measured."""
     known = bool(np.isfinite(log_evidence).all())
     return float(np.std(log_evidence, ddof=1)) if known else float("inf")

@@ -1,4 +1,4 @@
-"""What was chosen, in words; what fell short, and what to try."""
+"""Sentences on what was chosen, on shortcomings, and on what to try."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from aide.gold_standards.testing import Tested
 from aide.reporting.numbers import in_nats
 
 SLOW = 20.0
-"""Steps that a kernel may need to forget before that is said."""
+"""Autocorrelation time, in steps of the kernel, from which a remark says so: a choice."""
 
 
 def title_of(one: Annealed, tuner: Tuner) -> str:
@@ -52,7 +52,7 @@ def chosen_words(one: Annealed, tuner: Tuner) -> tuple[tuple[str, str], ...]:
 
 
 def remarks_of(one: Annealed, tested: Tested, goal: Goal) -> tuple[str, ...]:
-    """Where it fell short, with what to try; and what would make an expert stop."""
+    """Shortcomings with what to try, and what would make an expert stop."""
     found = list[str]()
     value, error = tested.pairs.looseness, tested.pairs.std_error
     if np.isfinite(value) and value - 2 * error > goal.looseness:
@@ -64,8 +64,8 @@ def remarks_of(one: Annealed, tested: Tested, goal: Goal) -> tuple[str, ...]:
         )
         found.append(
             f"Looseness is {in_nats(value, 2)}, {goal.looseness:g} were asked for; {why}. "
-            "Estimates with this gold standard are too high by that much at most, at its "
-            "own outputs."
+            "Estimates with this gold standard are too high by at most that looseness, at the "
+            "gold standard's own outputs."
         )
     stages = one.pilot.stages if one.pilot else ()
     slow = max(stages, key=lambda stage: stage.time, default=None)

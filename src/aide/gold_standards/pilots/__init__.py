@@ -1,1 +1,1 @@
-"""Runs that adapt as they go, to learn which numbers a frozen algorithm needs."""
+"""Runs that adapt as they go, to find the numbers of the algorithm that is then fixed."""

@@ -1,8 +1,9 @@
-r"""Pilot runs: SMC that adapts as it goes, to learn what the frozen algorithm needs.
+r"""Pilot runs: SMC that adapts as it goes, to find the numbers of an algorithm that does not adapt.
 
-At every temperature: how far the next one may be, by the spread of the weights; the spread of the
-particles; numbers for the kernel; how fast it forgets. Nothing of this is part of the result but
-numbers, which are then fixed: a run that adapted to its own particles would have a wrong $\xi$.
+Pilots find at every temperature the distance to the next temperature (by the spread of the
+weights), the spread of the particles, the numbers of the kernel, and its autocorrelation time. The
+result keeps only these numbers, which are fixed from then on: a run that adapted to its own
+particles would have a wrong $\xi$.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,30 +39,33 @@ from aide.gold_standards.pilots.tuners import Settings, Tuner
 from aide.gold_standards.pilots.walking import LAGS, walk
 from aide.kernels.coordinates import ScaledCoordinates
 
-SHARE, COARSE_SHARE = 0.8, 0.5
-"""Effective share of the particles that a step of the pilots leaves; the same where pilots only
-have to find the posterior, since another path is measured afterwards."""
-FORGOTTEN, MOST_ROUNDS = 0.3, 8
-"""Pilots move on when this is the autocorrelation of $h$, or after so many rounds of steps."""
+SHARE = 0.8
+"""Effective share of the particles that a step of the pilots leaves: a choice."""
+COARSE_SHARE = 0.5
+"""The same share where pilots only look for the posterior and another path follows: a choice."""
+FORGOTTEN = 0.3
+"""Pilots move on when the autocorrelation of $h$ has fallen to this value: a choice."""
+MOST_ROUNDS = 8
+"""Largest number of rounds of steps at one temperature, after which pilots move on: a choice."""
 NO_WEIGHT = 3.0
-"""States this many nats below the median count no more than those."""
+"""Log weights this many nats below the median are raised to that value: a choice."""
 NUM_PEAKS = 4
-"""Pilots that are remembered at every temperature, those where $h$ is largest."""
+"""Number of pilots with the largest $h$ that are kept at every temperature: a choice."""
 MOST_STAGES = 2000
-"""More temperatures than any path that leads somewhere."""
+"""Number of temperatures at which pilots give up: more than any useful path has, a choice."""
 
 
 class Stage(NamedTuple):
-    r"""What was learned at one temperature.
+    r"""The numbers that pilots found at one temperature.
 
     Attributes:
         temperature: $\beta$.
-        distance: From the one before: the root of $-\log\mathrm{ESS}$ of the weights between them,
-            or of $(\beta'-\beta)(E_{\beta'}h - E_\beta h)$, the symmetrised divergence, if that is
-            larger: both are about the variance of their logarithms, but the second sees states that
-            open up only at the new temperature.
-        time: $\tau$ of $h$, in steps of the kernel.
-        frame: Coordinates, and mean and covariance in them.
+        distance: Distance from the temperature before: the square root of $-\log\mathrm{ESS}$ of
+            the weights between both, or of the symmetrised divergence
+            $(\beta'-\beta)(E_{\beta'}h - E_\beta h)$ if that is larger. Both are about the variance
+            of the log weights, but only the second one sees states that open up at $\beta'$.
+        time: Autocorrelation time $\tau$ of $h$, in steps of the kernel.
+        frame: Coordinates for the kernel, and mean and covariance in these coordinates.
         settings: Numbers of the kernel.
         correlation: Autocorrelation of $h$ that remained when the pilots moved on.
     """
@@ -75,16 +79,16 @@ class Stage(NamedTuple):
 
     @property
     def length(self) -> float:
-        r"""$s\sqrt\tau$."""
+        r"""$s\sqrt\tau$, with $s$ the `distance`."""
         return float(self.distance * np.sqrt(self.time))
 
 
 class Pilot(NamedTuple):
-    """A path as the pilots found it, where they ended, what it cost, and what they lost.
+    """A path as the pilots found it, their final places, their cost, and their losses.
 
-    `peaks` are places, flat, where $h$ was largest among the pilots at every temperature, the
-    highest first: a pilot that passes a narrow mode early on may be nowhere near it in the end.
-    `cut_at` is the temperature at which time was up, so that the rest of the path is one step.
+    `peaks` are flat states with the largest $h$ among the pilots at every temperature, the largest
+    first: a pilot that passes a narrow mode early on may end far from that mode. `cut_at` is the
+    temperature at which the time was up: the rest of the path is one step.
     """
 
     stages: tuple[Stage, ...]
@@ -96,11 +100,11 @@ class Pilot(NamedTuple):
 
     @property
     def length(self) -> float:
-        r"""$\Lambda = \sum_t s_t\sqrt{\tau_t}$: log evidence varies by about $\Lambda^2/TP$."""
+        r"""$\Lambda = \sum_t s_t\sqrt{\tau_t}$; log evidence varies by about $\Lambda^2/TP$."""
         return float(sum(stage.length for stage in self.stages))
 
     def after(self, earlier: "Pilot") -> "Pilot":
-        """The same, with the cost and the losses of earlier pilots added to its own."""
+        """This pilot with the cost and the losses of earlier pilots added."""
         spent = self.num_evaluations + earlier.num_evaluations
         return self._replace(num_evaluations=spent, losses=earlier.losses.joined(self.losses))
 
@@ -116,18 +120,18 @@ def run_pilot(
     share: float = SHARE,
     is_late: Callable[[], bool] = lambda: False,
 ) -> Pilot:
-    """Walk from the start to the posterior, by one's own steps or along given temperatures.
+    """Walk from the start to the posterior, by steps of equal length or along given temperatures.
 
     Args:
         key: A JAX key.
         path: The path.
         tuner: Chooses kernels.
-        num_pilots: Particles.
-        report: Hears the temperatures.
-        temperatures: Where to stop, if that is known from an earlier pass.
-        longest: A longer path is of no use: pilots stop where it has become that long.
+        num_pilots: Number of particles.
+        report: Called with every temperature that pilots reach.
+        temperatures: The temperatures, if they are known from an earlier pass.
+        longest: Pilots stop once the path has this length, since a longer path is of no use.
         share: Effective share of the particles that a step leaves.
-        is_late: Whether time is up: pilots then take the rest of the path in one step.
+        is_late: Whether the time is up: pilots then take the rest of the path in one step.
     """
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     rows = (np.arange(num_pilots, dtype=np.uint32),)
@@ -144,7 +148,7 @@ def run_pilot(
     while temperature < 1.0 and length <= longest:
         if len(stages) == MOST_STAGES:
             raise RuntimeError(
-                f"{MOST_STAGES} temperatures led to {temperature:.2g} of the way only: the start "
+                f"after {MOST_STAGES} temperatures pilots are only at {temperature:.2g}: the start "
                 "is too far from the posterior. Pass a start that is nearer, or wider."
             )
         if cut_at is None and is_late():
@@ -168,16 +172,16 @@ def run_pilot(
         losses = losses.joined(seen if temperature == 1.0 else seen.far())
         report(temperature)
     if temperature == 1.0:
-        losses = _look_near(key, path.at(1.0), population, losses)
+        losses = _check_end(key, path.at(1.0), population, losses)
     ratios = np.concatenate([one.log_ratios for one in peaks])
     places = np.vstack([one.flat for one in peaks])[np.argsort(-ratios, kind="stable")]
     return Pilot(tuple(stages), population, int(spent), losses, places, cut_at)
 
 
-def _look_near(key: Key, path: Path, population: Population, losses: Losses) -> Losses:
-    """An error where the log density has no value next to the posterior; else what was lost.
+def _check_end(key: Key, path: Path, population: Population, losses: Losses) -> Losses:
+    """Raise if the log density has no value at points next to the posterior; return the losses.
 
-    Where no trajectories looked, points beside the pilots do, if states are real.
+    If no trajectory passed next to the posterior, points beside pilots of real states are checked.
     """
     real = all(np.asarray(leaf).dtype.kind == "f" for leaf in jax.tree.leaves(population.states))
     if not losses.num_near and real:
@@ -197,7 +201,7 @@ def _stage(
     settings: Settings | None,
     rng: np.random.Generator,
 ) -> tuple[Stage, Population, float, Losses]:
-    """Weigh, resample, tune, and move until the start is forgotten; cost and losses."""
+    """Weigh, resample, tune, and move until the start is forgotten; also return cost and losses."""
     weights, before = weigh(population, step), population.log_ratios
     resampled = resample(rng, population, weights)
     coordinates = tuner.coordinates(resampled.flat)
@@ -216,31 +220,31 @@ def _stage(
     _check(walked.population, path, f"at temperature {path.temperature:.2g}")
     spread = -np.log(effective_share(step * before))
     change = _change(step, before, walked.population.log_ratios)
-    # Both are 0 where the start is the posterior, give or take rounding.
+    # Both numbers are 0 up to rounding if the start is the posterior.
     distance = float(np.sqrt(max(spread, change, 0.0)))
     stage = Stage(float(path.temperature), distance, time, frame, tuned.settings, remains)
     return stage, walked.population, spent, tuned.losses
 
 
 def moved(flat: np.ndarray, coordinates: ScaledCoordinates | None) -> np.ndarray:
-    """Flat states in other coordinates."""
+    """Convert flat states to other coordinates."""
     return flat if coordinates is None else np.asarray(in_double(jax.vmap(coordinates.away), flat))
 
 
 def _change(step: float, before: np.ndarray, after: np.ndarray) -> float:
-    r"""$(\beta'-\beta)(E_{\beta'}h - E_\beta h)$, without states whose weight vanishes."""
+    r"""$(\beta'-\beta)(E_{\beta'}h - E_\beta h)$, with the smallest $h$ limited by `NO_WEIGHT`."""
     before = before[np.isfinite(before)]
     floor = np.median(before) - NO_WEIGHT / step
     return float(step * (np.mean(np.maximum(after, floor)) - np.mean(np.maximum(before, floor))))
 
 
 def _correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """0 where nothing varies."""
+    """The correlation; 0 if one of the arrays does not vary."""
     return float(np.corrcoef(one, other)[0, 1]) if np.std(one) * np.std(other) > 0 else 0.0
 
 
 def _check(population: Population, path: Path, where: str = "at draws of the start") -> None:
-    """Errors that would only show later: NaN, or a start without a point in the support."""
+    """Raise early for NaN, or for a start without a point in the support."""
     ratios = population.log_ratios
     broken = np.flatnonzero(np.isnan(ratios) | (ratios == np.inf))
     if len(broken):

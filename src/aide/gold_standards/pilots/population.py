@@ -18,13 +18,13 @@ from aide.kernels.coordinates import ScaledCoordinates
 
 
 class Path(eqx.Module):
-    r"""$\gamma_\beta$ between a start $k_1$ and $\gamma$, at one temperature.
+    r"""The densities $\gamma_\beta$ between a start $k_1$ and $\gamma$, at one temperature.
 
     Args:
         start: $k_1$.
         log_joint: $\log\gamma$.
         temperature: $\beta$.
-        names: Those of the coordinates, for messages; `None`: by their places.
+        names: Names of the coordinates, for messages; `None` names them by their places.
     """
 
     start: Distribution
@@ -42,7 +42,7 @@ class Path(eqx.Module):
         return Tempered(LogDensityOf(self.start), self.log_joint, self.temperature)
 
     def log_ratio(self, x: Value) -> LogProb:
-        r"""$h(x) = \log\gamma(x) - \log k_1(x)$: what tempering weighs by."""
+        r"""$h(x) = \log\gamma(x) - \log k_1(x)$, the logarithm of the weights of tempering."""
         return self.look(x)[0]
 
     def look(self, x: Value) -> tuple[LogProb, Bool[Array, ""]]:
@@ -52,19 +52,19 @@ class Path(eqx.Module):
 
 
 def start_particle(path: Path, key: Key, run: int) -> tuple[Value, Array, LogProb]:
-    """One particle at temperature 0, as an operation of the engine."""
+    """Draw one particle at temperature 0, as an operation of the engine."""
     return start_watched(path, key, run)[:3]
 
 
 def start_watched(path: Path, key: Key, run: int) -> tuple[Value, Array, LogProb, Bool[Array, ""]]:
-    """The same particle, and whether the log density has no value there."""
+    """Draw one particle, and tell whether the log density has no value there."""
     x = sample_from(path.start, jax.random.fold_in(key, run))
     x = jax.tree.map(jnp.asarray, x)
     return x, flat_reals(x), *path.look(x)
 
 
 def unraveller(x: Value) -> Callable[[Array], Value]:
-    """From the flat form of a real-valued state back to its structure."""
+    """A function from the flat form of a real-valued state back to its structure."""
     leaves, tree = jax.tree.flatten(x)
     shapes = [jnp.shape(leaf) for leaf in leaves]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
@@ -77,9 +77,9 @@ def unraveller(x: Value) -> Callable[[Array], Value]:
 
 
 CLOSE_ENOUGH = 1e-3
-"""Relative precision of a temperature."""
+"""Relative precision to which a step of temperature is found: a choice."""
 ROUNDING = 1e-12
-"""A spread of this share of the mean is none."""
+"""Standard deviation relative to the mean up to which a coordinate counts as constant: a choice."""
 
 
 class Population(NamedTuple):
@@ -91,11 +91,11 @@ class Population(NamedTuple):
 
     @property
     def num(self) -> int:
-        """How many."""
+        """The number of particles."""
         return len(self.log_ratios)
 
     def take(self, index: np.ndarray) -> "Population":
-        """Some of them, perhaps several times."""
+        """The particles of an index, which may hold a particle several times."""
         states = jax.tree.map(lambda leaf: np.asarray(leaf)[index], self.states)
         return Population(states, self.flat[index], self.log_ratios[index])
 
@@ -111,8 +111,8 @@ class PopulationMoments(NamedTuple):
         r"""$L$ with $L L^\top$ the covariance, or its diagonal alone.
 
         In the coordinates $L^{-1}x$ a Gaussian has a condition number of about
-        $(1 + \sqrt{d/n})^2/(1 - \sqrt{d/n})^2$, however large its own is. Where $n$ is below $4d$
-        correlations are shrunk. A coordinate that does not vary counts as one of scale 1.
+        $(1 + \sqrt{d/n})^2/(1 - \sqrt{d/n})^2$, however large its own is. If $n$ is below $4d$,
+        correlations are shrunk. A coordinate that does not vary is given the scale 1.
         """
         variances = np.diag(self.covariance).copy()
         variances[~(variances > (ROUNDING * self.mean) ** 2)] = 1.0
@@ -126,7 +126,7 @@ class PopulationMoments(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """Coordinates for a kernel, `None` for those of the state, and the spread in them."""
+    """Coordinates for a kernel (`None`: those of the state) and the spread in these coordinates."""
 
     moments: PopulationMoments
     coordinates: ScaledCoordinates | None = None
@@ -137,16 +137,16 @@ class Frame(NamedTuple):
 
 
 def effective_share(log_weights: np.ndarray) -> float:
-    r"""$(\sum w)^2 / (n \sum w^2)$."""
+    r"""The effective share of the weights, $(\sum w)^2 / (n \sum w^2)$."""
     weights = np.exp(log_weights - log_weights.max())
     return float(weights.mean() ** 2 / np.mean(weights**2))
 
 
 def next_temperature(population: Population, temperature: float, share: float) -> float:
-    r"""The largest step that leaves an effective share of the weights $e^{(\beta'-\beta)h}$.
+    r"""The largest step whose weights $e^{(\beta'-\beta)h}$ have the given effective share.
 
-    States outside the support ($h = -\infty$) are lost by every step, however small, and count no
-    more than that.
+    States outside the support ($h = -\infty$) are lost in every step, however small, and are left
+    out of the share.
     """
     ratios = population.log_ratios[np.isfinite(population.log_ratios)]
     left = lambda step: effective_share(step * ratios)
@@ -155,7 +155,7 @@ def next_temperature(population: Population, temperature: float, share: float) -
         return 1.0
     small, large = 0.0, whole
     while large - small > CLOSE_ENOUGH * large:
-        # In logarithms while the order of magnitude is unknown: a step may be 1e-9.
+        # The middle is geometric while the order of magnitude is unknown: a step may be 1e-9.
         middle = (
             0.5 * (small + large)
             if small > 0.1 * large
@@ -175,7 +175,7 @@ def weigh(population: Population, step: float) -> np.ndarray:
 
 
 def moments_of(flat: Float[np.ndarray, "n d"], weights: np.ndarray) -> PopulationMoments:
-    """Weighted mean and covariance; states without a weight count nothing, infinite ones too."""
+    """Weighted mean and covariance; states of weight 0 are left out, infinite ones too."""
     flat = np.where(weights[:, None] > 0, flat, 0.0)
     mean = weights @ flat
     centred = flat - mean
@@ -185,7 +185,7 @@ def moments_of(flat: Float[np.ndarray, "n d"], weights: np.ndarray) -> Populatio
 
 
 def resample(rng: np.random.Generator, population: Population, weights: np.ndarray) -> Population:
-    """Systematic resampling."""
+    """Resample particles by the systematic scheme."""
     points = (rng.random() + np.arange(population.num)) / population.num
     index = np.searchsorted(np.cumsum(weights), points)
     return population.take(np.minimum(index, population.num - 1))

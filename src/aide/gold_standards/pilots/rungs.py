@@ -16,21 +16,23 @@ from aide.kernels.hamiltonian import Hmc
 from aide.kernels.kernel import AbstractInvariantKernel, AnyKernel
 
 NUM_RUNGS = 4
-"""Step sizes in a row at most."""
+"""Largest number of step sizes in a row: a choice."""
 Count = int | Int[Array, ""]
+"""A number that may be traced."""
 
 
 class Rungs(AbstractInvariantKernel):
-    r"""HMC steps in a row, the same transition as a `Cycle` of them, in a loop.
+    r"""HMC steps in a row, in a loop: the same transition as a `Cycle` of the steps.
 
-    Sizes, lengths and their number are traced: one program serves every ladder of no more rungs.
+    Sizes, lengths and the number of steps are traced: one program serves every list of at most
+    as many sizes.
 
     Args:
-        sizes: Step sizes, in the order in which they step.
-        lengths: Leapfrog steps of each.
-        metric: The metric of all.
-        num: How many of the sizes are used, the first ones; all unless stated.
-        is_backward: Whether the last one used steps first.
+        sizes: Step sizes, in the order in which the steps are taken.
+        lengths: Number of leapfrog steps for each size.
+        metric: The metric of all steps.
+        num: Number of sizes in use, the first ones; by default all.
+        is_backward: Whether the steps are taken in reverse order.
     """
 
     sizes: Parameter = eqx.field(converter=as_parameter)
@@ -54,11 +56,11 @@ class Rungs(AbstractInvariantKernel):
         self.is_backward = is_backward
 
     def step(self, key: Key, log_density: LogDensity, x: Value) -> Value:
-        """A step of each size, in order."""
+        """Take a step of each size, in order."""
         return self.observe_step(key, log_density, x)[0]
 
     def observe_step(self, key: Key, log_density: LogDensity, x: Value) -> tuple[Value, Array]:
-        """The same step, and what each accepted, in the order in which they step."""
+        """Take the same step; also return the acceptance of each size, in order of the steps."""
 
         def body(index: Array, state: tuple[Value, Array]) -> tuple[Value, Array]:
             x, shares = state
@@ -70,16 +72,16 @@ class Rungs(AbstractInvariantKernel):
         return jax.lax.fori_loop(0, self.num, body, start)
 
     def reversal(self) -> "Rungs":
-        """The same in reverse order: every HMC step is its own reversal."""
+        """The same steps in reverse order: every HMC step is its own reversal."""
         return Rungs(self.sizes, self.lengths, self.metric, self.num, not self.is_backward)
 
     def retraceable_parts(self) -> tuple[AnyKernel, ...]:
-        """What one transition runs, in order; of a kernel without room for more."""
+        """The steps of one transition, in order; not for a kernel that `padded` made."""
         parts = tuple(self._at(place) for place in range(np.shape(self.sizes)[0]))
         return parts[::-1] if self.is_backward else parts
 
     def padded(self, most: int) -> "Rungs":
-        """The same with room for more rungs, which are not used."""
+        """The same kernel with room for more step sizes, which are not used."""
         more = most - len(np.asarray(self.sizes))
         sizes = np.concatenate([np.asarray(self.sizes), np.ones(more)])
         lengths = np.concatenate([np.asarray(self.lengths), np.zeros(more, int)])
@@ -90,9 +92,9 @@ class Rungs(AbstractInvariantKernel):
 
 
 def with_room(kernel: AnyKernel) -> tuple[AnyKernel, int | None]:
-    """The same kernel with room for the most rungs there are, and how many it has, if it has any.
+    """The same kernel with room for `NUM_RUNGS` step sizes, and its number of step sizes, if any.
 
-    Kernels with different numbers of rungs then share a program.
+    Kernels with different numbers of step sizes then share a program.
     """
     if isinstance(kernel, InCoordinates):
         inner, num = with_room(kernel.kernel)

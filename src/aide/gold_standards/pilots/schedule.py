@@ -1,11 +1,11 @@
-r"""From pilots to a path that never changes: temperatures, kernels, and passes of pilots along it.
+r"""Temperatures and kernels of a path that never changes, from pilots; passes of pilots along it.
 
 With $T$ steps of equal length along
 $\Lambda = \int\sqrt{\mathrm{var}_\beta(h)\,\tau_\beta}\,d\beta$ the variance of the log evidence is
 about $\Lambda^2/(TP)$, and no other spacing makes it smaller (Sivak & Crooks 2012): temperatures
-are close where weights vary, and where one step does not mix, so that steps are repeated there.
+are close where weights vary, and where one step does not mix, so that more steps are made there.
 
-Pilots pass along the path of the last pass again and again, until the path stops growing.
+Each pass of pilots follows the path of the pass before, until the length of the path stops growing.
 """
 
 from collections.abc import Callable
@@ -30,23 +30,24 @@ from aide.kernels.schedule import stack_kernels
 from aide.smc.smc import Smc
 
 STEP = 0.5
-"""Length of one step: the standard deviation of its log weights, about."""
+"""Length of one step, about the standard deviation of its log weights: a choice."""
 FEWEST_TEMPERATURES = 4
+"""Least number of temperatures of a path: a choice."""
 NEXT_TO = 1e-12
-"""Relative distance of temperatures between which nothing changes: schedules must increase."""
+"""Relative distance between two temperatures that stand for one, since schedules must increase."""
 NEIGHBOURS = 5
-"""Temperatures whose kernels share their numbers (the median)."""
+"""Number of neighbouring stages whose kernels share their median numbers: a choice."""
 
 
 class Recipe(NamedTuple):
-    """All numbers of a tempered SMC sampler; `build` makes it.
+    """All numbers of a tempered SMC sampler; `build` makes the sampler.
 
     Attributes:
-        temperatures: From above 0 to 1.
+        temperatures: Temperatures, from above 0 to 1.
         settings: Numbers of the kernels, by temperature, part, and (size, number).
-        factors: Their metrics, by temperature.
-        num_particles: How many.
-        coordinates: Those in which kernels move, by temperature; `None`: those of the state.
+        factors: Factors of the kernels' metrics, by temperature.
+        num_particles: The number of particles.
+        coordinates: Coordinates in which kernels move, by temperature; `None`: those of the state.
     """
 
     temperatures: Float[np.ndarray, " T"]
@@ -60,11 +61,11 @@ class Recipe(NamedTuple):
         return 2.0 + sum(tuner.num_evaluations(numbers) for numbers in self.settings)
 
     def halved(self) -> "Recipe":
-        """Every second temperature, by an algorithm of the same shape: its program is the same.
+        """Use every second temperature, in an algorithm of the same shape and the same program.
 
-        A temperature that is left out lies next to the one that follows, where weights do not
-        change, and its kernel makes no step. Only HMC knows settings with that meaning: 0 leapfrog
-        steps.
+        A temperature that is left out moves next to the following one, so that weights do not
+        change there, and its kernel makes no step. Only HMC has settings with that meaning: 0
+        leapfrog steps.
         """
         num = len(self.temperatures)
         left_out = np.arange(num - 2, -1, -2)
@@ -76,7 +77,7 @@ class Recipe(NamedTuple):
     def build(
         self, start: Distribution, log_joint: LogDensity, tuner: Tuner, label: str = ""
     ) -> Smc:
-        """The algorithm with these numbers."""
+        """Build the algorithm with these numbers."""
         kernels = [
             as_invariant(tuner.kernel(numbers, factor, self._coordinates_at(place)))
             for place, (numbers, factor) in enumerate(zip(self.settings, self.factors, strict=True))
@@ -96,14 +97,14 @@ class Recipe(NamedTuple):
 
 
 def make_recipe(pilot: Pilot, tuner: Tuner, like: Recipe | None = None, fewest: int = 0) -> Recipe:
-    """Temperatures of equal length, and kernels between those of the pilots.
+    """Choose temperatures at equal lengths, and kernels between those of the pilots.
 
     Args:
-        pilot: What pilots found.
+        pilot: The pilots' stages.
         tuner: Builds kernels.
-        like: A recipe of the same size, so that one program serves both; otherwise as long a path
-            as the pilots found necessary.
-        fewest: Temperatures there should be at least.
+        like: A recipe whose sizes are copied, so that one program serves both; by default the
+            length of the path determines the sizes.
+        fewest: Least number of temperatures.
     """
     from scipy.interpolate import PchipInterpolator
 
@@ -131,7 +132,7 @@ def make_recipe(pilot: Pilot, tuner: Tuner, like: Recipe | None = None, fewest: 
 def _complete(
     settings: list[np.ndarray], like: Recipe | None
 ) -> Float[np.ndarray, "stages parts 2"]:
-    """As many parts everywhere: where fewer were needed, a small and cheap step."""
+    """Give all stages the same number of parts: missing parts become a small and cheap step."""
     num = max(len(parts) for parts in settings) if like is None else like.settings.shape[1]
     found = []
     for parts in settings:
@@ -143,7 +144,7 @@ def _complete(
 
 
 def _smooth(settings: np.ndarray) -> np.ndarray:
-    """Medians of neighbours: single choices are noisy."""
+    """Take medians of neighbouring stages, since the choice at a single stage is noisy."""
     from scipy.ndimage import median_filter
 
     return (
@@ -152,7 +153,7 @@ def _smooth(settings: np.ndarray) -> np.ndarray:
 
 
 def _between(values: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Interpolated between stages, in logarithms."""
+    """Interpolate between stages, in logarithms."""
     if not values.size:
         return np.zeros((len(places), 0, 2))
     low = np.minimum(places.astype(int), max(len(values) - 2, 0))
@@ -170,15 +171,16 @@ def _frame_at(pilot: Pilot, place: float) -> Frame:
 
 
 MOST_PASSES = 5
-"""Passes of pilots along a path, in all."""
-PILOT_TIME, CUT_TIME = 0.3, 0.45
-"""Shares of the seconds of a budget after which no further pass begins, and after which pilots of
-the first one take the rest of the path in one step."""
+"""Largest number of passes of pilots along a path: a choice."""
+PILOT_TIME = 0.3
+"""Share of the seconds of a budget after which no further pass begins: a choice."""
+CUT_TIME = 0.45
+"""Share of the seconds after which pilots take the rest of the path in one step: a choice."""
 GROWTH = 1.2
-"""Pilots walk again if their pass found the path this many times as long as the one before did."""
+"""Another pass follows a pass whose path was this many times longer than the last: a choice."""
 SLOW = 3.0
-"""Autocorrelation time, in steps of the kernel, from which on one pass does not show the length of
-a path: pilots of the first pass lag behind the temperatures there."""
+"""Autocorrelation time, in steps of the kernel, from which one pass does not show the length of a
+path, since pilots of a first pass lag behind the temperatures: a choice."""
 
 
 def first_pass(
@@ -190,26 +192,26 @@ def first_pass(
     report: Callable[[int, float], None],
     share: float,
 ) -> tuple[Pilot, Tuner]:
-    """Pilots that walk the path once, or twice if it turns out that scales depend on coordinates.
+    """Walk pilots along the path once, or twice if scales turn out to depend on coordinates.
 
-    Where no step size suited all pilots for that reason, kernels move in other coordinates from
-    then on: the tuner that comes back knows them. `share`: see `run_pilot`.
+    If no single step size suited all pilots for that reason, kernels move in other coordinates from
+    then on: the returned tuner knows these coordinates. `share`: see `run_pilot`.
     """
     is_late = lambda: budget.is_late(CUT_TIME)
     walk = partial(run_pilot, path=path, num_pilots=num_pilots, share=share, is_late=is_late)
     pilot = walk(jax.random.fold_in(key, 0), tuner=tuner, report=partial(report, 0))
-    may_bend = isinstance(tuner, HmcTuner) and tuner.structure is None and _needs_sizes(pilot)
-    if not isinstance(tuner, HmcTuner) or not may_bend or budget.is_late(PILOT_TIME):
+    may_straighten = isinstance(tuner, HmcTuner) and tuner.structure is None and _needs_sizes(pilot)
+    if not isinstance(tuner, HmcTuner) or not may_straighten or budget.is_late(PILOT_TIME):
         return pilot, tuner
     structure = find_structure(pilot.population.flat)
     if structure is None:
         return pilot, tuner
-    bent = HmcTuner(tuner.dense, structure)
+    straightened = HmcTuner(tuner.dense, structure)
     subkey = jax.random.fold_in(key, MOST_PASSES)
-    again = walk(subkey, tuner=bent, report=partial(report, 1))
+    again = walk(subkey, tuner=straightened, report=partial(report, 1))
     if again.cut_at is not None:
         return pilot.after(again), tuner
-    return again.after(pilot), bent
+    return again.after(pilot), straightened
 
 
 def further_passes(
@@ -220,10 +222,10 @@ def further_passes(
     budget: Budget,
     report: Callable[[int, float], None],
 ) -> Pilot:
-    """Pilots that walk the path again until its length is known, or the budget is spent.
+    """Walk pilots along the path again until its length is known, or the budget is spent.
 
-    Where kernels mix slowly, pilots of a first pass are behind the temperatures all the time and
-    see less change than there is; along a path with more temperatures they see more.
+    With kernels that mix slowly, pilots of a first pass lag behind the temperatures and find the
+    path too short; along a path with more temperatures they find it longer.
     """
     for number in range(1, MOST_PASSES):
         if max(stage.time for stage in pilot.stages) < SLOW:
@@ -231,11 +233,11 @@ def further_passes(
         if pilot.num_evaluations > budget.evaluations or budget.is_late(PILOT_TIME):
             break
         temperatures = make_recipe(pilot, tuner, fewest=len(pilot.stages)).temperatures
-        subkey, hear = jax.random.fold_in(key, number), partial(report, number)
+        subkey, on_progress = jax.random.fold_in(key, number), partial(report, number)
         num_pilots = pilot.population.num
         is_late = lambda: budget.is_late(CUT_TIME)
         again = run_pilot(
-            subkey, path, tuner, num_pilots, hear, temperatures.tolist(), is_late=is_late
+            subkey, path, tuner, num_pilots, on_progress, temperatures.tolist(), is_late=is_late
         )
         if again.cut_at is not None:
             return pilot.after(again)
@@ -247,5 +249,5 @@ def further_passes(
 
 
 def _needs_sizes(pilot: Pilot) -> bool:
-    """Whether steps of several sizes were needed somewhere."""
+    """Whether a stage needed steps of several sizes."""
     return any(len(stage.settings) > 1 for stage in pilot.stages)

@@ -1,8 +1,8 @@
 r"""Coordinates in which a funnel is straight, fitted to pilots.
 
 In a hierarchical posterior the scale of some coordinates (children) depends on others (parents):
-$x_j = b_j^\top x + e^{s_j^\top x} z_j$. Which ones is read off the pilots at the posterior; $b_j$
-and $s_j$ are fitted to the pilots at every temperature.
+$x_j = b_j^\top x + e^{s_j^\top x} z_j$. Children and parents are found from the pilots at the
+posterior; $b_j$ and $s_j$ are fitted to the pilots at every temperature.
 """
 
 from typing import NamedTuple
@@ -12,29 +12,35 @@ from jaxtyping import Float, Int
 
 from aide.kernels.coordinates import ScaledCoordinates
 
-SURE, LEAST = 5.0, 0.2
-"""A scale depends on a coordinate if their correlation is so many standard errors, and so large."""
+SURE = 5.0
+"""A scale depends on a coordinate if their correlation is above 5 standard errors: a choice."""
+LEAST = 0.2
+"""The correlation must also exceed this value: a choice."""
 GAIN = 0.5
-"""Nats by which the density of the pilots must be better than a normal one."""
-MOST_PARENTS, MOST_GIVEN_UP, MOST_CANDIDATES = 8, 8, 20
-"""Of candidates to be given up: those whose scale follows a parent least."""
+"""Least mean gain, in nats per pilot, of the fitted density over a normal density: a choice."""
+MOST_PARENTS = 8
+"""Largest number of parents: a choice."""
+MOST_GIVEN_UP = 8
+"""Largest number of children that are given up: a choice."""
+MOST_CANDIDATES = 20
+"""Number of children, those whose scales follow a parent least, that may be given up: a choice."""
 MOST_PLACES = 8
-"""Coordinates besides parents that a location may depend on: those correlated most."""
+"""Number of coordinates besides parents that a location may depend on, by correlation: a choice."""
 MEAN_LOG = -0.6351814227307392
-r"""$E\log|N(0, 1)|$."""
-NUM_LOOKED_AT = 1000
-"""Pilots from which the structure is read off; more in high dimensions."""
+r"""$E\log|N(0, 1)|$, by the formula $-(\gamma + \log 2)/2$ with Euler's $\gamma$."""
+NUM_FITTED = 1000
+"""Pilots from which children and parents are found, or 10 per dimension if more: a choice."""
 NUM_ROUNDS = 4
-"""Of alternating between locations and scales."""
+"""Number of alternations between fitting locations and fitting scales: a choice."""
 
 
 class Structure(NamedTuple):
-    """Which coordinates have a scale that depends on which others.
+    """The coordinates with a scale that depends on others, and these others.
 
     Attributes:
-        children: Coordinates that are scaled.
-        parents: Coordinates that scale them, none of them a child.
-        strength: Of every child, how closely its scale follows a parent.
+        children: Coordinates whose scale depends on parents.
+        parents: Coordinates on which scales depend; no parent is a child.
+        strength: For each child, the largest squared correlation of its log scale with a parent.
     """
 
     children: Int[np.ndarray, " c"]
@@ -43,20 +49,20 @@ class Structure(NamedTuple):
 
     @property
     def num(self) -> int:
-        """Children."""
+        """Number of children."""
         return len(self.children)
 
 
 def find_structure(flat: Float[np.ndarray, "n d"]) -> Structure | None:
-    r"""Parents one after the other with the children whose scale follows them, then fewer children.
+    r"""Find parents one after another with their children, then give up children.
 
-    With $r_j$ the residual of $x_j$ in a regression on all others, $k$ is a parent of $j$ where the
-    correlation of $\log|r_j|$ and $x_k$ is large. Of two coordinates whose difference has a scale
-    either may be the child, so that children are given up while that improves the density of the
-    pilots. `None` where it is hardly better than a normal one.
+    With $r_j$ the residual of $x_j$ in a regression on all others, $k$ is a parent of $j$ if the
+    correlation of $\log|r_j|$ and $x_k$ is large. If a difference of two coordinates has the scale,
+    either coordinate may be the child: children are given up while that raises the density of the
+    pilots. `None` if this density is hardly higher than a normal one.
     """
     dimension = flat.shape[1]
-    flat = flat[: max(NUM_LOOKED_AT, 10 * dimension)]
+    flat = flat[: max(NUM_FITTED, 10 * dimension)]
     if len(flat) < 4 * dimension or dimension < 2 or not np.all(np.std(flat, axis=0) > 0):
         return None
     best = _follow_scales(flat)
@@ -91,14 +97,14 @@ def _follow_scales(flat: np.ndarray) -> Structure | None:
     parents, children = list[int](), set[int]()
     for _ in range(MOST_PARENTS):
         left = found.copy()
-        left[parents] = 0.0  # no parent becomes a child
-        left[:, [*parents, *children]] = 0.0  # and no child a parent
+        left[parents] = 0.0  # a parent cannot become a child
+        left[:, [*parents, *children]] = 0.0  # a child cannot become a parent
         best = int(np.argmax(left.sum(axis=0)))
-        mine = np.flatnonzero(left[:, best])
-        if not len(mine):
+        new = np.flatnonzero(left[:, best])
+        if not len(new):
             break
         parents.append(best)
-        children |= {int(child) for child in mine}
+        children |= {int(child) for child in new}
     if not parents:
         return None
     scaled, scaling = np.array(sorted(children)), np.array(sorted(parents))
@@ -115,7 +121,7 @@ def _log_density(structure: Structure, flat: np.ndarray) -> float:
 
 
 def fit_coordinates(structure: Structure, flat: Float[np.ndarray, "n d"]) -> ScaledCoordinates:
-    r"""Locations and slopes of all children, by turns.
+    r"""Fit locations and slopes of all children, in turns.
 
     $b_j$ by least squares with weights $e^{-2 s_j^\top x}$; $s_j$ by least squares of $\log|r_j|$,
     whose errors have the same spread everywhere if $r_j$ is normal.
@@ -141,7 +147,7 @@ def fit_coordinates(structure: Structure, flat: Float[np.ndarray, "n d"]) -> Sca
 
 
 def _places(structure: Structure, flat: np.ndarray) -> np.ndarray:
-    """What locations may depend on: the parents, and what is correlated most with children."""
+    """Coordinates on which locations may depend: parents, and the most correlated with children."""
     children, parents, _ = structure
     free = np.setdiff1d(np.arange(flat.shape[1]), np.concatenate([children, parents]))
     if len(free) > MOST_PLACES:
@@ -152,7 +158,7 @@ def _places(structure: Structure, flat: np.ndarray) -> np.ndarray:
 
 
 def _least_squares(columns: np.ndarray, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Of every column of `values`, with weights of its own, all at once."""
+    """Regress every column of `values`, each with its own weights, all at once."""
     squares = np.einsum("nc,nk,nl->ckl", weights, columns, columns, optimize=True)
     products = np.einsum("nc,nk,nc->ck", weights, columns, values, optimize=True)
     return np.einsum("ckl,cl->kc", np.linalg.pinv(squares, hermitian=True), products)

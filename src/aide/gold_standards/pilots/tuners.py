@@ -1,4 +1,4 @@
-r"""What a kernel needs to know at a temperature, found on a population there.
+r"""Tuners: each finds the numbers of a kernel at a temperature from a population there.
 
 A tuner chooses numbers (`settings`, one row per part of the kernel) and builds the kernel from
 them; other numbers compile nothing.
@@ -32,22 +32,24 @@ from aide.kernels.kernel import AnyKernel, Repeat
 from aide.kernels.metropolis import RandomWalk
 
 NUM_SIZES = 8
-"""Step sizes tried at a time."""
+"""Number of step sizes that are tried at the same time: a choice."""
 MOST_STUCK = 0.04
-"""Smaller steps follow for particles left behind, if so many more than expected are."""
+"""Smaller steps are added if the share of stuck particles exceeds chance by this much: a choice."""
 MORE_STUCK = 0.003
-"""Share of particles that a step may help before it is one of those that are needed."""
-RUNG, LENGTH = 4.0, 16
-"""By which factor each of several steps is smaller, and the leapfrog steps of the smaller ones."""
+"""A part is needed if the share of stuck particles is larger without it by this much: a choice."""
+RUNG = 4.0
+"""Factor between the sizes of successive parts: a choice."""
+LENGTH = 16
+"""Number of leapfrog steps of the smaller parts: a choice."""
 NUM_TRIALS = 1000
-"""Pilots that try trajectories."""
+"""Largest number of pilots that try trajectories: a choice."""
 Settings = Float[np.ndarray, "parts 2"]
 
 
 class TunedKernel(NamedTuple):
-    """Numbers for the kernel, how the population moved with them, what that cost.
+    """Numbers for the kernel, the steps of the population with them, and the cost.
 
-    `losses` are the evaluations without a value that trials met, where they were looked for.
+    `losses` count the evaluations without a value in trials; empty if there were no trials.
     """
 
     settings: Settings
@@ -63,7 +65,7 @@ class Tuner(Protocol):
 
     @property
     def name(self) -> str:
-        """The kernel in a word or two."""
+        """The kernel in a few words."""
         ...
 
     def words(self, settings: np.ndarray) -> str:
@@ -73,11 +75,11 @@ class Tuner(Protocol):
     def tune(
         self, key: Key, path: Path, population: Population, frame: Frame, last: Settings | None
     ) -> TunedKernel:
-        """Numbers for this temperature; `last` are those of the one before."""
+        """Find the numbers for this temperature; `last` are those of the temperature before."""
         ...
 
     def coordinates(self, flat: np.ndarray) -> ScaledCoordinates | None:
-        """Those in which the kernel should move such a population; `None`: its own."""
+        """Coordinates in which the kernel moves this population; `None`: those of the state."""
         ...
 
     def kernel(
@@ -87,16 +89,16 @@ class Tuner(Protocol):
         ...
 
     def num_evaluations(self, settings: Settings) -> float:
-        """Log densities, or gradients, that a step evaluates."""
+        """Number of log densities or gradients that one step evaluates."""
         ...
 
 
 class HmcTuner:
-    """HMC: step size and number of leapfrog steps by trial, and a smaller step where one fails.
+    """HMC: step size and number of leapfrog steps by trial, with smaller steps where one fails.
 
-    With a structure it moves in coordinates in which scales that depend on others do not. Without
-    `may_split` there is one step size: particles in far tails stay behind until they are weighed
-    out.
+    With a structure the kernel moves in coordinates whose scales do not depend on each other.
+    Without `may_split` there is one step size: particles in far tails stay behind until resampling
+    removes them.
     """
 
     name = "HMC"
@@ -105,7 +107,7 @@ class HmcTuner:
         self.dense, self.structure, self.may_split = dense, structure, may_split
 
     def coordinates(self, flat: np.ndarray) -> ScaledCoordinates | None:
-        """Fitted to the population, by the structure."""
+        """Fit coordinates to the population, by the structure."""
         return None if self.structure is None else fit_coordinates(self.structure, flat)
 
     def words(self, settings: np.ndarray) -> str:
@@ -123,7 +125,7 @@ class HmcTuner:
     def tune(
         self, key: Key, path: Path, population: Population, frame: Frame, last: Settings | None
     ) -> TunedKernel:
-        """A step for most particles; a ladder of smaller ones where it leaves some behind."""
+        """Find a step for most particles; add smaller steps if this step leaves some behind."""
         metric, coordinates = Metric(frame.factor(self.dense)), frame.coordinates
         key_try, key_walk, key_again = jax.random.split(key, 3)
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
@@ -168,7 +170,7 @@ class HmcTuner:
 
 
 class WalkTuner:
-    """A random walk, for densities without a gradient: as many steps as there are dimensions."""
+    """A random walk, for densities without a gradient; a kernel step is one move per dimension."""
 
     name = "random walk"
 
@@ -176,7 +178,7 @@ class WalkTuner:
         self.dense, self.num_times = dense, max(1, num_dimensions)
 
     def words(self, settings: np.ndarray) -> str:
-        """Scales and numbers."""
+        """Scales, and numbers of moves."""
         sizes = settings[:, 0, 0]
         return (
             f"random walk (there is no gradient), {self.num_times} steps per temperature, scales "
@@ -186,7 +188,7 @@ class WalkTuner:
     def tune(
         self, key: Key, path: Path, population: Population, frame: Frame, last: Settings | None
     ) -> TunedKernel:
-        """The scale that jumps farthest."""
+        """Choose the scale with the shortest autocorrelation time."""
         factor, spent = frame.factor(self.dense), 0
         scale = 2.38 / np.sqrt(len(frame.moments.mean)) if last is None else float(last[0, 0])
         best = None
@@ -201,16 +203,16 @@ class WalkTuner:
         return best._replace(num_evaluations=int(spent))
 
     def coordinates(self, flat: np.ndarray) -> None:
-        """Its own."""
+        """`None`: the coordinates of the state."""
 
     def kernel(
         self, settings: Settings, factor: np.ndarray, coordinates: ScaledCoordinates | None = None
     ) -> AnyKernel:
-        """Steps of one scale in a row."""
+        """Several moves of one scale."""
         return Repeat(RandomWalk(float(settings[0, 0]), Metric(factor)), int(settings[0, 1]))
 
     def num_evaluations(self, settings: Settings) -> float:
-        """One density per step, and one at the start of each."""
+        """Two densities per move: at its start and at its end."""
         return 2.0 * settings[0, 1]
 
 
@@ -223,35 +225,35 @@ class GivenKernel:
         self.given, self.cost, self.name = kernel, num_evaluations, name
 
     def words(self, settings: np.ndarray) -> str:
-        """Its name: there are no numbers."""
+        """The name alone, since there are no numbers."""
         return self.name
 
     def tune(
         self, key: Key, path: Path, population: Population, frame: Frame, last: Settings | None
     ) -> TunedKernel:
-        """Nothing to choose."""
+        """Move the population; there is nothing to choose."""
         walked = walk(key, path, self.given, population)
         spent = population.num * LAGS * self.cost
         return TunedKernel(np.zeros((0, 2)), walked, int(spent))
 
     def coordinates(self, flat: np.ndarray) -> None:
-        """Its own."""
+        """`None`: the coordinates of the state."""
 
     def kernel(
         self, settings: Settings, factor: np.ndarray, coordinates: ScaledCoordinates | None = None
     ) -> AnyKernel:
-        """The same everywhere."""
+        """The given kernel."""
         return self.given
 
     def num_evaluations(self, settings: Settings) -> float:
-        """As stated."""
+        """The number that was stated."""
         return self.cost
 
 
 def num_needed(acceptance: Float[np.ndarray, "n lags parts"]) -> int:
-    """Of steps of falling size, how many leave hardly more particles behind than all of them.
+    """Of parts with falling step sizes, the number that leave hardly more stuck particles than all.
 
-    One more than there are where even all of them leave many more than chance does.
+    If all parts leave many more stuck particles than chance does, the number of parts plus one.
     """
     num_parts = acceptance.shape[2]
     expected = np.prod(1 - acceptance[..., 0].mean(axis=0))
@@ -262,13 +264,13 @@ def num_needed(acceptance: Float[np.ndarray, "n lags parts"]) -> int:
 
 
 def ladder(first: np.ndarray) -> Settings:
-    """A step, and smaller ones in a row: for densities whose scale changes from place to place."""
+    """A step and smaller steps after it, for densities whose scale changes from place to place."""
     sizes = first[0] / RUNG ** np.arange(NUM_RUNGS)
     return np.column_stack([sizes, [first[1], *[LENGTH] * (NUM_RUNGS - 1)]])
 
 
 def _sizes(last: Settings | None) -> np.ndarray:
-    """Step sizes to try: about those of the temperature before."""
+    """Step sizes to try, about the size that was chosen at the temperature before."""
     if last is None:
         return 1.4 * 2.0 ** np.linspace(-5.0, 0.0, NUM_SIZES)
     return float(last[0, 0]) * 2.0 ** np.linspace(-2.0, 1.0, NUM_SIZES)

@@ -1,10 +1,9 @@
-"""Moving a population by a kernel, and how fast it forgets where it was.
+"""Moving a population by a kernel, and the autocorrelation time of that kernel.
 
-Hamiltonian trajectories are tried on pilots: how far do they get, for how many gradients?
-
-Every pilot follows one trajectory of many leapfrog steps, with one of several step sizes. Each of
-its prefixes is a proposal of HMC with that many steps, so that one pass shows all pairs (step size,
-number of steps) at once.
+Trial trajectories: HMC's step size and number of steps are chosen by distance per gradient. Every
+pilot follows one trajectory of many leapfrog steps, with one of several step sizes. Each prefix of
+a trajectory is a proposal of HMC with that many steps, so that one pass shows all pairs (step
+size, number of steps) at once.
 """
 
 from typing import Any, NamedTuple
@@ -26,9 +25,9 @@ from aide.kernels.coordinates import Metric, ScaledCoordinates
 from aide.kernels.kernel import AbstractKernel, AnyKernel
 
 LAGS = 4
-"""Steps at a time."""
+"""Number of steps of the kernel that a population makes at a time: a choice."""
 ROUNDING = 1e-12
-"""Relative differences that are none: a start that is the posterior leaves nothing to forget."""
+"""Relative difference that counts as none, for a start that is the posterior itself."""
 
 
 class Walk(eqx.Module):
@@ -39,13 +38,13 @@ class Walk(eqx.Module):
 
 
 class Walked(NamedTuple):
-    r"""A population after some steps, and what it showed.
+    r"""A population after some steps, and what these steps showed.
 
     Attributes:
-        population: Where it is.
-        log_ratios: $h$ before, and after every step.
+        population: The population after the steps.
+        log_ratios: $h$ before the first step and after every step.
         acceptance: Share of proposals accepted, by particle, step and part of the kernel.
-        squared_jump: Of the first step, by coordinate: the mean over particles.
+        squared_jump: Mean squared change in the first step, by coordinate.
     """
 
     population: Population
@@ -55,7 +54,7 @@ class Walked(NamedTuple):
 
     @property
     def correlations(self) -> Float[np.ndarray, " lags"]:
-        r"""Autocorrelation of $h$, by lag; 0 where it does not vary, 1 where it cannot be told."""
+        r"""Autocorrelation of $h$ by lag; 0 if $h$ does not vary, 1 if it is not finite."""
         first = self.log_ratios[:, 0]
         if np.ptp(first) <= ROUNDING * max(1.0, float(np.max(np.abs(first)))):
             return np.zeros(LAGS)
@@ -65,14 +64,14 @@ class Walked(NamedTuple):
 
     @property
     def time(self) -> float:
-        r"""$\tau = 1 + 2\sum_k\rho_k$, beyond the last lag as if it fell geometrically."""
+        r"""$\tau = 1 + 2\sum_k\rho_k$, with geometric decay after the last lag."""
         rho = np.clip(self.correlations, 0.0, 0.999)
         rate = rho[-1] ** (1 / LAGS)
         return float(1 + 2 * rho.sum() + 2 * rho[-1] * rate / (1 - rate))
 
 
 def walk(key: Key, path: Path, kernel: AnyKernel, population: Population) -> Walked:
-    """A few steps of every particle."""
+    """Move every particle by `LAGS` steps."""
     rows = (np.arange(population.num, dtype=np.uint32), population.states)
     roomy, num_rungs = with_room(kernel)
     moved = map_runs(_steps, Walk(path, roomy), key, rows, what="a step of a pilot", often=True)
@@ -84,7 +83,7 @@ def walk(key: Key, path: Path, kernel: AnyKernel, population: Population) -> Wal
 
 
 def _steps(subject: Walk, key: Key, run: int, x: Value) -> tuple[Any, ...]:
-    """The steps of one particle, as an operation of the engine."""
+    """Move one particle, as an operation of the engine."""
     log_density = subject.path.log_density
 
     def step(x: Value, key: Key) -> tuple[Value, tuple[Array, ...]]:
@@ -98,18 +97,19 @@ def _steps(subject: Walk, key: Key, run: int, x: Value) -> tuple[Any, ...]:
 
 
 LONGEST = 32
-"""Leapfrog steps of a trial at most."""
-LONGER, SHORTEST = 4, 8
-"""Trials follow so many times the steps that were best at the temperature before, and so many at
-least."""
+"""Largest number of leapfrog steps of a trial: a choice."""
+LONGER = 4
+"""Length of trials as a multiple of the best length at the temperature before: a choice."""
+SHORTEST = 8
+"""Least number of leapfrog steps of a trial: a choice."""
 LEAST_ACCEPTANCE = 0.5
-"""Trajectories accepted less often would leave too many particles where they are."""
+"""Trajectories of lower acceptance are not chosen: they leave particles behind; a choice."""
 
 
 class Trial(eqx.Module):
-    """A path at one temperature, and the metric in which to follow its dynamics.
+    """A path at one temperature, and the metric of the trajectories that are tried there.
 
-    With `coordinates`, the dynamics are those of $z$; `length` leapfrog steps are followed.
+    With `coordinates`, trajectories run in $z$; `length` is the number of leapfrog steps.
     """
 
     path: Path
@@ -119,12 +119,12 @@ class Trial(eqx.Module):
 
 
 class Tried(NamedTuple):
-    r"""What trajectories showed after every leapfrog step; a leading axis of pilots.
+    r"""Results of trajectories after every leapfrog step, with a leading axis of pilots.
 
     Attributes:
         acceptance: $\min\{1, e^{-\Delta H}\}$.
         jump: Mean over coordinates of the squared distance, in units of the spread.
-        log_ratio: $h$ there.
+        log_ratio: $h$ at the point.
     """
 
     acceptance: Any
@@ -133,13 +133,13 @@ class Tried(NamedTuple):
 
 
 class Met(NamedTuple):
-    r"""Where trajectories had no log density; a leading axis of pilots.
+    r"""Points of trajectories without a log density, with a leading axis of pilots.
 
     Attributes:
-        seen: Whether the trajectory got to a finite point, after every leapfrog step.
-        near: Whether that is at most one spread away from where it began.
-        lost: Whether the log density is NaN or $+\infty$ there.
-        place: The first such point, flat; the pilot itself where there is none.
+        seen: Whether the trajectory is at a finite point, after every leapfrog step.
+        near: Whether this point is at most one spread away from the beginning.
+        lost: Whether the log density is NaN or $+\infty$ at this point.
+        place: The first such point, flat; the pilot itself if there is none.
     """
 
     seen: Any
@@ -156,7 +156,7 @@ class Choice(NamedTuple):
 
 
 def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> tuple[Tried, Met]:
-    """One trajectory, as an operation of the engine."""
+    """Follow one trajectory, as an operation of the engine."""
     unravel, metric, start = unraveller(x), trial.metric, flat_reals(x)
     log_density, at = lambda flat: trial.path.log_density(unravel(flat)), unravel
     if trial.coordinates is not None:
@@ -164,7 +164,7 @@ def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> 
         at = lambda z: unravel(moved.back(z))
         log_density = lambda z: trial.path.log_density(at(z)) + moved.log_volume(z)
 
-    def climb(flat: Array) -> tuple[Array, Array]:
+    def value_and_slope(flat: Array) -> tuple[Array, Array]:
         value, gradient = jax.value_and_grad(log_density)(flat)
         return value, metric.pull(gradient)
 
@@ -173,11 +173,11 @@ def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> 
         middle = momentum + 0.5 * step_size * slope
         position = position + step_size * metric.stretch(middle)
         travelled = travelled + step_size * middle
-        value, slope = climb(position)
+        value, slope = value_and_slope(position)
         momentum = middle + 0.5 * step_size * slope
         gain = value - 0.5 * jnp.sum(momentum**2) - first
         acceptance = jnp.where(jnp.isnan(gain), 0.0, jnp.exp(jnp.minimum(gain, 0.0)))
-        # Where a trajectory went astray nothing else is of interest, NaN or not.
+        # After a proposal without any acceptance the other results do not count, NaN or not.
         keep = lambda value: jnp.where(acceptance > 0, value, 0.0)
         there, jump = at(position), jnp.mean(travelled**2)
         ratio, lost = trial.path.look(there)
@@ -188,7 +188,7 @@ def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> 
         return (position, momentum, slope, travelled, place, any_lost | lost), shown
 
     momentum = standard_normal(jax.random.fold_in(key, run), start.shape, start.dtype)
-    value, slope = climb(start)
+    value, slope = value_and_slope(start)
     first = value - 0.5 * jnp.sum(momentum**2)
     carry = (start, momentum, slope, jnp.zeros_like(start), flat_reals(x), jnp.asarray(False))
     blank = jax.tree.map(
@@ -207,34 +207,34 @@ def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> 
 
 
 def length_of_trials(last: float | None) -> float:
-    """Leapfrog steps worth following, given how many were best at the temperature before."""
+    """Number of leapfrog steps to try, given the best number at the temperature before."""
     return float(LONGEST if last is None else np.clip(LONGER * last, SHORTEST, LONGEST))
 
 
 def choose(
     tried: Tried, step_sizes: np.ndarray, group: np.ndarray, log_ratios: np.ndarray
 ) -> Choice:
-    r"""The cheapest way to forget: least $(l + 1)(1 + \rho)/(1 - \rho)$ for $l$ leapfrog steps.
+    r"""Choose the least cost per independent state, $(l + 1)(1 + \rho)/(1 - \rho)$ for $l$ steps.
 
     $\rho$ is the larger of two autocorrelations, that of $h$ and that of squared coordinates, which
-    follows from the mean squared jump: an orbit that arrives on the other side of the mean has
-    forgotten nothing about the energy.
+    follows from the mean squared jump: an orbit that ends on the other side of the mean still has
+    nearly the same energy.
 
     Args:
-        tried: What pilots showed.
-        step_sizes: Those tried.
-        group: Which of them each pilot had.
+        tried: Results of the trajectories.
+        step_sizes: Step sizes that were tried.
+        group: Index of each pilot's step size.
         log_ratios: $h$ at every pilot's start.
     """
     lengths = np.arange(1, tried.acceptance.shape[1] + 1)
     spread = max(2.0 * float(np.var(log_ratios)), 1e-300)
     best, least = Choice(float(np.min(step_sizes)), 1), np.inf
     for number, step_size in enumerate(step_sizes):
-        mine = group == number
-        accepted = tried.acceptance[mine]
-        change = (tried.log_ratio[mine] - log_ratios[mine, None]) ** 2
+        pilots = group == number
+        accepted = tried.acceptance[pilots]
+        change = (tried.log_ratio[pilots] - log_ratios[pilots, None]) ** 2
         energy = 1.0 - np.mean(accepted * change, axis=0) / spread
-        place = 1.0 - np.mean(accepted * tried.jump[mine], axis=0) / 2.0
+        place = 1.0 - np.mean(accepted * tried.jump[pilots], axis=0) / 2.0
         rho = np.clip(np.maximum(energy, place**2), 0.0, 1.0 - 1e-6)
         cost = (lengths + 1) * (1 + rho) / (1 - rho)
         cost[accepted.mean(axis=0) < LEAST_ACCEPTANCE] = np.inf

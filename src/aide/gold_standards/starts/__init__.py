@@ -1,1 +1,1 @@
-"""Modes, and starts with heavy tails about them."""
+"""Modes, and starts with heavy tails about modes."""

@@ -1,16 +1,15 @@
-r"""Many climbs at a time: steps along the gradient, of Barzilai and Borwein's length (1988).
+r"""Many climbs at once: steps along the gradient, of Barzilai and Borwein's length (1988).
 
 With $s$ the last move and $y$ the last change of the gradient, the next step is $|s^2/s\cdot y|$
-times the gradient: in a Gaussian of one width the second step arrives. Moves that lead down are
-taken back.
+times the gradient: in a Gaussian with one width the second step ends at the mode. Moves that lead
+down are taken back.
 
-Where climbs set out is chosen by screening many draws of a start. A
-peak of width $s$ beside a wide mode attracts climbs from a region of some $s$ about it alone,
-where a few hundred climbs may not set out; and one inside of the wide mode's reach is told apart
-from it by its height only. One plain evaluation shows the peak wherever it stands out of the rest,
-at a hundredth of the price of a climb. So the log density of many draws is compared with
-$\log\sum_k m_k\,t_k(x)$, the masses and shapes of the modes that are known; further climbs set out
-where it is above by most.
+Screening chooses the beginnings of climbs among many draws of a start. A peak of width $s$ beside a
+wide mode attracts climbs only from a region of a few $s$ about it, where a few hundred climbs may
+not begin; a peak within the reach of the wide mode differs from it by its height only. A single
+evaluation shows the peak wherever it rises above the rest, at a hundredth of the cost of a climb.
+So the log density of many draws is compared with $\log\sum_k m_k\,t_k(x)$, the masses and shapes of
+the known modes; further climbs begin where the density exceeds that sum by most.
 """
 
 from collections.abc import Sequence
@@ -29,18 +28,20 @@ from aide.gold_standards.starts.climbing import FlatDensity, Mode
 from aide.gold_standards.starts.tails import inverses_of, log_student_mixture
 
 NUM_STEPS = 60
+"""Number of steps of every climb: a choice."""
 FIRST_MOVE = 0.1
-"""Length of the first move, per coordinate, in units of the spread; none is ten times as long."""
+"""Length of the first move per coordinate, in units of the spread; the longest move is ten times as
+long: a choice."""
 
 
 class Ascent(eqx.Module):
-    """A log density in coordinates in which the spread of some population is one.
+    """A log density in coordinates in which a population has covariance 1.
 
     Args:
-        path: Its end is climbed; draws of its start are where climbs set out.
-        mean: Of the population, flat.
-        factor: Of its covariance.
-        like: A state.
+        path: A path; climbs go up its end, from draws of its start.
+        mean: Mean of the population, flat.
+        factor: Cholesky factor of the population's covariance.
+        like: A state of the right structure.
     """
 
     path: Path
@@ -54,7 +55,7 @@ class Ascent(eqx.Module):
         return FlatDensity(self.path.log_joint, self.like)
 
     def climb(self, flat: Array) -> tuple[Array, Array]:
-        """Where a climb ends, and the log density there."""
+        """The end of a climb, and the log density there."""
         mean, factor = jnp.asarray(self.mean), jnp.asarray(self.factor)
         most = 10 * FIRST_MOVE * np.sqrt(mean.size)
         density = self.density
@@ -87,29 +88,29 @@ class _Place(NamedTuple):
 
 
 def climb_from(ascent: Ascent, key: Key, flat: Array) -> tuple[Array, Array]:
-    """One climb from a given point, as an operation of the engine."""
+    """Climb from a given point, as an operation of the engine."""
     return ascent.climb(flat)
 
 
 def climb_from_start(ascent: Ascent, key: Key, run: int) -> tuple[Array, Array]:
-    """One climb from a draw of the start."""
+    """Climb from a draw of the start, as an operation of the engine."""
     _, flat, _ = start_particle(ascent.path, key, run)
     return ascent.climb(flat)
 
 
 UNEXPLAINED = 4.0
-"""Nats above what modes explain, from which on a draw may be at a mode that is not known: in a
-normal distribution it is 1 to 3, since $t$ distributions about modes are wider."""
+"""Nats above the known modes from which a draw may be at an unknown mode: a choice. In a normal
+distribution the excess is 1 to 3 nats, since $t$ distributions about modes are wider."""
 
 
 class Screen(eqx.Module):
     """A log density, and the modes that should explain it.
 
     Args:
-        ascent: The log density, and the start that draws come from.
-        log_masses: Of the modes.
-        means: Theirs, by rows.
-        inverses: Of their factors.
+        ascent: The log density, and the start of the draws.
+        log_masses: Log masses of the modes.
+        means: Places of the modes, by rows.
+        inverses: Inverses of the factors of the modes.
     """
 
     ascent: Ascent
@@ -119,7 +120,7 @@ class Screen(eqx.Module):
 
     @staticmethod
     def of(ascent: Ascent, weighed: Sequence[Mode]) -> "Screen":
-        """For modes with masses in the units of the density."""
+        """A screen for modes with masses in the units of the density."""
         columns = zip(*(mode[:3] for mode in weighed), strict=True)
         masses, means, factors = (np.array(column) for column in columns)
         return Screen(ascent, masses, means, inverses_of(factors))
@@ -131,9 +132,10 @@ class Screen(eqx.Module):
         return top + log_student_mixture(flat, masses, self.means, self.inverses)
 
     def worst_runs(self, key: Key, num: int, most: int) -> np.ndarray:
-        """Of so many draws of the start those that modes do not explain, the worst first.
+        """Runs whose draws of the start the modes do not explain, the worst first.
 
-        Numbers of runs, from which `climb_from_start` sets out with the same key.
+        Of runs 0 to `num - 1`, at most `most`; `climb_from_start` climbs from the same draws if the
+        key is the same.
         """
         runs = np.arange(num, dtype=np.uint32)
         residuals = map_runs(residual_at_start, self, key, (runs,), what="log_joint")
@@ -141,7 +143,7 @@ class Screen(eqx.Module):
         return runs[worst[residuals[worst] > UNEXPLAINED]]
 
     def are_unexplained(self, flat: np.ndarray, heights: np.ndarray) -> np.ndarray:
-        """Whether the log density at points is more than what modes explain."""
+        """Whether the log density at points is higher than the modes explain."""
         if not len(flat):
             return np.zeros(0, bool)
         key = jax.random.key(0)  # nothing is drawn
@@ -149,7 +151,7 @@ class Screen(eqx.Module):
 
 
 def explained_at(screen: Screen, key: Key, flat: Array) -> Array:
-    """What modes explain at a point, as an operation of the engine."""
+    """The log density that modes explain at a point, as an operation of the engine."""
     return screen.explained(flat)
 
 

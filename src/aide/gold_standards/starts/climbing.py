@@ -1,7 +1,7 @@
-r"""Optimisers: which modes a density has, and how wide they are.
+r"""Optimisers: the modes of a density, and their widths.
 
-Nothing depends on the units of the coordinates: a climb has arrived when the gradient is small in
-units of the Laplace approximation there, $g^\top H^{-1} g \ll 1$, however long and thin that is.
+Results do not depend on the units of the coordinates: a climb has arrived when the gradient is
+small in units of the Laplace approximation, $g^\top H^{-1} g \ll 1$, however long and thin this is.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,23 +19,30 @@ from aide.engine.programs.programs import compile_quickly
 from aide.gold_standards.pilots.population import unraveller
 
 STRETCH = 1.5
-"""The scale of a mode relative to that of the Laplace approximation."""
-WIDEST, FLAT = 30.0, 1e-12
-"""Scale, in units of the conditional ones, of a direction without curvature; curvature, in the same
-units, that rounding cannot tell from none."""
+"""Scale of a mode relative to the scale of the Laplace approximation: a choice."""
+WIDEST = 30.0
+"""Scale of a direction without curvature, in units of the conditional scales: a choice."""
+FLAT = 1e-12
+"""Curvature, in the same units, that counts as none: rounding."""
 NARROWEST = 1e-12
-"""Smallest scale relative to the place of a mode: optimisers run up spikes without end."""
+"""Least scale relative to the size of a mode's coordinates: optimisers climb spikes without end."""
 NEAR = 0.1
-"""Ends are the same mode if they are nearer, per coordinate, squared, in units of its width."""
-BARRIER, NUM_BETWEEN = 0.5, 15
-"""Ends are the same mode if the log density falls by less than so many nats below the lower of the
-two on the segment between them, at so many points."""
-ARRIVED, MOST_ROUNDS, MOST_NEWTON = 1e-3, 5, 50
-"""Length of the gradient, in units of the Laplace approximation, at which a climb has arrived;
-rounds of Newton steps, each in the units of the last one's end, and steps in a round."""
-GENTLE, STEEP = 0.1, 4.0
-"""Nats by which the log density falls at least, and at most, at one scale from a mode, where the
-scale is taken from a curvature that is hardly any."""
+"""Two ends are one mode up to this mean squared distance per coordinate, in units of the width."""
+BARRIER = 0.5
+"""Two ends are one mode if the density between them falls by less than this, in nats: a choice."""
+NUM_BETWEEN = 15
+"""Number of points on the segment between two ends at which the fall is measured: a choice."""
+ARRIVED = 1e-3
+"""Length of the gradient, in units of the Laplace approximation, that ends a climb: a choice."""
+MOST_ROUNDS = 5
+"""Largest number of rounds of Newton steps, each in units of the round before: a choice."""
+MOST_NEWTON = 50
+"""Largest number of Newton steps in a round: a choice."""
+GENTLE = 0.1
+"""Least fall of the log density, in nats, at one scale from a mode along a direction with hardly
+any curvature: a choice."""
+STEEP = 4.0
+"""Largest fall of the log density, in nats, at one scale along such a direction: a choice."""
 
 Flat = np.ndarray
 DensityOfVectors = Callable[[Array], Array]
@@ -43,13 +50,13 @@ End = tuple[Flat, float]
 
 
 class Mode(NamedTuple):
-    """A mode.
+    """A mode of a density.
 
     Attributes:
-        log_mass: Of the Laplace approximation, up to a constant that all modes share.
-        mean: Where it is.
+        log_mass: Log mass of the Laplace approximation, up to a constant that all modes share.
+        mean: The place of the mode.
         factor: The Cholesky factor of the Laplace covariance, stretched.
-        is_rest: Whether it is no mode, but what is outside of all modes.
+        is_rest: Whether this stands for everything outside of all modes.
     """
 
     log_mass: float
@@ -65,7 +72,7 @@ class Mode(NamedTuple):
         return np.mean(np.square(np.asarray(white)), axis=0)
 
     def holds(self, end: Flat) -> bool:
-        """Whether a climb ended here."""
+        """Whether the end of a climb is this mode."""
         return bool(self.distances(end[None])[0] < NEAR)
 
 
@@ -81,7 +88,7 @@ class FlatDensity(eqx.Module):
     like: Value
 
     def __call__(self, flat: Array) -> LogProb:
-        """Evaluate it."""
+        """Evaluate the log density."""
         return jnp.asarray(self.log_joint(unraveller(self.like)(flat)), float)
 
 
@@ -91,7 +98,7 @@ def height_at(density: DensityOfVectors, key: Key, flat: Array) -> LogProb:
 
 
 def slope_at(density: DensityOfVectors, key: Key, flat: Array) -> tuple[Array, Array]:
-    """Minus the log density at a point, and the gradient of that."""
+    """Minus the log density at a point, and its gradient."""
     return jax.value_and_grad(lambda x: -density(x))(flat)
 
 
@@ -101,22 +108,22 @@ def curvature_at(density: DensityOfVectors, key: Key, flat: Array) -> Array:
 
 
 class Optimiser:
-    """Climbs a log density of flat states, and looks at the curvature where climbs end.
+    """Climbs a log density of flat states, and measures the curvature at the ends of climbs.
 
-    Its programs are those of the call: a second optimiser of the same density compiles none.
+    Programs are kept for the call: a second optimiser of the same density compiles none.
 
     Args:
         density: The log density, a `FlatDensity` or any function of a vector.
-        is_late: Whether time is up: climbs then stop where they are.
+        is_late: Whether the time is up: climbs then stop where they are.
     """
 
     def __init__(self, density: DensityOfVectors, is_late: Callable[[], bool] = lambda: False):
         self._density, self._is_late = density, is_late
-        self._key = jax.random.key(0)  # of operations that draw nothing
+        self._key = jax.random.key(0)  # for operations that draw nothing
         self._programs: dict[Callable[..., Any], PreparedRuns] = {}
 
     def _at(self, operation: Callable[..., Any], points: np.ndarray) -> Any:
-        """An operation at every row of `points`."""
+        """Run an operation at every row of `points`."""
         if operation not in self._programs:
             row = (jax.ShapeDtypeStruct(points.shape[1:], np.float64),)
             with compile_quickly():
@@ -132,9 +139,9 @@ class Optimiser:
         return self._at(curvature_at, flat[None])[0]
 
     def climb(self, begins: Iterable[Flat], most_steps: int = 1000) -> list[End]:
-        """Where climbs end that set out from these points, with the log density there.
+        """Climb from these points; return the ends, with the log density there.
 
-        Each is one by L-BFGS, which goes far, then one by Newton steps, which arrives.
+        Each climb first follows L-BFGS, which goes far, then Newton steps, which are exact.
         """
         ends = list[End]()
         for begin in begins:
@@ -147,9 +154,9 @@ class Optimiser:
         return ends
 
     def modes_of(self, ends: list[End], most: int) -> list[Mode]:
-        """Different modes among the ends of climbs, highest first, so many at most.
+        """Different modes among the ends of climbs, highest first, at most `most`.
 
-        Ends where second derivatives are not finite, or where the density has no width, are none.
+        Ends with second derivatives that are not finite, or with no width, are left out.
         """
         found, heights = list[Mode](), list[float]()
         for end, height in sorted(ends, key=lambda pair: -pair[1]):
@@ -177,7 +184,7 @@ class Optimiser:
         return watch.best(begin)
 
     def _arrive(self, end: Flat) -> Flat:
-        """Newton steps in a trust region, in units in which the curvature is about one."""
+        """Make Newton steps in a trust region, in units in which the curvature is about one."""
         from scipy.optimize import minimize
 
         for _ in range(MOST_ROUNDS):
@@ -223,7 +230,7 @@ class Optimiser:
     def _factor(self, end: Flat, height: float, hessian: np.ndarray) -> np.ndarray:
         """Cholesky factor of the stretched Laplace covariance.
 
-        Where there is hardly any curvature the log density itself is asked how wide it is.
+        In directions with hardly any curvature the fall of the log density determines the scale.
         """
         axes, scales = _axes(hessian, positive=True)
         for place in np.flatnonzero(scales > WIDEST):
@@ -248,18 +255,18 @@ class Optimiser:
 
 
 class _TooLate(Exception):
-    """Time is up."""
+    """The time is up."""
 
 
 _SCIPY_FAILED = (np.linalg.LinAlgError, ValueError, UnboundLocalError)
-"""What SciPy raises where a matrix is no longer finite; the last where its trust region has found
-no step when its rounds are over."""
+"""Errors of SciPy for matrices that are not finite; the last one if a trust region has found no
+step by the end of its rounds."""
 
 
 class _Watch:
-    """A function that is minimised: it remembers the best point, and stops when time is up.
+    """A function to minimise that keeps its best point, and stops when the time is up.
 
-    SciPy's own failures end a climb too.
+    Failures inside SciPy end a climb too.
     """
 
     def __init__(
@@ -278,7 +285,7 @@ class _Watch:
         return value, slope
 
     def best(self, begin: Flat) -> Flat:
-        """The best point, or the one from which the climb set out."""
+        """The best point, or the beginning if no point was evaluated."""
         return begin if self._place is None else self._place
 
     def __enter__(self) -> "_Watch":
@@ -289,7 +296,7 @@ class _Watch:
 
 
 def join_modes(known: Iterable[Mode], others: Iterable[Mode]) -> tuple[Mode, ...]:
-    """All of the first, and those of the others that are not among them."""
+    """All modes of the first list, and those of the second that are not among them."""
     known = tuple(known)
     same = lambda one, other: one.is_rest == other.is_rest and one.holds(other.mean)
     return known + tuple(o for o in others if not any(same(mode, o) for mode in known))

@@ -1,7 +1,7 @@
-r"""Whether one population misses a region that another holds, of the same distribution.
+r"""Regions that one population misses and another holds, though both are of the same distribution.
 
 Pilots that walked different paths to one posterior, or the same pilots before and after a longer
-walk there, should be spread alike. What one of them lacks, the other has found.
+walk there, should be spread alike: each population shows regions that the other lacks.
 """
 
 from typing import NamedTuple
@@ -11,25 +11,28 @@ from jaxtyping import Float
 
 from aide._core.numerics import special
 
-SHARES, LEAST_INSIDE = (0.02, 0.04, 0.08), 0.04
-"""Of a population, in the intervals that are looked at; in those that are no tails at least."""
-SURE_TAIL, SURE_INSIDE = 16.0, 22.0
-"""Nats of evidence against equal shares from which on a tail, or an interval that is none, counts
-as missing: there are more of the latter. Resampling makes particles alike, so that they count as
-fewer than they are."""
+SHARES = (0.02, 0.04, 0.08)
+"""Shares of a population in the intervals that are compared: a choice."""
+LEAST_INSIDE = 0.04
+"""Least share of an interval that is not a tail: a choice."""
+SURE_TAIL = 16.0
+"""Evidence against equal shares, in nats, from which a tail counts as missing: a choice. Resampled
+particles are alike and count as fewer than they are, hence the large number."""
+SURE_INSIDE = 22.0
+"""The same evidence for an interval that is not a tail: there are more such intervals."""
 FEW_TIMES = 3.0
-"""How many times as frequent a region must be in one population as in the other."""
+"""Least ratio of a missing region's shares in the two populations: a choice."""
 
 
 class Region(NamedTuple):
     """An interval of one coordinate, with the shares of two populations in it.
 
     Attributes:
-        place: The coordinate, counted in the flattened state.
-        low: Its lower end.
-        high: Its upper end.
-        share: Of the population that holds it.
-        other: Of the population that misses it.
+        place: Index of the coordinate in the flattened state.
+        low: Lower end of the interval.
+        high: Upper end of the interval.
+        share: Share of the population that holds the region.
+        other: Share of the population that misses the region.
     """
 
     place: int
@@ -40,7 +43,7 @@ class Region(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Where it is."""
+        """The interval in words."""
         where = f"coordinate {self.place}"
         if self.low == -np.inf:
             return f"{where} below {self.high:.3g}"
@@ -52,7 +55,7 @@ class Region(NamedTuple):
 def missing_region(
     holder: Float[np.ndarray, "n d"], other: Float[np.ndarray, "m d"]
 ) -> Region | None:
-    """Where the first population is and the second is not; the surest such interval, or none."""
+    """The surest interval with much of the first population and little of the other, if any."""
     best, surest = None, 1.0
     for place in range(holder.shape[1]):
         one, two = np.sort(holder[:, place]), np.sort(other[:, place])

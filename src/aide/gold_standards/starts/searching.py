@@ -3,8 +3,8 @@ r"""Separate modes: whether pilots are divided between several, and climbs that 
 Tempering reaches a narrow mode through few particles: with weight $w$ and width $s$ in $d$
 dimensions its mass at temperature $\beta$ is $w^\beta s^{d(1-\beta)}$, up to a factor, once modes
 have parted (Woodard, Schmidler & Huber 2009). More steps do not help then, and more particles
-hardly; a start that knows the modes does. Climbs from draws of the start find them at a small part
-of the price of a particle, most of all those from draws whose density known modes do not explain.
+hardly; a start that covers the modes does. Climbs find modes at a small part of the cost of a
+particle, in particular climbs from draws of the start whose density known modes do not explain.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,44 +31,60 @@ from aide.gold_standards.starts.climbing import FlatDensity, Mode, Optimiser, jo
 from aide.gold_standards.starts.tails import draw_student, inverses_of, log_student
 
 MOST_PEAKS = 64
-"""Climbs from places on the pilots' way to the posterior."""
-PILOT_CLIMBS, MOST_FRUITLESS, MOST_STEPS = 64, 16, 200
-"""Climbs from pilots at the posterior; ends that are followed up, each a mode of its own, before
-modes count as too many; steps by which ends are followed up."""
+"""Largest number of climbs from places on the pilots' way to the posterior: a choice."""
+PILOT_CLIMBS = 64
+"""Number of climbs from pilots at the posterior: a choice."""
+MOST_FRUITLESS = 16
+"""Successive ends, each at a mode of its own, after which modes count as too many: a choice."""
+MOST_STEPS = 200
+"""Largest number of optimiser's steps from the end of a climb: a choice."""
 MOST_MODES = 30
+"""Largest number of modes that are kept: a choice."""
 FARTHEST = 9.0
-"""Squared distance per coordinate, in units of a mode's stretched width, up to which draws about
-it tell its mass."""
-INSIDE, HELD = 4.0, 0.8
-"""A point is inside a mode up to this squared distance per coordinate, in units of its width; share
-of the pilots that modes hold if there is nothing but modes."""
-HIDDEN, LEAST_HIDDEN = 0.2, 0.05
-"""Pilots miss a mode if they give it less than so much of its share of the mass, and that share is
-not small itself."""
-NUM_DRAWS, SMALLEST = 1000, 1e-3
-"""Draws about a mode that tell its mass; modes with a smaller share of it are none."""
-FEWEST_CLIMBS, LARGEST_BATCH, MOST_BATCHES, FEWEST_HITS = 200, 50_000, 12, 3
-"""Climbs from the start that look for a second mode at least; those that look for more, in batches
-of up to so many, each as large as all climbs before, until a batch shows nothing new and no mode
-was hit less often, though it was."""
+"""Squared distance per coordinate, in units of a mode's stretched width, up to which draws about a
+mode count in its mass: a choice."""
+INSIDE = 4.0
+"""Squared distance per coordinate, in units of a mode's width, up to which a point is inside."""
+HELD = 0.8
+"""If modes hold at least this share of the pilots, nothing lies outside of modes: a choice."""
+HIDDEN = 0.2
+"""Pilots miss a mode if they give it less than this multiple of its share of the mass: a choice."""
+LEAST_HIDDEN = 0.05
+"""Least share of the mass of a mode that pilots may miss: a choice."""
+NUM_DRAWS = 1000
+"""Number of draws about a mode for its mass: a choice."""
+SMALLEST = 1e-3
+"""Least mass of a mode that is kept, relative to the largest: a choice."""
+FEWEST_CLIMBS = 200
+"""Least number of climbs from the start that look for a second mode: a choice."""
+LARGEST_BATCH = 50_000
+"""Largest number of climbs in a batch; each batch doubles the number of climbs: a choice."""
+MOST_BATCHES = 12
+"""Largest number of batches of climbs that look for further modes: a choice."""
+FEWEST_HITS = 3
+"""Batches go on while a mode was reached by fewer climbs than this: a choice."""
 SHARE = 0.1
-"""Of the evaluations of the pilots, for a second mode."""
-MOST_SCREENED, MOST_UNEXPLAINED, MOST_SCREENS = 65_536, 64, 4
-"""Draws of the start that are screened for what modes do not explain; climbs from those; times it
-is done, as long as it shows new modes. Draws are no more than what the first climbs from the start
-evaluate, so that their number depends on the key alone, and not on how busy a machine is."""
-SCREENING = 1
-"""Key of the draws that are screened."""
+"""Evaluations of climbs that look for a second mode, as a share of the pilots': a choice."""
+MOST_SCREENED = 65_536
+"""Largest number of draws of the start that are screened: a choice. Draws are no more than the
+evaluations of the first climbs from the start: their number depends on the key alone, and not on
+the load of the machine."""
+MOST_UNEXPLAINED = 64
+"""Largest number of climbs from screened draws that modes do not explain: a choice."""
+MOST_SCREENS = 4
+"""Largest number of screens, which are repeated while they show new modes: a choice."""
+KEY_SCREEN = 1
+"""Index that derives the key of the screened draws."""
 
 
 class Search:
-    """Looks for modes of the end of a path, given pilots that walked it.
+    """A search for modes at the end of a path, given pilots that walked the path.
 
     Args:
         key: A JAX key.
         path: The path.
-        pilot: What pilots found.
-        is_late: Whether time is up: climbs then stop where they are.
+        pilot: The pilots' stages and final places.
+        is_late: Whether the time is up: climbs then stop where they are.
     """
 
     def __init__(
@@ -86,13 +102,13 @@ class Search:
         self._pilot_evaluations = pilot.num_evaluations
 
     def find(self, most_evaluations: float) -> tuple[Mode, ...]:
-        """What a start should lie about, if that is more than pilots' mean and spread; or none.
+        """Components for a start, if these are more than the pilots' mean and spread; else none.
 
-        Optimisers set out from pilots, those where the density has grown most among them, and from
-        draws of the start; where they find several modes that hold the pilots, from many more; and
-        from those of many draws of the start whose density the modes do not explain. A narrow mode
-        counts however few pilots are in it: where modes do not hold the pilots, what is outside of
-        them is another component, and masses decide which ones are kept.
+        Climbs begin at pilots, first where the density has grown most, and at draws of the start;
+        if they show several modes that hold the pilots, at many more draws; and at those of many
+        draws of the start whose density the modes do not explain. A narrow mode counts however few
+        pilots are there: if modes do not hold the pilots, the rest of the pilots is another
+        component, and masses decide which components are kept.
         """
         modes = self._follow_up((), self._climb(climb_from, self._begins()))
         if not modes:
@@ -115,9 +131,9 @@ class Search:
         return () if len(found) == 1 and found[0].is_rest else found
 
     def _begins(self) -> np.ndarray:
-        """Pilots from which climbs set out: where $h$ is largest, in the end or on the way; others.
+        """Pilots from which climbs begin: those of largest $h$, at the end or on the way; others.
 
-        As many however long the path is, so that the same program climbs from them.
+        Their number does not depend on the length of the path, so that one program serves all.
         """
         rng = np.random.default_rng(np.asarray(jax.random.key_data(self._key)))
         order = np.argsort(-self._ratios, kind="stable")
@@ -129,7 +145,7 @@ class Search:
         return float(np.mean(which_holds(modes, self._flat) >= 0))
 
     def _rest(self, modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
-        """Pilots outside of all modes as a component of its own, by mean and spread."""
+        """Pilots outside of all modes as one component, by mean and spread."""
         flat = self._flat[which_holds(modes, self._flat) < 0]
         moments = moments_of(flat, np.full(len(flat), 1 / len(flat)))
         if len(flat) <= len(moments.mean):
@@ -139,7 +155,7 @@ class Search:
     def _look_further(
         self, modes: tuple[Mode, ...], ends: np.ndarray, num: int, most_evaluations: float
     ) -> tuple[Mode, ...]:
-        """Batches of climbs from the start after the first `num`, until one shows nothing new."""
+        """Run further batches of climbs from the start, until one shows no new mode."""
         for _ in range(MOST_BATCHES):
             size = min(num, LARGEST_BATCH)
             if self._is_late() or self.num_evaluations + NUM_STEPS * size > most_evaluations:
@@ -155,16 +171,16 @@ class Search:
         return modes
 
     def _weighed(self, modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
-        """Modes, and what is outside of them if they do not hold the pilots, with their masses."""
+        """Modes with their masses, and the rest of the pilots if modes do not hold the pilots."""
         rest = () if self._share_held(modes) >= HELD else self._rest(modes)
         return weigh_modes(self._key, self._ascent.density, (*modes, *rest))
 
     def _unexplained(self, weighed: tuple[Mode, ...], num: int) -> tuple[Mode, ...]:
-        """Modes to which climbs lead from those draws of the start that known modes explain least.
+        """Modes at the ends of climbs from the draws of the start that known modes explain least.
 
-        Where a climb ended inside of a wide mode, the height tells whether that is another one.
+        If a climb ends inside of a wide mode, the height shows whether the end is another mode.
         """
-        screen, key = Screen.of(self._ascent, weighed), jax.random.fold_in(self._key, SCREENING)
+        screen, key = Screen.of(self._ascent, weighed), jax.random.fold_in(self._key, KEY_SCREEN)
         num = min(num, MOST_SCREENED)
         runs = screen.worst_runs(key, num, MOST_UNEXPLAINED)
         self.num_evaluations += num
@@ -174,13 +190,13 @@ class Search:
         return self._follow_up((), ends[screen.are_unexplained(ends, heights)])
 
     def _climb(self, operation: Callable[..., Any], begins: np.ndarray) -> np.ndarray:
-        """Ends of climbs, the highest first."""
+        """The ends of climbs, the highest first."""
         return self._climbs(operation, begins, self._key)[0]
 
     def _climbs(
         self, operation: Callable[..., Any], begins: np.ndarray, key: Key
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The same with the log density there."""
+        """The ends of climbs, the highest first, with their log densities."""
         found = map_runs(operation, self._ascent, key, (begins,), what="log_joint")
         self.num_evaluations += len(begins) * NUM_STEPS
         ends, heights = found
@@ -189,7 +205,7 @@ class Search:
         return ends[order], heights[order]
 
     def _follow_up(self, modes: tuple[Mode, ...], ends: np.ndarray) -> tuple[Mode, ...]:
-        """Modes with those to which ends lead that lie inside of none; none if each has its own."""
+        """The modes, and new modes at ends outside of them; no mode if each end has its own."""
         given, fruitless = len(modes), 0
         ends = ends[which_holds(modes, ends) < 0]
         while len(ends) and fruitless < MOST_FRUITLESS and len(modes) < MOST_MODES:
@@ -204,7 +220,7 @@ class Search:
 
 
 def which_holds(modes: tuple[Mode, ...], flat: np.ndarray) -> np.ndarray:
-    """The first mode whose Laplace approximation would have a point there; -1 for none."""
+    """Index of the first mode that holds each point, by its Laplace approximation; -1 for none."""
     which = np.full(len(flat), -1)
     for number, mode in enumerate(modes):
         inside = mode.distances(flat) <= INSIDE
@@ -213,10 +229,10 @@ def which_holds(modes: tuple[Mode, ...], flat: np.ndarray) -> np.ndarray:
 
 
 def hidden_modes(modes: tuple[Mode, ...], flat: np.ndarray) -> tuple[Mode, ...]:
-    r"""Modes with much more mass than pilots give them: tempering hardly reached those.
+    r"""Modes with much more mass than pilots give them: tempering hardly reached these modes.
 
     The share of mode $k$ in the mass, $\int\pi\,t_k/\sum_j t_j$, is a mean over the posterior, and
-    hence one over pilots.
+    is estimated by a mean over pilots.
     """
     if not modes:
         return ()
@@ -235,11 +251,11 @@ def hidden_modes(modes: tuple[Mode, ...], flat: np.ndarray) -> tuple[Mode, ...]:
 
 
 class Tails(eqx.Module):
-    """The $t$ distributions about modes; `density` is the one whose modes they are, if it matters.
+    """The $t$ distributions about modes, and the log density whose modes they are, if it matters.
 
     Args:
         means: Places of the modes, by rows.
-        inverses: Of the factors of the modes.
+        inverses: Inverses of the factors of the modes.
         density: The log density.
     """
 
@@ -249,7 +265,7 @@ class Tails(eqx.Module):
 
     @staticmethod
     def about(modes: Sequence[Mode], density: FlatDensity | None = None) -> "Tails":
-        """About several modes."""
+        """The distributions about several modes."""
         means, factors = (np.array(part) for part in zip(*(m[1:3] for m in modes), strict=True))
         return Tails(means, inverses_of(factors), density)
 
@@ -272,10 +288,10 @@ def log_mass_about(tails: Tails, key: Key, mean: Array, factor: Array) -> Array:
 
 
 def weigh_modes(key: Key, density: FlatDensity, modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
-    r"""Masses $E_{t_k}[\gamma/\sum_j t_j]$ instead of Laplace's.
+    r"""Replace Laplace's masses by $E_{t_k}[\gamma/\sum_j t_j]$.
 
-    Draws of $t_k$ farther than `FARTHEST` from mode $k$ do not count: one that lands at a mode
-    that is not known yet would give mode $k$ the mass of both.
+    Draws of $t_k$ farther than `FARTHEST` from mode $k$ do not count: a draw at an unknown mode
+    would give mode $k$ the mass of both.
     """
     tails = Tails.about(modes, density)
     rows = (np.asarray(tails.means), np.array([mode.factor for mode in modes]))
@@ -284,7 +300,7 @@ def weigh_modes(key: Key, density: FlatDensity, modes: tuple[Mode, ...]) -> tupl
 
 
 def _largest(weighed: tuple[Mode, ...]) -> tuple[Mode, ...]:
-    """Those that have a share of the mass of the largest one."""
+    """Modes with at least the share `SMALLEST` of the mass of the largest one."""
     masses = np.array([mode.log_mass for mode in weighed])
     kept = np.exp(masses - np.max(masses)) >= SMALLEST
     return tuple(mode for mode, large in zip(weighed, kept, strict=True) if large)

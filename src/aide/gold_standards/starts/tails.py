@@ -1,9 +1,9 @@
 """Starts with heavy tails: about modes that optimisers find, or covering what pilots found.
 
-From a start with lighter tails than the posterior a path opens up only at its very end, for outputs
-that its own runs hardly make. In the coordinates in which kernels move, a $t$ distribution about
-the pilots covers them, or one about each of several modes; the share of the first start covers what
-pilots may have missed.
+From a start with lighter tails than the posterior, a path opens up only at its very end, for
+outputs that its own runs hardly make. In the coordinates in which kernels move, one $t$
+distribution about the pilots covers them, or one about each of several modes; the share of the
+first start covers what pilots may have missed.
 """
 
 import math
@@ -27,14 +27,14 @@ from aide.gold_standards.starts.climbing import End, FlatDensity, Mode, Optimise
 from aide.kernels.coordinates import ScaledCoordinates
 
 FREEDOM = 4.0
-r"""Degrees of freedom $\nu$."""
+r"""Degrees of freedom $\nu$: a choice, even so that half of it is a whole number."""
 
 
 def draw_student(key: Key, num: int) -> Array:
-    r"""A draw of $t_\nu(0, I)$ in so many dimensions.
+    r"""A draw of $t_\nu(0, I)$ in `num` dimensions.
 
-    $\chi^2_\nu/2$ is a sum of $\nu/2 = 2$ exponentials: `jax.random.gamma` would be several loops
-    in every program that draws from the start.
+    $\chi^2_\nu/2$ is a sum of $\nu/2 = 2$ exponentials: `jax.random.gamma` would put several loops
+    into every program that draws from the start.
     """
     one, two = derive_keys(key, 2)
     half_chi_square = jnp.sum(jax.random.exponential(one, (int(FREEDOM / 2),)))
@@ -45,7 +45,7 @@ def draw_student(key: Key, num: int) -> Array:
 def inverses_of(factors: Parameter) -> np.ndarray:
     r"""$L_k^{-1}$ of lower triangular matrices $L_k$.
 
-    Computed once: products with them are compiled sooner and run faster than solving, in every
+    Computed once: products with inverses are compiled sooner and run faster than solving, in every
     density of a path, for every state.
     """
     return np.tril(np.linalg.inv(np.asarray(factors, np.float64)))
@@ -71,12 +71,16 @@ def log_student_mixture(
     return jax.nn.logsumexp(logs + jax.vmap(log_student, (None, 0, 0))(x, means, inverses))
 
 
-NUM_POINTS, SCATTER = 32, (0.1, 1.0, 3.0, 10.0)
-"""Points from which optimisers set out, and how far from the given one they lie."""
+NUM_POINTS = 32
+"""Number of points from which optimisers climb: a choice."""
+SCATTER = (0.1, 1.0, 3.0, 10.0)
+"""Standard deviations of the points about the given one, in turn: a choice."""
 CLIMB_TIME = 0.1
-"""Of the seconds of a budget, for all climbs."""
-MOST_MODES, LOWEST = 12, 20.0
-"""Modes that are kept: so many, and those with a Laplace mass within so many nats of the best."""
+"""Share of the seconds of a budget for all climbs: a choice."""
+MOST_MODES = 12
+"""Largest number of modes that are kept: a choice."""
+LOWEST = 20.0
+"""Largest difference in Laplace log mass, in nats, of a kept mode to the best: a choice."""
 
 
 class StudentMixture(eqx.Module):
@@ -106,7 +110,7 @@ class StudentMixture(eqx.Module):
         self.inverses = inverses_of(factors)
 
     def sample(self, key: Key) -> Value:
-        """A component, a normal vector, and its scale."""
+        """Draw from a component that is chosen by weight."""
         one, two = derive_keys(key, 2)
         place = jax.random.choice(one, len(self.weights), p=jnp.asarray(self.weights))
         noise = draw_student(two, self.means.shape[1])
@@ -114,7 +118,7 @@ class StudentMixture(eqx.Module):
         return unraveller(self.like)(flat)
 
     def log_density(self, x: Value) -> LogProb:
-        """The mixture's log density."""
+        """The log density of the mixture."""
         return log_student_mixture(flat_reals(x), self.weights, self.means, self.inverses)
 
 
@@ -125,14 +129,14 @@ def fit_start(
     budget: Budget | None = None,
     report: Callable[[int], None] = lambda _: None,
 ) -> StudentMixture:
-    """Optimise from scattered points, keep different modes, put heavy tails about each.
+    """Climb from scattered points, keep different modes, and put heavy tails about each.
 
     Args:
         key: A JAX key.
         log_joint: The log density, with a gradient.
         point: A state of the right structure, about which the points are scattered.
-        budget: Its seconds are kept: climbs stop when a tenth is spent, after one at least.
-        report: Hears of every climb that has ended.
+        budget: Limits the seconds: climbs stop after a tenth of them, but not before one climb.
+        report: Called with the number of climbs that have ended since the last call.
     """
     budget = budget or Budget()
     centre = np.asarray(in_double(flat_reals, point), np.float64)
@@ -162,7 +166,7 @@ def fit_start(
 
 
 def mixture_of(modes: Sequence[Mode]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weights, means and factors: a fifth for all alike, the rest by the mass about each mode."""
+    """Weights, means and factors: a fifth in equal parts, the rest by the mass of each mode."""
     masses = np.array([mode.log_mass for mode in modes])
     kept = masses > masses.max() - LOWEST
     shares = np.exp(masses - masses.max())[kept]
@@ -172,7 +176,7 @@ def mixture_of(modes: Sequence[Mode]) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 SHARE = 0.1
-"""Of the first start."""
+"""Weight of the first start: a choice."""
 
 
 class Covering(eqx.Module):
@@ -206,7 +210,7 @@ class Covering(eqx.Module):
         self.inverses = inverses_of(self.factors)
 
     def sample(self, key: Key) -> Value:
-        """Of the start, or of one of the others."""
+        """Draw from the first start or from one of the components."""
         one, two, three = derive_keys(key, 3)
         first, place = sample_from(self.start, one), jax.random.uniform(three)
         flat = flat_reals(first)
@@ -220,7 +224,7 @@ class Covering(eqx.Module):
         return unraveller(first)(jnp.where(place < SHARE, flat, second))
 
     def log_density(self, x: Value) -> LogProb:
-        """Of the mixture; a part of it counts as zero where overflow leaves no number."""
+        """The log density of the mixture; a part that overflow leaves without a number is zero."""
         first = log_density_of(self.start, x)
         first, tails = map(_zero_without_value, (first, self._log_tails(x)))
         return jnp.logaddexp(np.log(SHARE) + first, np.log1p(-SHARE) + tails)
@@ -238,12 +242,12 @@ def _zero_without_value(log_density: LogProb) -> Array:
 
 
 def cover_modes(start: Distribution, modes: Sequence[Mode]) -> Covering:
-    """About each of several modes."""
+    """A start with one component about each of several modes."""
     return Covering(start, *mixture_of(modes))
 
 
 def cover(start: Distribution, pilot: Pilot) -> Covering:
-    """About the pilots where they ended."""
+    """A start with one component about the final pilots."""
     flat, coordinates = pilot.population.flat, pilot.stages[-1].frame.coordinates
     weights = np.full(len(flat), 1 / len(flat))
     frame = Frame(moments_of(moved(flat, coordinates), weights), coordinates)
