@@ -1,1 +1,1 @@
-"""Errors of what people report: means, sds, quantiles, intervals, probabilities, with limits."""
+"""Errors of means, sds, quantiles, intervals and probabilities of the target, with limits."""

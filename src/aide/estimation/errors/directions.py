@@ -1,11 +1,11 @@
-r"""In which combinations of variables do target and gold standard differ most?
+r"""Combinations of variables in which target and gold standard differ most.
 
-Means and covariances of both weighted samples have a symmetrised divergence of their own, that of
-two Gaussians, $\frac12\mathrm{tr}(\Sigma_p^{-1}\Sigma_q + \Sigma_q^{-1}\Sigma_p) - k + \frac12
-\delta^\top(\Sigma_p^{-1} + \Sigma_q^{-1})\delta$. For every small set of variables it says what the
-set adds to its single variables. The combination within a set is the direction in which the ratio
-of variances is most extreme. It is chosen on one half of the runs and measured on the other, so
-that its limits are not about the luckiest of many.
+Gaussians with the means and covariances of both weighted samples have the symmetrised divergence
+$\frac12\mathrm{tr}(\Sigma_p^{-1}\Sigma_q + \Sigma_q^{-1}\Sigma_p) - k + \frac12
+\delta^\top(\Sigma_p^{-1} + \Sigma_q^{-1})\delta$. For a small set of variables, the divergence of
+the set less those of its single variables is what the set adds. The combination within a set is the
+direction in which the ratio of variances is most extreme. It is chosen on one half of the runs and
+measured on the other half, so that its limits are not those of the luckiest of many combinations.
 """
 
 from collections.abc import Sequence
@@ -24,32 +24,33 @@ from aide.estimation.errors.statistics import estimate_statistic
 from aide.estimation.errors.variables import OutputVariable
 
 MOST_VARIABLES = 40
-"""Combinations are searched among so many variables, those that differ most alone or in pairs."""
+"""Number of variables among which combinations are searched, those that differ most: a choice."""
 MOST_DIRECTIONS = 3
+"""Largest number of combinations that are named: a choice."""
 RUNS_PER_VARIABLE = 10
-"""Covariances of more variables than runs over this are too uncertain to search."""
+"""Least number of runs per variable for a covariance that is certain enough to search: a choice."""
 ENOUGH = 0.8
-"""A smaller set is preferred if it holds this share of what the larger one does."""
+"""A smaller set is preferred if it adds this share of what the larger one adds: a choice."""
 LEAST_NATS = 0.05
+"""Least number of nats that a named combination adds: a choice."""
 LEAST_SHARE = 0.1
-"""Combinations that add less, in nats and of all nats of means and covariances, are not named."""
+"""Least share that a named combination adds of all nats of means and covariances: a choice."""
 MISSED = 0.3
-"""A correlation that is off by more is named whatever its share of the nats."""
+"""A correlation with a larger error is named whatever its share of the nats: a choice."""
 TINY = 1e-9
-"""Relative to the largest eigenvalue of correlations: smaller ones are rounding."""
+"""Smallest eigenvalue of correlations relative to the largest; smaller ones are rounding."""
 
 
 class Direction(NamedTuple):
     """A combination of two or three variables.
 
-    Attributes:
-        names: The variables.
-        coefficients: Of the combination, in sds of the gold standard.
-        ratio: The target's sd over the gold standard's, along it.
-        low: Its lower limit.
-        high: Its upper limit; for all directions together.
-        nats: What the set of variables adds to its single variables, by means and covariances.
-        correlations: Of two variables, under the gold standard and the target; else `None`.
+    names: Names of the variables.
+    coefficients: Coefficients of the combination, in sds of the gold standard.
+    ratio: The target's sd along the combination over the gold standard's.
+    low: Lower limit of the ratio.
+    high: Upper limit of the ratio; limits hold for all combinations together.
+    nats: Nats of means and covariances that the set adds to its single variables.
+    correlations: Of two variables, under the gold standard and the target; else `None`.
     """
 
     names: tuple[str, ...]
@@ -67,13 +68,13 @@ class Direction(NamedTuple):
 
 
 class Blame(NamedTuple):
-    """What single variables, arrays of them and combinations have to do with the difference.
+    """Divergences of single variables, of arrays and of combinations, by means and covariances.
 
     Attributes:
-        nats: Symmetrised divergence of means and covariances of all variables together.
-        singles: That of every variable alone, largest first.
-        blocks: That of every array, by its name, largest first.
-        directions: Combinations that single variables do not explain, most telling first.
+        nats: Symmetrised divergence of all variables together.
+        singles: Divergence of every single variable, largest first.
+        blocks: Divergence of every array, by its name, largest first.
+        directions: Combinations that single variables do not explain, by what they add.
     """
 
     nats: float
@@ -90,7 +91,7 @@ class _Gaussians(NamedTuple):
     target: np.ndarray
 
     def nats(self, chosen: Sequence[int]) -> float:
-        """Symmetrised divergence of some variables."""
+        """Symmetrised divergence of a set of variables."""
         rows = np.ix_(chosen, chosen)
         gold, target, shift = self.gold[rows], self.target[rows], self.shift[list(chosen)]
         try:
@@ -130,7 +131,7 @@ def find_blame(overlap: Overlap, variables: Sequence[OutputVariable], level: flo
 
 
 def _searched(whole: _Gaussians, order: np.ndarray, most: int) -> list[int]:
-    """Variables that differ most: half of them alone, the others by a correlation."""
+    """Variables that differ most: half of them alone, the other half by a correlation."""
     if order.size <= most:
         return sorted(order.tolist())
     chosen = order[: most // 2].tolist()
@@ -155,7 +156,7 @@ def _blocks(whole: _Gaussians, names: list[str], room: int) -> tuple[tuple[str, 
 def _directions(
     overlap: Overlap, columns: np.ndarray, kept: list[int], level: float, nats: float
 ) -> list[Direction]:
-    """Disjoint sets of two or three variables, chosen on one half and measured on the other."""
+    """Disjoint sets of two or three variables, chosen on half of the runs, measured on the rest."""
     choose, measure = (_half(overlap, columns, part) for part in (0, 1))
     half = _gaussians(*choose)
     found: list[Direction] = []
@@ -175,7 +176,7 @@ def _directions(
 
 
 def _best_set(half: _Gaussians, left: list[int]) -> list[int]:
-    """Two variables that add most to single ones, or three if they add much more."""
+    """The two variables that add most to single ones, or three if these add much more."""
     pairs = sorted(combinations(left, 2), key=lambda pair: -_added(half, pair))
     best = list(pairs[0])
     triples = [sorted({*pair, i}) for pair in pairs[:5] for i in left if i not in pair]
@@ -193,7 +194,7 @@ def _added(gaussians: _Gaussians, chosen: Sequence[int]) -> float:
 def _measured(
     half: _Gaussians, overlap: Overlap, columns: np.ndarray, chosen: list[int], level: float
 ) -> Direction:
-    """The most extreme direction of a set, and its ratio of sds on other runs."""
+    """The most extreme direction of a set, with the ratio of sds on other runs."""
     rows = np.ix_(chosen, chosen)
     values, vectors = np.linalg.eigh(half.gold[rows])
     root = vectors / np.sqrt(np.maximum(values, TINY * values[-1]))
@@ -244,18 +245,18 @@ def _half(overlap: Overlap, columns: np.ndarray, part: int) -> tuple[Overlap, np
         begin, num = (0 if role == 0 else overlap.num_gold), overlap.num_runs[role]
         sequences = overlap.rows[role]
         if sequences is None:
-            mine, rows_of = np.arange(part, num, 2), None
+            own, rows_of = np.arange(part, num, 2), None
         else:
             cut = [
                 each[: len(each) // 2] if part == 0 else each[len(each) // 2 :]
                 for each in sequences
             ]
-            mine = np.concatenate(cut)
+            own = np.concatenate(cut)
             ends = np.cumsum([len(each) for each in cut])
             rows_of = tuple(np.arange(e - len(c), e) for c, e in zip(cut, ends, strict=True))
-        kept.append(begin + mine)
+        kept.append(begin + own)
         rows.append(rows_of)
-        sizes.append(mine.size)
+        sizes.append(own.size)
     chosen = np.concatenate(kept)
     smaller = replace(
         overlap,

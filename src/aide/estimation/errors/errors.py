@@ -1,4 +1,4 @@
-"""Errors of what people report, as a result: a sentence, a table, a figure."""
+"""Errors of means, sds, quantiles and probabilities, as a result: a sentence, a table, a figure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -34,43 +34,47 @@ from aide.reporting.numbers import in_nats, rounded_up
 from aide.reporting.result import Result
 
 LEAST_NATS = 0.01
-"""Variables that differ by less are not named as differing most."""
+"""Least divergence, in nats, of a variable or array that is named as differing most: a choice."""
 MOST_AVERAGED = 1e7
-"""Averaged draws: larger numbers of them are not named."""
+"""Largest number of averaged draws that is named: a choice."""
 MOST_LINES = 8
-"""Variables in a printed table; `records` and CSV have all."""
+"""Largest number of variables in a printed table; `records` and CSV have all: a choice."""
 TITLES = {
     MEAN: "mean, in sds",
     SD: "sd ratio",
     INTERVAL: "target's 90% interval holds",
     PROBABILITY: "probability, target − gold",
 }
+"""Titles of the columns of the printed table, by quantity."""
 SHARES = "target below gold's 5 / 50 / 95%"
+"""Title of the column of the target's shares below quantiles of the gold standard."""
 ALONE = "nats alone"
+"""Title of the column of nats by which each variable differs alone."""
 WORTH_BLAME = 0.05
-"""Nats of means and covariances below which no array is blamed for them."""
+"""Least divergence of means and covariances, in nats, for which an array is named: a choice."""
 MOSTLY = 0.6
-"""An array that differs by this share of all nats is named in the sentence."""
+"""Least share of this divergence of an array that the sentence names: a choice."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Errors(Result):
-    r"""How wrong is what one reports from the target? Every error with limits.
+    r"""Errors of means, sds, quantiles and probabilities of the target, each with limits.
 
-    Law: with probability `level` all limits of the table hold together, for some outputs of mass
-    `unseen` left out on either side; `total_variation` holds by itself, nothing left out. An error
-    is target minus gold standard, and gold standard is what the gold standard's runs show: taken
-    as exact. Estimates are those of `aide.estimation.errors.overlap`.
+    Law: with probability `level` all limits of the table hold together, not counting outputs of
+    mass `unseen` on either side; `total_variation` holds by itself and counts all outputs. An error
+    is target minus gold standard; the gold standard's runs are taken as exact. Estimates are those
+    of `aide.estimation.errors.overlap`.
 
     Attributes:
-        names: Of gold standard and target.
+        names: Names of gold standard and target.
         table: All errors, worst first.
-        blame: Which combinations of variables differ; `None` with a single one.
-        total_variation: By how much any probability is off, at most.
-        level: The probability.
-        unseen: Share of outputs that no run may have shown.
+        blame: Combinations of variables that differ; `None` if there is a single variable.
+        total_variation: Upper limit of the error of any probability.
+        level: Probability with which all limits hold together.
+        unseen: Share of outputs that may be of a kind that no run shows.
         knows_ratios: Whether densities entered; otherwise outputs alone are compared.
-        samples: Values of the worst variables with the weights of both algorithms, for figures.
+        overlap: Weights of all runs in samples of either algorithm.
+        variables: Values of the variables, for figures and repair.
 
     Example:
         >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
@@ -103,7 +107,7 @@ class Errors(Result):
         return find_repair(self)
 
     def most(self, quantity: str) -> float | None:
-        """The largest error of that quantity in any variable, at most; see `ErrorOf.most`."""
+        """The largest upper limit of an error of that quantity; see `ErrorOf.most`."""
         found = [e.most for one in self.table.variables if (e := one.of(quantity)) is not None]
         return max(found, default=None)
 
@@ -118,18 +122,18 @@ class Errors(Result):
 
     @property
     def subject(self) -> str:
-        """Who is measured against whom."""
+        """The names of target and gold standard."""
         return f"{self.names[1]}  against  {self.names[0]}"
 
     @property
     def headline(self) -> str:
-        """What is right, what is wrong, by how much, and in which variables."""
+        """A sentence: the quantities that are right, and the wrong ones with their errors."""
         words = sentence(self.table.variables, self.missed)
         return f"{words} ({100 * self.level:g}%){self._culprit}"
 
     @cached_property
     def missed(self) -> tuple[str, ...]:
-        """Phrases about dependences that the target misses."""
+        """Phrases on dependences that the target misses."""
         found = (
             [] if self.blame is None else [one for one in self.blame.directions if one.is_certain]
         )
@@ -137,7 +141,7 @@ class Errors(Result):
 
     @property
     def _culprit(self) -> str:
-        """A phrase about the array that differs by most of all nats, if one of several does."""
+        """A phrase on the array that makes up most of the divergence, if there is one."""
         if self.blame is None or not self.blame.blocks or not self.blame.nats >= WORTH_BLAME:
             return ""
         name, nats = self.blame.blocks[0]
@@ -147,17 +151,17 @@ class Errors(Result):
 
     @cached_property
     def _nats(self) -> dict[str, float]:
-        """By how many nats each variable differs alone."""
+        """Divergence of every single variable, in nats, by name."""
         return {} if self.blame is None else dict(self.blame.singles)
 
     @cached_property
     def _shown(self) -> tuple[VariableErrors, ...]:
-        """Variables with a line in the table: events have one only if there is nothing else."""
+        """Variables with a line in the table; events only if all variables are events."""
         real = tuple(one for one in self.table.variables if one.of(PROBABILITY) is None)
         return real or self.table.variables
 
     def grid(self) -> Grid:
-        """The worst variables; limits in brackets."""
+        """The worst variables, with limits in brackets."""
         shown = self._shown[:MOST_LINES]
         quantities = [q for q in TITLES if _has(shown, q)]
         titles = ["variable", *(TITLES[q] for q in quantities)]
@@ -175,7 +179,7 @@ class Errors(Result):
         return Grid(tuple(titles), tuple(map(tuple, lines)), ("",) * len(lines), texts, optional)
 
     def rows(self) -> list[tuple[str, str]]:
-        """What is not in the table: other variables, combinations, any probability."""
+        """Sentences on other variables, on combinations, and on any probability."""
         found = [
             (
                 "errors",
@@ -206,7 +210,7 @@ class Errors(Result):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Variables that were left out, and what no density says."""
+        """Sentences on variables that were left out, and on outputs without densities."""
         found = []
         if not self.knows_ratios:
             found.append(
@@ -222,7 +226,7 @@ class Errors(Result):
         return tuple(found)
 
     def numbers(self) -> dict[str, Any]:
-        """What the table as a whole says."""
+        """Numbers of the table as a whole."""
         tv = self.total_variation
         return {
             "level": self.level,
@@ -250,7 +254,7 @@ class Errors(Result):
         ]
 
     def layout(self) -> PanelGrid:
-        """Means, sds and contents of intervals side by side; below, marginals of the worst."""
+        """Panels for means, sds and contents of intervals; below, marginals of the worst ones."""
         return forest_layout(self)
 
     def plot_on(self, panels: np.ndarray) -> None:
@@ -287,9 +291,9 @@ def errors_from(
     effective: float,
     total_variation: TotalVariation | None = None,
 ) -> Errors:
-    """Errors of variables by weighted outputs, of which `effective` are independent at least.
+    """Errors of variables from weighted outputs, at least `effective` of them independent.
 
-    Without total variation no densities entered, and `overlap` keeps both samples apart.
+    Total variation is `None` if no densities entered: `overlap` then keeps both samples apart.
     """
     return Errors(
         names,
@@ -305,7 +309,7 @@ def errors_from(
 
 
 def check_functions(functions: Any) -> None:
-    """Raise unless it is a mapping from names to functions, or nothing."""
+    """Raise unless `functions` is `None` or a mapping from names to functions."""
     if functions is None:
         return
     if not isinstance(functions, Mapping):
@@ -348,7 +352,7 @@ def _shares(one: VariableErrors) -> str:
 
 
 def _event(one: VariableErrors) -> list[tuple[str, str]]:
-    """A probability that was asked for, in a row."""
+    """A row on a probability that the caller asked for."""
     error = one.of(PROBABILITY)
     if error is None:
         return []
@@ -357,7 +361,7 @@ def _event(one: VariableErrors) -> list[tuple[str, str]]:
 
 
 def _averages(variables: tuple[VariableErrors, ...]) -> list[tuple[str, str]]:
-    """How many averaged draws of the target are worth having before bias outweighs noise."""
+    """A row on the numbers of averaged draws of the target at which bias outweighs noise."""
     found = [(one.name, n) for one in variables if (n := one.averaged_draws) is not None]
     least = min((n.low for _, n in found), default=np.inf)
     parts = []

@@ -1,4 +1,4 @@
-"""The errors as a picture: a forest plot for every quantity, marginals of the worst variables."""
+"""Figure of the errors: a forest plot for every quantity, marginals of the worst variables."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,25 +11,32 @@ if TYPE_CHECKING:
     from aide.estimation.errors.errors import Errors
 
 MOST_LINES = 15
+"""Largest number of variables in the figure: a choice."""
 MOST_MARGINALS = 3
+"""Largest number of variables with a panel for their marginals: a choice."""
 HEADROOM = 1.2
-GOLD_COLOUR, TARGET_COLOUR = "#c8a200", "#1f6fb4"
+"""Height of a panel of marginals relative to the highest bar, with room for the legend."""
+GOLD_COLOUR = "#c8a200"
+"""Colour of the gold standard."""
+TARGET_COLOUR = "#1f6fb4"
+"""Colour of the target."""
 LABELS = {
     MEAN: ("error of the mean (gold sds)", 0.0),
     SD: ("sd, target over gold", 1.0),
     INTERVAL: ("target's 90% interval holds", 0.9),
     PROBABILITY: ("error of a probability", 0.0),
 }
+"""Label of the axis by quantity, and the value without an error."""
 
 
 def quantities_of(errors: "Errors") -> list[str]:
-    """Quantities with a panel."""
+    """Quantities that have a panel."""
     shown = errors.table.variables[:MOST_LINES]
     return [q for q in LABELS if any(one.of(q) is not None for one in shown)]
 
 
 def forest_layout(errors: "Errors") -> PanelGrid:
-    """Panels for quantities, then as many again for marginals if there are any."""
+    """One row of panels for quantities, and one for marginals if there are any."""
     columns = max(len(quantities_of(errors)), 1)
     rows = 2 if _marginals(errors) else 1
     lines = min(len(errors.table.variables), MOST_LINES)
@@ -72,14 +79,14 @@ def _draw_quantity(errors: "Errors", quantity: str, panel: Any, has_names: bool)
 
 
 def _marginals(errors: "Errors") -> list[str]:
-    """The worst variables with a density to draw."""
+    """The worst variables that have a density to draw."""
     real = {v.name for v in errors.variables if not v.is_event and np.isfinite(v.values).all()}
     found = [one.name for one in errors.table.variables if one.name in real]
     return found[:MOST_MARGINALS]
 
 
 def _draw_marginal(errors: "Errors", name: str, panel: Any) -> None:
-    """Both weighted samples of one variable as histograms."""
+    """Draw histograms of both weighted samples of one variable."""
     x = next(v.values for v in errors.variables if v.name == name)
     overlap = errors.overlap
     order = np.argsort(x)

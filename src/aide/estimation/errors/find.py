@@ -21,29 +21,36 @@ from aide.estimation.errors.simultaneous import limits_of, single_level
 from aide.estimation.errors.statistics import Estimated, Statistic, estimate_statistic
 from aide.estimation.errors.variables import OutputVariable
 
-MEAN, SD, INTERVAL, PROBABILITY = "mean", "sd", "90% interval", "probability"
+MEAN = "mean"
+"""Name of the error of the mean, as in records."""
+SD = "sd"
+"""Name of the ratio of sds, as in records."""
+INTERVAL = "90% interval"
+"""Name of the content of the target's central interval, as in records."""
+PROBABILITY = "probability"
+"""Name of the error of a probability, as in records."""
 BELOW = tuple(f"below {100 * level:g}%" for level in QUANTILES)
-"""Names of the quantities, as in records."""
+"""Names of the shares below quantiles of the gold standard, as in records."""
 WORTH_MENTIONING = {MEAN: 0.1, SD: np.log(1.1), INTERVAL: 0.05, PROBABILITY: 0.05} | {
     name: 0.05 for name in BELOW
 }
-"""Errors by which variables are ordered: each counts in units of these."""
+"""Units in which errors of different quantities are compared, to order variables: a choice."""
 
 
 class ErrorOf(NamedTuple):
-    """One quantity of one variable.
+    """The error of one quantity of one variable.
 
     Attributes:
         quantity: `mean`: target minus gold standard, in sds of the gold standard. `sd`: the
             target's over the gold standard's. `below 5%` and so on: the target's share below that
-            quantile of the gold standard. `90% interval`: what the target's holds of the gold
-            standard. `probability`: target minus gold standard.
+            quantile of the gold standard. `90% interval`: probability of the target's 90% interval
+            under the gold standard. `probability`: target minus gold standard.
         error: The estimate.
-        low: Its lower limit, for the whole table.
-        high: Its upper limit.
-        std_error: Its standard error; of the logarithm for `sd`.
-        gold: The quantity under the gold standard, in units of its own.
-        target: Under the target.
+        low: Lower limit, for the whole table.
+        high: Upper limit, for the whole table.
+        std_error: Standard error of the estimate; of its logarithm for `sd`.
+        gold: The quantity under the gold standard, in its own units.
+        target: The quantity under the target, in its own units.
     """
 
     quantity: str
@@ -56,26 +63,26 @@ class ErrorOf(NamedTuple):
 
     @property
     def none(self) -> float:
-        """What `error` would be without an error."""
+        """The value of `error` if both algorithms agree."""
         if self.quantity in (MEAN, PROBABILITY):
             return 0.0
         return {SD: 1.0, INTERVAL: CONTENT}.get(self.quantity, self.gold)
 
     @property
     def least(self) -> float:
-        """The size of the error that is shown, at least; logarithmic for `sd`."""
+        """Lower limit of the size of the error; logarithmic for `sd`."""
         low, high = self._deviations()
         return max(low, -high, 0.0)
 
     @property
     def most(self) -> float:
-        """The size of the error, at most."""
+        """Upper limit of the size of the error; logarithmic for `sd`."""
         low, high = self._deviations()
         return max(-low, high)
 
     @property
     def size(self) -> float:
-        """The size of the estimate."""
+        """The estimated size of the error; logarithmic for `sd`."""
         return abs(self._deviation(self.error))
 
     def _deviations(self) -> tuple[float, float]:
@@ -89,12 +96,12 @@ class ErrorOf(NamedTuple):
 
 
 class AveragedDraws(NamedTuple):
-    """After how many averaged draws of the target a bias outweighs the Monte Carlo error.
+    """The number of averaged draws of the target at which bias equals the Monte Carlo error.
 
     Attributes:
         value: The estimate.
-        low: No fewer; with the limits of the table.
-        high: No more; infinite where the bias may be nothing.
+        low: Lower limit, by the limits of the table.
+        high: Upper limit; infinite if the bias may be 0.
     """
 
     value: float
@@ -106,15 +113,15 @@ class VariableErrors(NamedTuple):
     """All errors of one variable.
 
     Attributes:
-        name: What it is called.
-        errors: One per quantity.
+        name: Name of the variable.
+        errors: One error per quantity.
     """
 
     name: str
     errors: tuple[ErrorOf, ...]
 
     def of(self, quantity: str) -> ErrorOf | None:
-        """That of one quantity, if it has one."""
+        """The error of one quantity, if the variable has it."""
         return next((one for one in self.errors if one.quantity == quantity), None)
 
     @property
@@ -144,7 +151,7 @@ class VariableErrors(NamedTuple):
 
     @property
     def rank(self) -> tuple[float, float]:
-        """By which variables are ordered: errors that are shown first, then estimates."""
+        """Key of the order of variables: lower limits of errors first, then estimates."""
         units = [WORTH_MENTIONING[one.quantity] for one in self.errors]
         parts = list(zip(self.errors, units, strict=True))
         return (
@@ -154,15 +161,15 @@ class VariableErrors(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Errors of all variables, worst first; and those that have none that could be estimated.
+    """Errors of all variables, worst first, and the names of variables without errors.
 
     Attributes:
-        variables: All with errors.
+        variables: Variables with errors.
         constant: Names of variables that are the same number in all outputs.
         infinite: Names of variables with infinite values, which have no mean.
-        level: At which all limits hold together.
-        single: At which each limit holds by itself.
-        collapsed: Names of variables that never move under one of the two: no sds to compare.
+        level: Probability with which all limits hold together.
+        single: Probability with which each limit holds by itself.
+        collapsed: Names of variables that are constant under one algorithm only: no sds to compare.
     """
 
     variables: tuple[VariableErrors, ...]
@@ -174,7 +181,7 @@ class Table(NamedTuple):
 
     @property
     def unjudged(self) -> tuple[str, ...]:
-        """Names of variables that move and have neither a mean nor an sd in the table."""
+        """Names of variables that vary but have neither a mean nor an sd in the table."""
         return (*self.infinite, *self.collapsed)
 
 
@@ -206,9 +213,9 @@ def find_table(overlap: Overlap, variables: Sequence[OutputVariable], level: flo
         elif np.ptp(variable.values) == 0:
             constant.append(variable.name)
         else:
-            mine = _lines_of(overlap, variable)
-            lines += mine
-            if not mine:
+            own = _lines_of(overlap, variable)
+            lines += own
+            if not own:
                 collapsed.append(variable.name)
     single = single_level(overlap, [line.found for line in lines], level)
     errors: dict[str, list[ErrorOf]] = {}
@@ -221,12 +228,12 @@ def find_table(overlap: Overlap, variables: Sequence[OutputVariable], level: flo
 
 
 def find_lines(overlap: Overlap, variables: Sequence[OutputVariable]) -> list[Line]:
-    """All estimates of a table."""
+    """The estimates of all quantities of all variables."""
     return [line for variable in variables for line in _lines_of(overlap, variable)]
 
 
 def standardised_powers(x: np.ndarray, moments: Moments) -> np.ndarray:
-    """Columns $z$ and $z^2$, whose controls are regressed out."""
+    """Columns $z$ and $z^2$ for the controls that are regressed out."""
     z = (x - moments.gold_mean) / (moments.gold_sd or moments.target_sd or 1.0)
     return np.stack([z, z**2], axis=1)
 

@@ -1,4 +1,4 @@
-r"""Both algorithms' outputs as one weighted sample of either: bounded weights, no heavy tails.
+r"""The outputs of both algorithms as one weighted sample of each: bounded weights, no heavy tails.
 
 On the space of an output and of all traces that score it, let $P$ be the law of the gold standard's
 runs with the target's meta-runs, and $Q$ that of the target's runs with the gold standard's. Their
@@ -26,24 +26,23 @@ from aide.engine.draws import Draws
 from aide.estimation.terms import Sequences, log_z_shift, rests_on_one_density, terms_of
 
 MOST_APART = 700.0
-"""Log ratios beyond this are infinite for every purpose: `exp` of them is."""
+"""Largest finite log ratio, in nats; the exponential of a larger one overflows."""
 LEAST_FREEDOM = 8.0
-"""Degrees of freedom, at least: single outliers would make limits of whole tables infinite."""
-
+"""Least degrees of freedom, since single outliers would make limits infinite: a choice."""
 PER_EFFECTIVE = 2.0
-"""Blocks hold this many times the draws that are worth one independent draw."""
+"""Length of a block, in draws per independent draw: a choice."""
 
 
 @dataclass(frozen=True)
 class Overlap:
-    r"""Weights of all runs, the gold standard's first, in samples of either algorithm.
+    r"""Weights of all runs, the gold standard's first, in samples of each algorithm.
 
     Attributes:
-        log_ratio: $\ell$ of every run, $c$ taken off.
-        num_gold: Runs of the gold standard.
+        log_ratio: $\ell$ of every run, without $c$.
+        num_gold: Number of runs of the gold standard.
         share: $\alpha$, the gold standard's share of all independent runs.
-        knows_constant: Whether $c$ was known; otherwise it solves Bennett's equation.
-        rows: How runs of either algorithm depend on each other; `None`: not at all.
+        knows_constant: Whether $c$ was known; otherwise $c$ solves Bennett's equation.
+        rows: Sequences of dependent runs of each algorithm; `None` if runs are independent.
     """
 
     log_ratio: np.ndarray
@@ -54,16 +53,16 @@ class Overlap:
 
     @property
     def num_runs(self) -> tuple[int, int]:
-        """Of both algorithms."""
+        """Numbers of runs of both algorithms."""
         return self.num_gold, self.log_ratio.size - self.num_gold
 
     def part(self, role: Role) -> slice:
-        """Which entries belong to the runs of one algorithm."""
+        """The entries that belong to the runs of one algorithm."""
         return slice(0, self.num_gold) if role is GOLD else slice(self.num_gold, None)
 
     @cached_property
     def membership(self) -> np.ndarray:
-        r"""$\sigma$: the probability that an output like this one is the gold standard's."""
+        r"""$\sigma$: the probability that an output like this one is from the gold standard."""
         return special.expit(self.log_ratio + np.log(self.share) - np.log1p(-self.share))
 
     @cached_property
@@ -79,15 +78,15 @@ class Overlap:
 
     @property
     def largest_step(self) -> float:
-        """How far a single run moves the difference of two probabilities, both sides together."""
+        """The change of a difference of probabilities by a single run, both sides together."""
         steps = np.abs(self.as_target - self.as_gold)
         return float(np.hypot(*(steps[self.part(role)].max() for role in Role)))
 
     def controls(self, functions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         r"""Contributions of $E_P[g\frac{Q}{\alpha P+\beta Q}] - E_Q[g\frac{P}{\alpha P+\beta Q}]$.
 
-        They add up to 0 on average, whatever the column $g$ of `functions` is. Second: how fast
-        each sum rises with $c$.
+        Contributions add up to 0 on average, for every column $g$ of `functions`. The second result
+        is the derivative of each sum by $c$.
         """
         gold, target = self.part(GOLD), self.part(TARGET)
         found = np.empty_like(functions)
@@ -96,29 +95,30 @@ class Overlap:
         return found, self._speed() @ found
 
     def slope(self, in_gold: np.ndarray, in_target: np.ndarray) -> float:
-        r"""How fast $\sum_i (p_i b_i + q_i a_i)$ rises with $c$."""
+        r"""The derivative of $\sum_i (p_i b_i + q_i a_i)$ by $c$."""
         inside = self.membership
         return float(
             np.sum(in_target * self.as_target * inside - in_gold * self.as_gold * (1 - inside))
         )
 
     def variance(self, contributions: np.ndarray) -> tuple[float, float]:
-        r"""Of a sum of contributions; and degrees of freedom $\nu$, $2/\nu$ its relative variance.
+        r"""Variance of a sum of contributions, and its degrees of freedom $\nu$.
 
-        $\nu$ accounts for the kurtosis of the contributions: few runs that decide are few.
+        The relative variance of the estimated variance is $2/\nu$; $\nu$ accounts for the kurtosis
+        of the contributions, so that it is small if few runs decide.
         """
         total, spread = 0.0, 0.0
         for role in Role:
-            mine = contributions[self.part(role)] * self.num_runs[role]
-            rows, num = self.rows[role], float(mine.size)
-            deviation = mine - mine.mean()
-            scale = float(np.std(mine))
+            own = contributions[self.part(role)] * self.num_runs[role]
+            rows, num = self.rows[role], float(own.size)
+            deviation = own - own.mean()
+            scale = float(np.std(own))
             if num < 2 or not scale > 0:
                 continue
             if rows is None:
-                part, freedom = mine.var(ddof=1) / num, num - 1
+                part, freedom = own.var(ddof=1) / num, num - 1
             else:
-                found = mean_variance([mine[each] for each in rows])
+                found = mean_variance([own[each] for each in rows])
                 part, freedom = found.variance, found.freedom
             kurtosis = max(float(np.mean((deviation / scale) ** 4)), 1.5)
             total, spread = total + part, spread + part**2 * (kurtosis - 1) / freedom
@@ -126,23 +126,23 @@ class Overlap:
         return float(total), float(max(freedom, LEAST_FREEDOM))
 
     def third_cumulant(self, contributions: np.ndarray) -> float:
-        """Of the sum of contributions; 0 if its law is symmetric."""
+        """Third cumulant of the sum of contributions; 0 if its law is symmetric."""
         return float(sum(np.sum(self.block_sums(role, contributions) ** 3) for role in Role))
 
     def block_sums(self, role: Role, contributions: np.ndarray) -> np.ndarray:
-        """Sums, about their mean, over what is independent: single runs, or blocks of a chain."""
-        mine, rows = contributions[self.part(role)], self.rows[role]
-        mine = mine - mine.mean(axis=0)
+        """Centred sums over independent parts: single runs, or blocks of a chain."""
+        own, rows = contributions[self.part(role)], self.rows[role]
+        own = own - own.mean(axis=0)
         if rows is None:
-            return mine
+            return own
         size = self._block_size(role)
         parts = [
-            mine[each[b : b + size]].sum(axis=0) for each in rows for b in range(0, len(each), size)
+            own[each[b : b + size]].sum(axis=0) for each in rows for b in range(0, len(each), size)
         ]
         return np.stack(parts)
 
     def _block_size(self, role: Role) -> int:
-        """Draws of a chain per block."""
+        """Number of draws of a chain in a block."""
         share = self.share if role is Role.GOLD else 1 - self.share
         worth = self.num_runs[role.other] * share / (1 - share)  # of equal worth per run
         factor = PER_EFFECTIVE * max(self.num_runs[role] / worth, 1.0)
@@ -153,7 +153,7 @@ class Overlap:
         return np.repeat([at_gold / gold, at_target / target], [gold, target])
 
     def _speed(self) -> np.ndarray:
-        """Logarithmic derivative by c of the contributions of controls."""
+        """Derivative by $c$ of the logarithm of each contribution of a control."""
         is_gold = np.arange(self.log_ratio.size) < self.num_gold
         return np.where(is_gold, self.membership, self.membership - 1)
 
@@ -161,8 +161,8 @@ class Overlap:
 def overlap_of(draws: Draws) -> Overlap | None:
     r"""The weights of all runs of an estimate.
 
-    `None` where both algorithms state one density and ratios therefore say nothing
-    (`rests_on_one_density`), or where a side has a single run.
+    `None` if both algorithms state the same density, so that ratios say nothing
+    (`rests_on_one_density`), or if an algorithm has a single run.
     """
     if rests_on_one_density(draws) or min(side.num_runs for side in draws.sides) < 2:
         return None
@@ -177,7 +177,7 @@ def overlap_of(draws: Draws) -> Overlap | None:
 
 
 def apart(draws: Draws) -> Overlap:
-    """Weights that use no density: each algorithm's outputs stand for itself alone."""
+    """Weights that use no density: each algorithm's outputs are a sample of itself alone."""
     gold, target = (side.num_runs for side in draws.sides)
     return apart_in((gold, target), (draws.sequences(GOLD), draws.sequences(TARGET)))
 
@@ -187,12 +187,12 @@ def apart_in(
     rows: tuple[Sequences | None, Sequences | None],
     share: float = 0.5,
 ) -> Overlap:
-    """The same for so many outputs of both, which depend on each other as `rows` says."""
+    """Weights that use no density, for these numbers of outputs and sequences of dependent ones."""
     return Overlap(np.repeat([np.inf, -np.inf], nums), nums[0], share, True, rows)
 
 
 def effective_runs(draws: Draws, role: Role) -> float:
-    """Independent runs that would be worth as much, by the coordinates of fixed draws."""
+    """The number of independent runs of equal worth, by the coordinates of fixed draws."""
     side = draws.side(role)
     known = side.chains is not None and np.isfinite(side.chains.effective)
     share = side.chains.effective / side.chains.size if known and side.chains else 1.0

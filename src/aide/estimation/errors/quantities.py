@@ -1,7 +1,7 @@
-r"""What people report about one number of the output, as functions of two distributions.
+r"""Quantities of one number of the output, as functions of two distributions.
 
-$p$ is the gold standard, $q$ the target; all from the weighted samples of an `Overlap`, each with
-its influence functions.
+$p$ is the gold standard, $q$ the target; all are estimated from the weighted samples of an
+`Overlap`, each with its influence functions.
 """
 
 from collections.abc import Callable
@@ -13,15 +13,15 @@ from aide.estimation.errors.overlap import Overlap
 from aide.estimation.errors.statistics import Statistic
 
 QUANTILES = (0.05, 0.5, 0.95)
-"""Quantiles of the gold standard at which the target's share below is reported."""
+"""Quantiles of the gold standard below which the target's shares are reported: a convention."""
 CONTENT = 0.9
-"""Of the target's central interval, whose content under the gold standard is reported."""
+"""Content of the target's central interval whose probability is reported: a convention."""
 NEIGHBOURS = 3.0
-r"""Times $\sqrt N$ neighbouring outputs give the ratio of both densities at a quantile."""
+r"""Number of neighbours, in $\sqrt N$, for the ratio of densities at a quantile: a choice."""
 
 
 class Moments(NamedTuple):
-    """Of one number under both weighted samples: means and standard deviations."""
+    """Means and standard deviations of one number under both weighted samples."""
 
     gold_mean: float
     target_mean: float
@@ -35,7 +35,7 @@ def moments_of(overlap: Overlap, x: np.ndarray, counted: np.ndarray | float = 1.
     Args:
         overlap: Weights of all runs.
         x: The number at every output.
-        counted: How often every run counts.
+        counted: Multiplicity of every run.
     """
     found = []
     for weights in (overlap.as_gold * counted, overlap.as_target * counted):
@@ -90,13 +90,13 @@ def share_below(overlap: Overlap, x: np.ndarray, level: float) -> Statistic:
     share, reached = _share(overlap.as_target, below), _share(overlap.as_gold, below)
     slope = _density_ratio(overlap.as_target, overlap.as_gold, x, order, quantile)
     influences = _normalised(overlap, -slope * (below - reached), below - share)
-    # The sample's quantile has a share that is a step beside `level`: the same step in both.
+    # The share at the sample's quantile is a step away from `level`, by the same step in both.
     value = share + slope * (level - reached)
     return Statistic(value, *influences, is_probability=True, is_share=True)
 
 
 def interval_content(overlap: Overlap, x: np.ndarray) -> Statistic:
-    r"""$p(Q_q(0.05) < x \le Q_q(0.95))$: what the target's central 90% interval really holds."""
+    r"""$p(Q_q(0.05) < x \le Q_q(0.95))$: probability of the target's central 90% interval."""
     order, tail = np.argsort(x, kind="stable"), (1 - CONTENT) / 2
     low, high = (_quantile(x, order, overlap.as_target, one) for one in (tail, 1 - tail))
     inside = ((x > low) & (x <= high)).astype(float)
@@ -113,7 +113,7 @@ def interval_content(overlap: Overlap, x: np.ndarray) -> Statistic:
 
 
 def correlation_error(overlap: Overlap, x: np.ndarray, y: np.ndarray) -> Statistic:
-    r"""$\mathrm{artanh}\,r_q - \mathrm{artanh}\,r_p$: the correlation that the target misses."""
+    r"""$\mathrm{artanh}\,r_q - \mathrm{artanh}\,r_p$: the error of a correlation."""
     value, influences = 0.0, []
     for weights, sign in ((overlap.as_gold, -1.0), (overlap.as_target, 1.0)):
         share = weights / weights.sum()
@@ -141,7 +141,7 @@ def _share(weights: np.ndarray, inside: np.ndarray) -> float:
 
 
 def _quantile(x: np.ndarray, order: np.ndarray, weights: np.ndarray, level: float) -> float:
-    """The smallest output with that share of the weight at or below it."""
+    """The smallest output at or below which lies that share of the weight."""
     total = np.cumsum(weights[order])
     place = np.searchsorted(total, level * total[-1] * (1 - 1e-12))
     return float(x[order[min(place, x.size - 1)]])
@@ -150,15 +150,15 @@ def _quantile(x: np.ndarray, order: np.ndarray, weights: np.ndarray, level: floa
 def _density_ratio(
     numerator: np.ndarray, denominator: np.ndarray, x: np.ndarray, order: np.ndarray, at: float
 ) -> float:
-    """Ratio of both weights among the outputs nearest in rank; half of them on either side.
+    """Ratio of both weights among the outputs nearest in rank, half of these on either side.
 
-    Ranks are those of the denominator's weight, so that the neighbours hold enough of it.
+    Ranks are those of the denominator's weight, so that the neighbours hold enough weight.
     """
     below = np.cumsum(denominator[order])
     place = np.searchsorted(x[order], at, side="right") - 1
     effective = denominator.sum() ** 2 / np.sum(denominator**2)
     reach = below[-1] * 0.5 * NEIGHBOURS / np.sqrt(max(effective, 1.0))
-    # Beyond the outermost outputs of the denominator may lie all of the numerator's.
+    # All outputs of the numerator may lie beyond the outermost outputs of the denominator.
     reach = min(reach, 0.5 * below[place], 0.5 * (below[-1] - below[place]))
     first = np.searchsorted(below, below[place] - reach)
     last = np.searchsorted(below, below[place] + reach)

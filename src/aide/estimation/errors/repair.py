@@ -1,10 +1,10 @@
-r"""Correcting what is reported, by weights $\hat\xi_{gold}/\hat\xi_{target}$ of the outputs.
+r"""Repair: correcting means, sds and quantiles by weights $\hat\xi_{gold}/\hat\xi_{target}$.
 
 For every algorithm, with any meta-inference and any M, these are importance weights from the
-target's outputs to the gold standard's, right on average up to a constant, by the identity of
-`aide.estimation.errors.overlap`. Averages with them are reliable where the weights have a light
-tail, which $\hat k$ of Pareto-smoothed importance sampling says (Vehtari, Simpson, Gelman, Yao &
-Gabry, 2024, JMLR 25:72). They see only what the target visited.
+target's outputs to the gold standard's, correct on average up to a constant, by the identity of
+`aide.estimation.errors.overlap`. Averages with them are reliable if the weights have a light tail,
+which $\hat k$ of Pareto-smoothed importance sampling measures (Vehtari, Simpson, Gelman, Yao &
+Gabry, 2024, JMLR 25:72). Weights cannot add regions that the target did not visit.
 """
 
 from dataclasses import dataclass
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from aide.estimation.errors.errors import Errors
 
 MOST_K_HAT = 0.7
-"""Above it, averages with the weights have no reliable error (Vehtari et al., 2024)."""
+"""Largest k-hat at which averages with the weights have a reliable error (Vehtari et al., 2024)."""
 FEWEST_WEIGHTS = 25
-"""Fewer weights have no tail to judge."""
+"""Least number of weights for a k-hat: a choice."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Repair(Result):
-    """Means, sds and quantiles of the target's outputs after weighting; or why there are none.
+    """Means, sds and quantiles of the target's outputs after weighting, or why there are none.
 
     Attributes:
-        names: Of gold standard and target.
+        names: Names of gold standard and target.
         k_hat: Shape of the tail of the weights.
-        effective: Independent draws from the gold standard that the weighted ones are worth.
-        refusal: Why the weights are not to be trusted, in words; empty if they are.
-        log_weights: Of every output of the target, in the order of its runs; not normalised.
+        effective: Number of independent draws from the gold standard with the same precision.
+        refusal: Why the weights cannot be used, in words; empty if they can be.
+        log_weights: Log weight of every output of the target, in the order of runs; not normalised.
         lines: One dictionary per variable: corrected numbers, standard errors, and the target's.
         columns: Values of all variables at the target's outputs.
     """
@@ -55,7 +55,7 @@ class Repair(Result):
 
     @property
     def is_refused(self) -> bool:
-        """Whether the weights are not to be trusted."""
+        """Whether the weights cannot be used."""
         return bool(self.refusal)
 
     @property
@@ -63,7 +63,7 @@ class Repair(Result):
         """Normalised weights of the target's outputs, in the order of its runs.
 
         Raises:
-            ValueError: They are not to be trusted; `log_weights` has them all the same.
+            ValueError: If the weights cannot be used; `log_weights` are there all the same.
         """
         if self.refusal:
             raise ValueError(f"These weights cannot be used: {self.refusal}")
@@ -72,11 +72,11 @@ class Repair(Result):
     def draws(self, num: int | None = None, seed: int = 0) -> dict[str, np.ndarray]:
         """Draws by name, (chain, draw) with one chain, as `arviz.from_dict` takes them.
 
-        The target's outputs, each as often as its weight says (systematic resampling).
+        Draws are the target's outputs, resampled by weight (systematic resampling).
 
         Args:
-            num: How many; by default as many as the weights are worth.
-            seed: Of the resampling.
+            num: Number of draws; by default `effective`, rounded down.
+            seed: Seed of the resampling.
         """
         weights = self.weights
         size = max(int(self.effective), 1) if num is None else num
@@ -86,12 +86,12 @@ class Repair(Result):
 
     @property
     def subject(self) -> str:
-        """Whose outputs are weighted."""
+        """The names: which outputs are weighted, towards which algorithm."""
         return f"{self.names[1]}, weighted towards {self.names[0]}"
 
     @property
     def headline(self) -> str:
-        """How precise corrected means are, or why there are none."""
+        """The precision of corrected means, or why there are none."""
         if self.refusal:
             return f"No repair: {self.refusal}"
         most = max((line["mean_error_in_sds"] for line in self.lines), default=0.0)
@@ -102,7 +102,7 @@ class Repair(Result):
         )
 
     def grid(self) -> Grid | None:
-        """The target's and corrected means and sds, and corrected quantiles."""
+        """Means and sds of the target, the corrected ones, and corrected quantiles."""
         if self.refusal:
             return None
         titles = ("variable", "target's mean", "corrected mean", "target's sd", "corrected sd")
@@ -121,7 +121,7 @@ class Repair(Result):
         return Grid(titles, lines, ("",) * len(lines), frozenset(titles[:1]), titles[-1:])
 
     def rows(self) -> list[tuple[str, str]]:
-        """What no weight can repair."""
+        """A row on what weights cannot repair."""
         text = (
             "Weights see only what the target visited: a region that no output of the target is in "
             "stays missing."
@@ -129,7 +129,7 @@ class Repair(Result):
         return [("not shown", text)]
 
     def numbers(self) -> dict[str, Any]:
-        """What the weights are worth."""
+        """The quality of the weights."""
         return {
             "k_hat": self.k_hat,
             "effective": self.effective,
@@ -138,15 +138,15 @@ class Repair(Result):
         }
 
     def records(self) -> list[dict[str, Any]]:
-        """One dictionary per variable; none where the weights are refused."""
+        """One dictionary per variable; none if the weights are refused."""
         return [] if self.refusal else list(self.lines)
 
     def layout(self) -> PanelGrid:
-        """A line for every variable."""
+        """One panel with a line for every variable."""
         return PanelGrid(size=(6.4, 1.2 + 0.3 * max(len(self.lines), 1)))
 
     def plot_on(self, panels: np.ndarray) -> None:
-        """How far weighting moves every mean, in corrected sds, with 95% limits."""
+        """Draw the change of every mean by weighting, in corrected sds, with 95% limits."""
         moves = [(line["mean"] - line["target_mean"]) / line["sd"] for line in self.lines]
         errors = [1.96 * line["mean_error_in_sds"] for line in self.lines]
         ends = [(m - e, m + e) for m, e in zip(moves, errors, strict=True)]
@@ -155,7 +155,7 @@ class Repair(Result):
 
 
 def find_repair(errors: "Errors") -> Repair:
-    """Weights of the target's outputs, judged, and what they make of every variable."""
+    """Weigh the target's outputs, test the weights, and correct every variable."""
     overlap = errors.overlap
     part = overlap.part(TARGET)
     log_weights = overlap.log_ratio[part]
@@ -191,7 +191,7 @@ def _normalised(log_weights: np.ndarray) -> np.ndarray:
 
 
 def _line(variable: OutputVariable, weights: np.ndarray, overlap: Overlap) -> dict[str, Any] | None:
-    """Corrected numbers of one variable; `None` where it is constant or infinite."""
+    """Corrected numbers of one variable; `None` if its values are constant or infinite."""
     x = variable.values[overlap.part(TARGET)]
     if not np.isfinite(x).all() or np.ptp(x) == 0:
         return None

@@ -1,17 +1,16 @@
 r"""Limits that hold for all lines of a table together.
 
 With contributions $u_{ik}$ of run $i$ to estimate $k$, the errors of all estimates are jointly
-normal to first order, with the covariances of the $\sum_i u_{ik}$. The largest of their studentised
-sizes is simulated: $\max_k |\sum_i e_i u_{ik}| / s_k$ with standard normal $e_i$, one for every run
-or, where runs depend on each other, for every block of them (Chernozhukov, Chetverikov & Kato,
-2013, Annals of Statistics 41:2786-2819). Its quantile gives one level for every single estimate,
-which then takes Student's quantile with its own degrees of freedom. Bonferroni's level is never
-undercut.
+normal to first order, with the covariances of the $\sum_i u_{ik}$. The largest studentised error is
+simulated: $\max_k |\sum_i e_i u_{ik}| / s_k$ with standard normal $e_i$, one for every run or, if
+runs depend on each other, for every block of runs (Chernozhukov, Chetverikov & Kato, 2013, Annals
+of Statistics 41:2786-2819). Its quantile gives one level for every single estimate, whose limits
+are Student's with the estimate's own degrees of freedom. The level is never below Bonferroni's.
 
-Student's limits are symmetric. The law of an estimate is not where few runs carry large
-contributions, where a value is no linear function of the runs, or where a share is near 0 or 1; far
-out, where limits of whole tables lie, that matters most. One side is then lengthened, the other is
-never shortened. Shares take limits on the scale of log odds. All others take $w/(1 - bw)^2$
+Student's limits are symmetric, but laws of estimates are not if few runs carry large contributions,
+if a value is not a linear function of the runs, or if a share is near 0 or 1. That matters most in
+the tails, where limits of whole tables lie. One side is then lengthened; the other is never
+shortened. Shares have limits on the scale of log odds. All others have $w/(1 - bw)^2$
 standard errors with $w = \pm z + s/6$ and $b = s/6 + c/2$, for skewness $s$ and curvature $c$: to
 second order the limits of DiCiccio & Efron (1992, Biometrika 79:231-245).
 """
@@ -26,14 +25,15 @@ from aide.estimation.errors.overlap import Overlap
 from aide.estimation.errors.statistics import Estimated
 
 NUM_DRAWS = 4000
-"""Simulated tables; the level of a single limit is then known to 3% of itself at 95%."""
+"""Number of simulated tables; the level of a single limit is then known to 3% of itself at 95%."""
 MOST_WORK = 4e9
-"""Multiplications for them; larger tables take fewer draws, at least `FEWEST_DRAWS`."""
+"""Largest number of multiplications; larger tables take fewer draws: a choice."""
 FEWEST_DRAWS = 500
+"""Least number of simulated tables, and number in a batch: a choice."""
 SEED = 20170
-"""Of the simulated tables: the same estimates have the same limits."""
+"""Seed of the simulated tables: the same estimates always have the same limits."""
 LEAST_SLOPE = 0.2
-"""Limits of skewed estimates are lengthened to 25 times Student's at most."""
+"""Least $1 - bw$: limits of skewed estimates are at most 25 times as long as $w$; a choice."""
 
 
 def single_level(overlap: Overlap, found: Sequence[Estimated], level: float) -> float:
@@ -68,7 +68,7 @@ def limits_of(one: Estimated, level: float) -> tuple[float, float]:
 
 
 def _share_limits(one: Estimated, z: float) -> tuple[float, float]:
-    """On the scale of log odds; nothing where too few runs say how large the share is."""
+    """Limits on the scale of log odds; the share itself if its error is too large for them."""
     share, error = one.value, one.std_error
     if not error < share * (1 - share):
         return share, share
@@ -79,6 +79,6 @@ def _share_limits(one: Estimated, z: float) -> tuple[float, float]:
 def _skewed_limits(one: Estimated, z: float) -> tuple[float, float]:
     """Limits correct to second order, from skewness and curvature."""
     bias = one.skewness / 6
-    bend = bias + one.curvature / 2
-    low, high = (w / max(1 - bend * w, LEAST_SLOPE) ** 2 for w in (bias - z, bias + z))
+    slope = bias + one.curvature / 2
+    low, high = (w / max(1 - slope * w, LEAST_SLOPE) ** 2 for w in (bias - z, bias + z))
     return one.value + one.std_error * low, one.value + one.std_error * high

@@ -1,16 +1,16 @@
-r"""A function of two distributions, estimated from weighted runs: value and contributions.
+r"""Estimates of functions of two distributions from weighted runs: values and contributions.
 
 To first order, a function $T$ of gold standard and target is $T + E_{gold}[b] + E_{target}[a]$ with
 influence functions $b$ and $a$. With the weights $p_i$, $q_i$ of `Overlap`, run $i$ contributes
-$u_i = p_i b(x_i) + q_i a(x_i)$ to its estimate, whose variance is that of $\sum_i u_i$. Where both
-distributions agree $a = -b$ and $p = q$, so that every contribution vanishes.
+$u_i = p_i b(x_i) + q_i a(x_i)$ to the estimate, whose variance is that of $\sum_i u_i$. If both
+distributions agree, $a = -b$ and $p = q$, so that every contribution vanishes.
 
-If the constant $c$ was estimated, its error is carried along: $\hat c$ solves the equation that the
+If the constant $c$ was estimated, its error is included: $\hat c$ solves the equation that the
 first control of `Overlap.controls` obeys. If $c$ is known, contributions of controls, which add up
 to 0 on average, are regressed out, with coefficients that are shrunk towards 0 (positive-part
-James-Stein): for pairs so far apart that few runs carry the controls nothing is regressed, and the
-estimate is the plain one. With an estimated $c$ further controls gained nothing, and at D = 16 nats
-their own bias doubled the error.
+James-Stein): if few runs carry the controls, nothing is regressed out, and the estimate is the
+plain difference. With an estimated $c$ further controls gained nothing, and at D = 16 nats their
+own bias doubled the error (measured).
 """
 
 from collections.abc import Callable
@@ -23,30 +23,29 @@ from aide.estimation.errors.overlap import Overlap
 SHRINK = 3.0
 r"""Coefficients are multiplied by $1 - 3\frac{K}{n}\frac{1-R^2}{R^2}$ for K of them, if positive.
 
-$n$ is the effective number of runs that carry the fit, $R^2$ the share of variance explained. With
-3, coverage at D = 1e-3 to 60 nats was that without controls; with 0 the variance of the estimate
-was up to 1.9 times that of the plain difference.
+$n$ is the effective number of runs that carry the fit, $R^2$ the share of variance explained.
+Measured: with 3, coverage at D = 1e-3 to 60 nats was that without controls; with 0 the variance of
+the estimate was up to 1.9 times that of the plain difference.
 """
 FEWEST_CARRYING = 10.0
-"""Controls that fewer runs carry, effectively, are not used."""
+"""Least effective number of runs that carry controls in use: a choice."""
 MOST_COUNTED = 0.1
-"""By this share a run counts more or less, at most, where a curvature is computed."""
+"""Largest relative change of a run's multiplicity, for a curvature: a choice."""
 SINGULAR = 1e-8
-"""Relative to the largest eigenvalue: controls that are combinations of others are left out."""
+"""Smallest eigenvalue of controls relative to the largest; smaller ones are combinations."""
 
 
 class Statistic(NamedTuple):
     r"""A function of two distributions at their weighted samples.
 
     Attributes:
-        value: What it is there.
+        value: The value at the samples.
         in_gold: $b$ at every output.
         in_target: $a$ at every output.
-        is_probability: Whether it is a difference of two probabilities or one of them, so that
-            runs with an output of a kind not seen so far would move it by a known step.
-        is_share: Whether it is a single probability, between 0 and 1.
-        value_of: The value where runs count as often as an array says; `None` where the value is
-            no smooth function of that.
+        is_probability: Whether the value is a probability or a difference of two, so that a run
+            with an output of a new kind would change it by a known step.
+        is_share: Whether the value is a single probability, between 0 and 1.
+        value_of: The value for given multiplicities of the runs; `None` if that is not smooth.
     """
 
     value: float
@@ -62,13 +61,13 @@ class Estimated(NamedTuple):
 
     Attributes:
         value: The estimate.
-        std_error: Its standard error.
-        freedom: Degrees of freedom of that.
+        std_error: Standard error of the estimate.
+        freedom: Degrees of freedom of the standard error.
         contributions: $u_i$, by which errors of several estimates are correlated.
-        skewness: Of the law of $\sum_i u_i$.
-        curvature: Half of the second derivative of the value, in standard errors, as runs count
-            more or less often in proportion to $u_i$: 0 for a value that is linear in runs.
-        is_share: Whether it is a single probability, between 0 and 1.
+        skewness: Skewness of the law of $\sum_i u_i$.
+        curvature: Half of the second derivative of the value, in standard errors, as multiplicities
+            of runs change in proportion to $u_i$: 0 for a value that is linear in runs.
+        is_share: Whether the value is a single probability, between 0 and 1.
     """
 
     value: float
@@ -83,11 +82,11 @@ class Estimated(NamedTuple):
 def estimate_statistic(
     overlap: Overlap, statistic: Statistic, functions: np.ndarray | None = None
 ) -> Estimated:
-    r"""The estimate with its error.
+    r"""Estimate a statistic with its error.
 
     Args:
         overlap: Weights of all runs.
-        statistic: What is estimated.
+        statistic: The statistic.
         functions: Columns $g$ whose controls are regressed out besides that of 1, if $c$ is known.
     """
     used = overlap.as_gold * statistic.in_gold + overlap.as_target * statistic.in_target
@@ -115,7 +114,7 @@ def estimate_statistic(
 
 
 def _curvature(statistic: Statistic, direction: np.ndarray) -> float:
-    """Half of the second derivative of a value as runs count more often along a direction."""
+    """Half of the second derivative of a value as multiplicities of runs change in a direction."""
     largest = np.abs(direction).max()
     if statistic.value_of is None or not largest > 0:
         return 0.0
@@ -125,7 +124,7 @@ def _curvature(statistic: Statistic, direction: np.ndarray) -> float:
 
 
 def _coefficients(overlap: Overlap, used: np.ndarray, controls: np.ndarray) -> np.ndarray:
-    """Of a regression of contributions on controls, both about their means on either side."""
+    """Coefficients of a regression of contributions on controls, both centred on each side."""
     none = np.zeros(controls.shape[1])
     deviations, centred = controls.copy(), used.copy()
     for role in (0, 1):

@@ -1,4 +1,4 @@
-"""Tolerances for errors of what people report, and verdicts on them."""
+"""Tolerances for errors of means, sds and probabilities, and verdicts on these errors."""
 
 import re
 from collections.abc import Mapping
@@ -24,18 +24,20 @@ if TYPE_CHECKING:
     from aide.estimation.summary import Estimate
 
 LEVEL = 0.95
+"""Probability with which all limits of a verdict hold together: a convention."""
 MOST_FACTOR = 1e4
-"""More runs than this many times the present ones are no advice."""
+"""Largest factor of runs that is still useful advice: a choice."""
 EXAMPLE = "'means 0.1 sd, sds 10%, probabilities 0.05'"
+"""A tolerance, as messages show it."""
 
 
 class ErrorTolerance(NamedTuple):
-    """Errors that are good enough; `None` for what does not matter.
+    """Errors that are small enough; `None` for errors that do not matter.
 
     Attributes:
-        means: Of the mean of any variable, in sds of the gold standard.
-        sds: Of the sd of any variable, as a share: 0.1 is 10% too large or too small.
-        probabilities: Of any probability.
+        means: Largest error of the mean of any variable, in sds of the gold standard.
+        sds: Largest relative error of the sd of any variable: 0.1 is 10% too large or too small.
+        probabilities: Largest error of any probability.
 
     Example:
         >>> aide.estimation.ErrorTolerance(means=0.1, sds=0.1)
@@ -56,7 +58,7 @@ class ErrorTolerance(NamedTuple):
 
     @property
     def nats(self) -> float:
-        """A divergence at which such errors occur, by which runs are planned; decides nothing."""
+        """A divergence at which such errors occur: it plans runs and decides nothing."""
         parts = [
             np.inf if self.means is None else self.means**2,
             np.inf if self.sds is None else 2 * np.log1p(self.sds) ** 2,
@@ -66,19 +68,20 @@ class ErrorTolerance(NamedTuple):
 
 
 Tolerance = float | ErrorTolerance
+"""A tolerance in nats, or one of errors."""
 AnyTolerance = float | str | Mapping[str, float] | ErrorTolerance
-"""A tolerance as a caller writes it; `as_tolerance` makes a `Tolerance` of it."""
+"""A tolerance as a caller writes it; `as_tolerance` converts it to a `Tolerance`."""
 
 
 class Part(NamedTuple):
-    """One kind of error beside its tolerance.
+    """The largest error of one kind, and the verdict.
 
     Attributes:
-        words: What it is.
-        least: The largest error that is shown, at least.
-        most: The largest error, at most.
-        verdict: Whether all are within.
-        factor: How many times the present runs would decide, about; NaN if unknown.
+        words: The limits of the largest error in words.
+        least: Lower limit of the largest error.
+        most: Upper limit of the largest error.
+        verdict: Whether all errors of this kind are within the tolerance.
+        factor: About how many times the present runs decide; NaN if unknown.
         shares: Lower limit, estimate and upper limit of the largest error over its tolerance.
         is_loose: Whether the verdict is open because an upper bound, not the error, is estimated to
             exceed the tolerance.
@@ -94,17 +97,17 @@ class Part(NamedTuple):
 
     @property
     def range(self) -> str:
-        """`0.02 to 0.11 sd`: the limits of the largest error."""
+        """The limits of the largest error, such as `0.02 to 0.11 sd`."""
         return self.words.rpartition(" is ")[2]
 
 
 class ErrorCloseness(NamedTuple):
-    """Errors beside their tolerance.
+    """Verdicts on errors of all kinds with a tolerance.
 
     Attributes:
-        parts: One for every kind of error with a tolerance.
-        tolerance: What is good enough.
-        lacks: Nothing: kept outputs are all it takes.
+        parts: One part for every kind of error with a tolerance.
+        tolerance: The tolerance.
+        lacks: Empty: kept outputs are enough for these verdicts.
     """
 
     parts: tuple[Part, ...]
@@ -113,16 +116,16 @@ class ErrorCloseness(NamedTuple):
 
     @property
     def outcome(self) -> Verdict:
-        """`passed` (all within), `failed` (one shown to be beyond) or `undecided`.
+        """`passed` (all errors are within), `failed` (one is shown to be beyond) or `undecided`.
 
-        Law: all limits hold together with 95% probability, so either of the first two is false
-        with 5% at most.
+        Law: all limits hold together with 95% probability, so that `passed` and `failed` are each
+        wrong with at most 5% probability.
         """
         return all_of(part.verdict for part in self.parts)
 
     @property
     def shares(self) -> tuple[float, float, float]:
-        """Of the kind whose estimate comes nearest to its tolerance, or exceeds it most."""
+        """Shares of the kind of error whose estimate is largest relative to its tolerance."""
         return max((part.shares for part in self.parts), key=lambda shares: shares[1])
 
     @property
@@ -141,7 +144,7 @@ class ErrorCloseness(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """What would decide."""
+        """Advice on how to decide."""
         open_parts = [part.factor for part in self.parts if part.verdict == UNDECIDED]
         factor = max(open_parts, default=np.nan)
         unjudged = [part for part in self.parts if "cannot be judged" in part.words]
@@ -166,7 +169,7 @@ class ErrorCloseness(NamedTuple):
 
 
 def as_tolerance(given: AnyTolerance) -> Tolerance:
-    """A number of nats, or errors that are good enough, from what a user gives.
+    """Convert what a caller writes to a number of nats or to tolerances of errors.
 
     Args:
         given: A positive number of nats; an `ErrorTolerance`; a mapping with its entries; or a
@@ -192,12 +195,12 @@ def as_tolerance(given: AnyTolerance) -> Tolerance:
 
 
 def tolerance_words(tolerance: Tolerance) -> str:
-    """`0.5 nats`, or `means 0.1 sd, sds 10%`."""
+    """A tolerance in words: `0.5 nats`, or `means 0.1 sd, sds 10%`."""
     return str(tolerance) if isinstance(tolerance, ErrorTolerance) else in_nats(tolerance)
 
 
 def judge_errors(estimate: "Estimate", tolerance: ErrorTolerance) -> ErrorCloseness:
-    """Compare errors with a tolerance; limits of the table and of probabilities share the 5%."""
+    """Compare errors with tolerances; limits of the table and of probabilities share the 5%."""
     both = tolerance.probabilities is not None and (tolerance.means or tolerance.sds) is not None
     errors = estimate.errors(1 - (1 - LEVEL) / (2 if both else 1))
     parts = []
@@ -249,13 +252,13 @@ def _verdict(error: ErrorOf, limit: float) -> Verdict:
 
 
 def _factor(error: ErrorOf, limit: float) -> float:
-    """Limits approach the estimate like one over the square root of the runs."""
+    """About how many times the runs decide: the distance to limits falls like 1 over their root."""
     wanted = np.log1p(limit) if error.quantity == SD else limit
     return ((error.most - error.size) / max(abs(wanted - error.size), 1e-12)) ** 2
 
 
 def _probability_part(errors: "Errors", limit: float) -> Part:
-    """Any probability: above by total variation, below by those that are in the table."""
+    """Any probability: limits from above by total variation, from below by the table."""
     quantities = (PROBABILITY, INTERVAL, *BELOW)
     found = [e for one in errors.table.variables for e in one.errors if e.quantity in quantities]
     least = max((error.least for error in found), default=0.0)

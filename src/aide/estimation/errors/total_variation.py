@@ -1,14 +1,14 @@
-r"""Total variation from bounded terms: no inequality for divergences, no heavy tail.
+r"""Total variation from bounded terms, without an inequality for divergences or a heavy tail.
 
 $TV(p, q) \le TV(P, Q) = E[t]$ with $t = \frac12|\tanh(\ell_P/2)| + \frac12|\tanh(\ell_Q/2)|$ for
-one run of either algorithm: a variable between 0 and 1. Its mean has an upper limit that holds
-exactly, for every number of runs and every law: outputs that no run showed are included. It is
-found by betting that the mean is smaller (Waudby-Smith & Ramdas, 2024, JRSS B 86:1-27): against a
+one run of each algorithm: a variable between 0 and 1. Its mean has an upper limit that holds
+exactly, for every number of runs and every law: outputs that no run shows are included. The limit
+comes from bets that the mean is smaller (Waudby-Smith & Ramdas, 2024, JRSS B 86:1-27): against a
 mean of $m$ or more, wealth $\prod_i\{1 + \lambda_i(m - t_i)\}$ exceeds $1/\delta$ with probability
-$\delta$ at most, whatever the $\lambda_i$ make of earlier runs.
+$\delta$ at most, for any $\lambda_i$ that depend on earlier runs only.
 
 Jensen-Shannon divergence and squared Hellinger distance of $P$ and $Q$ are such means too, and
-above those of the outputs by the same argument (data processing): they are finite for every pair.
+are above those of the outputs by the same argument (data processing): they are always finite.
 """
 
 from collections.abc import Callable
@@ -24,24 +24,24 @@ from aide.estimation.interval import confidence_limit, unseen_share
 from aide.estimation.terms import log_z_shift, rests_on_one_density, terms_of
 
 SHARE_OF_CONSTANT = 0.2
-r"""Of $\delta$: what the limits of an unknown constant may cost."""
+r"""Share of $\delta$ for the limits of an unknown constant: a choice."""
 GRID = 7
-"""Values of the constant between its limits at which the limit is computed."""
+"""Number of values of an unknown constant at which the limit is computed: a choice."""
 MOST_STAKE = 0.9
-r"""Of the largest possible $\lambda$."""
+r"""Largest $\\lambda$ as a share of the largest possible one: a choice."""
 PRECISION = 1e-5
-"""To which limits are computed, rounded outwards."""
-
+"""Precision of limits, which are rounded outwards: a choice."""
 
 Sizes = Callable[[np.ndarray], np.ndarray]
+"""A function of log ratios with values in [0, 1], whose mean is a divergence."""
 
 
 class TotalVariation(NamedTuple):
-    r"""The extended total variation $TV(P, Q)$, which bounds that of the outputs.
+    r"""The total variation $TV(P, Q)$ of runs with their scores, which bounds that of the outputs.
 
     Attributes:
-        value: Its estimate.
-        upper: Its upper limit, outputs that no run showed included.
+        value: The estimate.
+        upper: Upper limit; it includes outputs that no run shows.
     """
 
     value: float
@@ -70,13 +70,13 @@ def total_variation_of(
 ) -> TotalVariation:
     """Estimate and upper limit, which holds with probability `level`.
 
-    For runs that depend on each other the limit is that of `confidence_limit`, and `unseen_share`
-    is added. 1 where the estimate rests on one density that both state.
+    For runs that depend on each other the limit is that of `confidence_limit`, plus
+    `unseen_share`. Both are 1 if the estimate rests on one density that both algorithms state.
 
     Args:
         draws: Runs with their scores.
         level: The probability.
-        sizes_of: Of log ratios; another one in [0, 1] gives another divergence, by the same law.
+        sizes_of: A function of log ratios with values in [0, 1]; others give other divergences.
     """
     if rests_on_one_density(draws):
         return TotalVariation(1.0, 1.0)
@@ -93,8 +93,8 @@ def total_variation_of(
 def upper_mean(terms: np.ndarray, level: float) -> float:
     r"""A number above the mean of independent terms in [0, 1] with probability `level` or more.
 
-    $\lambda_i = \sqrt{2\log(1/\delta)/(n\hat\sigma_{i-1}^2)}$ from the runs before, at most
-    `MOST_STAKE`$/(1 - m)$; $\hat\sigma^2$ starts as that of one more term of size $\frac12$.
+    $\lambda_i = \sqrt{2\log(1/\delta)/(n\hat\sigma_{i-1}^2)}$ from earlier runs, at most
+    `MOST_STAKE`$/(1 - m)$; $\hat\sigma^2$ includes one more term of size $\frac12$.
     """
     return _where_rejected(terms, level, 0.0, 1.0)
 
@@ -120,7 +120,7 @@ def _where_rejected(terms: np.ndarray, level: float, low: float, high: float) ->
 
 
 def _stakes(terms: np.ndarray, log_wanted: float) -> np.ndarray:
-    r"""$\lambda_i$ by the spread of the terms before $i$."""
+    r"""$\lambda_i$ from the spread of the terms before $i$."""
     num = terms.size
     seen = np.arange(1, num + 1)
     mean = (0.5 + np.cumsum(terms)) / (seen + 1)
@@ -151,7 +151,7 @@ def _chained_limit(draws: Draws, sizes: list[np.ndarray], level: float) -> float
 
 
 def _paired(sizes: list[np.ndarray]) -> np.ndarray:
-    """Averages of both sides, each run used once; runs of the larger side in groups."""
+    """Averages of a run from each side, each run used once; runs of the larger side in groups."""
     fewest = min(part.size for part in sizes)
     means = []
     for part in sizes:
@@ -168,7 +168,7 @@ def _unknown_constant(
     chained: bool,
     sizes_of: Sizes = total_variation_sizes,
 ) -> TotalVariation:
-    r"""The largest limit for any constant that is within limits of its own.
+    r"""The largest limit for any constant between the constant's own limits.
 
     At the true $c$, $\frac12 + \frac12\{\sigma(-\ell_P) - \sigma(\ell_Q)\}$ of a pair of runs has
     the mean $\frac12$.
@@ -192,7 +192,7 @@ def _constant_limits(
     level: float,
     chained: bool,
 ) -> tuple[float, float]:
-    """Limits of the log ratio of both constants, by the equation that Bennett's solves."""
+    """Limits of the log ratio of both constants, by Bennett's equation."""
 
     def is_possible(c: float) -> bool:
         outside = special.expit(c - parts[0])

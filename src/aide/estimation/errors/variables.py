@@ -1,4 +1,4 @@
-"""The numbers of an output that people report: by name, element by element; functions of them."""
+"""Variables: the numbers of an output by name, element by element, and functions of outputs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -13,18 +13,19 @@ from aide.algorithms.draw_arrays import column_names, columns_of
 from aide.engine.draws import Draws
 
 MOST_VARIABLES = 500
-"""Columns of outputs in a table; of more, so many are taken, evenly spread."""
+"""Largest number of variables in a table; of more columns an even choice is taken."""
 KEEP = (
     "the outputs were not kept, and errors of expectations need them: estimate again without "
     "keep_values=False, or with keep_values=True where outputs are large."
 )
+"""Message for runs without outputs."""
 
 
 class NamesOutputs(Protocol):
-    """A posterior: it knows the values by name that an output of an algorithm stands for."""
+    """A posterior that gives the numbers of an output names."""
 
     def values_of(self, rows: Any) -> Mapping[str, np.ndarray]:
-        """Outputs in rows as arrays by name, on the scale of the model."""
+        """Convert outputs in rows to arrays by name, on the scale of the model."""
         ...
 
 
@@ -32,12 +33,12 @@ class OutputVariable(NamedTuple):
     """One number of every output.
 
     Attributes:
-        name: What it is called.
-        values: At all outputs, the gold standard's first.
-        is_event: Whether it is true or false, or a conditional probability, so that its mean is
-            a probability.
-        is_discrete: Whether it takes integers: its quantiles say little.
-        is_function: Whether it was asked for, as a function of others.
+        name: Name of the variable.
+        values: Values at all outputs, the gold standard's first.
+        is_event: Whether values are true or false, or conditional probabilities, so that the mean
+            is a probability.
+        is_discrete: Whether values are integers, so that quantiles say little.
+        is_function: Whether the variable is a function that the caller passed.
     """
 
     name: str
@@ -48,9 +49,9 @@ class OutputVariable(NamedTuple):
 
 
 def posterior_of(*algorithms: Any) -> NamesOutputs | None:
-    """The posterior with named variables that one of these algorithms was made for, if any.
+    """The posterior with named variables for which one of these algorithms was made, if any.
 
-    Found where an algorithm has it as `posterior`, or where its density is a method of it.
+    It is the algorithm's attribute `posterior`, or the object whose method is its density.
     """
     for algorithm in algorithms:
         for density in (getattr(algorithm, "log_joint", None), algorithm):
@@ -65,14 +66,14 @@ def variables_of(
     posterior: NamesOutputs | None = None,
     functions: Mapping[str, Callable[[Any], Any]] | None = None,
 ) -> tuple[OutputVariable, ...]:
-    """All numbers of the outputs, and of functions of them, which come first.
+    """All numbers of the outputs, preceded by functions of the outputs.
 
     Args:
         draws: Runs with their outputs.
-        posterior: What gives outputs names; otherwise names are those of the pytree.
-        functions: Of one output, by name, or of its values by name where there is a posterior;
-            with numbers, or arrays, of which every element is reported. Values of a function
-            with a true `is_probability` are conditional probabilities.
+        posterior: Gives outputs names; by default names are those of the pytree.
+        functions: Functions by name of one output, or with a posterior of its values by name. They
+            return numbers or arrays; every element is a variable. A function with a true attribute
+            `is_probability` returns conditional probabilities.
     """
     if any(side.values is None for side in draws.sides):
         raise ValueError(KEEP)
@@ -88,7 +89,7 @@ def variables_in(
     nums: Sequence[int],
     functions: Mapping[str, Callable[[Any], Any]] | None = None,
 ) -> tuple[OutputVariable, ...]:
-    """The same of stacked outputs, the gold standard's and the target's, and their numbers."""
+    """All numbers of stacked outputs, the gold standard's and the target's, and of functions."""
     found = [_columns(jax.tree.map(_joined, *outputs))]
     for name, function in (functions or {}).items():
         results = [
@@ -107,10 +108,10 @@ def variables_in(
 def apply_function(
     name: str, function: Callable[[Any], Any], values: Value, num: int
 ) -> np.ndarray:
-    """A function of one output at all outputs, stacked; written for JAX, or in plain Python.
+    """Evaluate a function of one output at all outputs; it is traced by JAX, or plain Python.
 
     Raises:
-        ValueError: If it returns nan, or arrays of different shapes.
+        ValueError: If the function returns nan, or arrays of different shapes.
     """
     with jax.enable_x64(True):
         try:
@@ -132,7 +133,7 @@ def _joined(gold: Any, target: Any) -> np.ndarray:
 
 
 def _columns(tree: Value) -> list[OutputVariable]:
-    """Every number of the arrays of a tree, with a leading axis for runs."""
+    """Every number of the arrays of a tree, whose leading axis is runs."""
     chained = jax.tree.map(lambda a: a[None], tree)
     kinds = [
         np.asarray(leaf).dtype.kind

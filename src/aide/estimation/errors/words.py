@@ -1,4 +1,4 @@
-"""Errors in sentences: what is right, what is wrong, by how much, and in which variables."""
+"""Errors in sentences: the quantities that are right, and the wrong ones with their errors."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,13 @@ from aide.estimation.errors.find import INTERVAL, MEAN, PROBABILITY, SD, ErrorOf
 from aide.reporting.numbers import rounded_up
 
 MOST_NAMES = 3
-"""Variables that a sentence names."""
+"""Largest number of variables that a sentence names: a choice."""
 SMALL = {MEAN: 0.1, SD: float(np.log(1.1)), PROBABILITY: 0.05}
-"""Errors that are worth a name must exceed half of this with certainty: sds, log ratio, share."""
+"""An error is named if it exceeds half of this with certainty (sds, log ratio, share): a choice."""
 
 
 def named(names: Sequence[str], most: int = MOST_NAMES) -> str:
-    """`a`, `a and b`, `a, b and c`, or `a, b, c and 4 more`."""
+    """Names in a list: `a`, `a and b`, `a, b and c`, or `a, b, c and 4 more`."""
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most} more"
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
@@ -24,8 +24,8 @@ def sentence(variables: Sequence[VariableErrors], missed: Sequence[str] = ()) ->
     """The errors of all variables in one sentence.
 
     Args:
-        variables: All with errors, worst first.
-        missed: Phrases about dependences that the target misses.
+        variables: Variables with errors, worst first.
+        missed: Phrases on dependences that the target misses.
     """
     parts = [_means(variables), _sds(variables), _probabilities(variables), *missed]
     text = "; ".join(part for part in parts if part)
@@ -33,12 +33,12 @@ def sentence(variables: Sequence[VariableErrors], missed: Sequence[str] = ()) ->
 
 
 def percent(share: float) -> str:
-    """A share between 0 and 1 in per cent; one digit more where it is small."""
+    """A share between 0 and 1 in per cent, with one digit more if it is small."""
     return f"{100 * share:.2g}%" if abs(share) < 0.0995 else f"{100 * share:.0f}%"
 
 
 def more_or_less(ratio: float) -> str:
-    """`40% too small`, `12% too large`, `3.1 times too large`."""
+    """A ratio of sds in words: `40% too small`, `12% too large`, `3.1 times too large`."""
     if ratio >= 2:
         return f"{ratio:.2g} times too large"
     if ratio >= 1:
@@ -47,13 +47,13 @@ def more_or_less(ratio: float) -> str:
 
 
 def sd_limit(log_ratio: float) -> str:
-    """A limit on the logarithm of a ratio of sds: `12%`, or `a factor of 3.1`."""
+    """Words for a limit on the logarithm of a ratio of sds: `12%`, or `a factor of 3.1`."""
     ratio = float(np.exp(log_ratio))
     return f"{percent(ratio - 1)}" if ratio < 2 else f"a factor of {ratio:.2g}"
 
 
 def shown(variables: Sequence[VariableErrors], quantity: str) -> list[tuple[str, ErrorOf]]:
-    """Variables with an error of that quantity which is certain and large enough, largest first."""
+    """Variables whose error of that quantity is certain and large enough, largest first."""
     found = [(one.name, error) for one in variables if (error := one.of(quantity)) is not None]
     large = [pair for pair in found if pair[1].least > SMALL[quantity] / 2]
     return sorted(large, key=lambda pair: pair[1].size, reverse=True)
@@ -108,6 +108,6 @@ def _probabilities(variables: Sequence[VariableErrors]) -> str:
 
 
 def interval_range(variables: Sequence[VariableErrors]) -> tuple[float, float] | None:
-    """Least and largest estimate of what 90% intervals hold."""
+    """Least and largest estimate of the content of the target's 90% intervals."""
     found = [error.error for one in variables if (error := one.of(INTERVAL)) is not None]
     return (min(found), max(found)) if found else None
