@@ -26,8 +26,8 @@ UNTIL = Annotated[
     str | None,
     typer.Option(help="Add runs until this standard error, or 'verdict' (with --tolerance)."),
 ]
-MAX_RUNS = Annotated[int | None, typer.Option(help="Runs it may make; 100,000 unless stated.")]
-MAX_TIME = Annotated[str | None, typer.Option(help="Time it may take: 90s, 10min or 2h.")]
+MAX_RUNS = Annotated[int | None, typer.Option(help="Limit of runs; by default 100,000.")]
+MAX_TIME = Annotated[str | None, typer.Option(help="Limit of time, such as 90s, 10min or 2h.")]
 
 
 def _former_budget(text: str | None) -> None:
@@ -36,7 +36,7 @@ def _former_budget(text: str | None) -> None:
 
 
 BUDGET = Annotated[str | None, typer.Option(hidden=True, callback=_former_budget)]
-NUM_RUNS = Annotated[int | None, typer.Option(help="Runs each way; 500 unless stated.")]
+NUM_RUNS = Annotated[int | None, typer.Option(help="Runs of each algorithm; by default 500.")]
 META = Annotated[int | None, typer.Option(help="Meta-inference runs per output.")]
 OUT = Annotated[
     Path | None, typer.Option(help="Folder; what it holds is continued. aide-studies/FILE without.")
@@ -137,7 +137,7 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder; what it holds is continued.")] = Path(
         "aide-reproduce"
     ),
-    num_runs: Annotated[int | None, typer.Option(help="Runs each way (N).")] = None,
+    num_runs: Annotated[int | None, typer.Option(help="Runs of each algorithm (N).")] = None,
     particles: Annotated[str | None, typer.Option(help="Numbers of particles: 1,3,10.")] = None,
     meta: Annotated[str | None, typer.Option(help="Meta-inference runs (M): 1,100.")] = None,
     data: Annotated[Path | None, typer.Option(help=f"Your own data: {OWN_DATA}.")] = None,

@@ -1,4 +1,4 @@
-"""What a model says beyond its variables, by name, as functions of the variables' values."""
+"""Predictions of a model by name: functions of the values of its variables."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,10 +41,10 @@ def predictions_of(
     Args:
         make: From a name and a threshold, the function: a value or a conditional mean, or with a
             threshold the conditional probability to be at or below it.
-        names: What is wanted; nothing wants everything that `known` has.
-        known: What there is.
-        below: A threshold.
-        above: Another one, of the opposite event.
+        names: Names of the wanted predictions; empty for all known ones.
+        known: Names of all predictions of the model.
+        below: A threshold; the event is a value at or below it.
+        above: A threshold; the event is a value above it.
         example: Values of all variables.
     """
     if below is not None and above is not None:

@@ -22,7 +22,7 @@ from aide.estimation.until.goals import Goal, as_goal, limits_of
 from aide.estimation.until.until import estimate_until
 
 NUM_META = 1
-"""Meta-inference runs per output unless stated."""
+"""Default number of meta-inference runs per output: the cheapest, M = 1."""
 
 
 class Audited(Protocol):
@@ -76,18 +76,18 @@ def estimate(
         key: A JAX key, or an integer seed.
         gold: The gold standard, an `InferenceAlgorithm`.
         target: The algorithm being measured; its outputs have the same structure.
-        num_gold: Runs of the gold standard: 500 unless stated, or all draws of
-            `aide.ReferenceDraws` if it has fewer; with `until`, those of the first look.
+        num_gold: Runs of the gold standard; by default 500, or all draws of `aide.ReferenceDraws`
+            if these are fewer; with `until`, the runs of the first look.
         num_target: Runs of the target; the same defaults.
-        num_meta_gold: Meta-inference runs of the gold standard per output, 1 unless stated. More
-            tighten the bound. With `until`, a pilot chooses.
+        num_meta_gold: Meta-inference runs of the gold standard per output, by default 1. More
+            tighten the bound. With `until`, a pilot run chooses the default.
         num_meta_target: Meta-inference runs of the target per output; the same default.
         until: A standard error in nats, or `aide.estimation.Decided(tolerance)`: runs are added
-            until it is reached, divided between the algorithms by measured variance and cost. All
-            limits hold whenever the call stops.
-        max_runs: Runs of both algorithms together that `until` may make, its pilot included:
-            100,000 unless stated.
-        max_seconds: Seconds that `until` may take, compiling included; no limit unless stated.
+            until the goal is reached, in shares by measured variance and cost. All limits hold
+            whenever the call stops.
+        max_runs: Runs of both algorithms together that `until` may make, its pilot included;
+            by default 100,000.
+        max_seconds: Seconds that `until` may take, compiling included; by default no limit.
         audit: What `aide.audit` found about this gold standard, to be stated in the result.
         measure_looseness: Draw one more meta-inference run per output, which measures how loose
             the bound is.
@@ -96,14 +96,14 @@ def estimate(
         share: Draws of the same gold standard with another target, whose gold runs are used again.
         extend: Draws of the same pair and key, to which only what is missing is added.
         first_run: Index of the first run, to spread runs over machines.
-        checkpoint: A file (netCDF, or a folder `.zarr`) that keeps finished blocks; calling again
-            continues there.
+        checkpoint: A file (netCDF, or a folder `.zarr`) that keeps finished blocks; a repeated call
+            continues from them.
         chunk_size: Runs computed at a time; never changes the numbers beyond rounding.
-        progress: Show a progress bar; by default if the run takes long and a person watches.
+        progress: Show a progress bar; by default in long runs at a terminal.
         executor: Runs blocks of runs elsewhere: a `concurrent.futures.Executor`, a
             `distributed.Client`, or `aide.engine.Devices`.
-        unchanged: Say that an algorithm in plain Python is what it was when the stored runs were
-            made; see `aide.draw`.
+        unchanged: State that an algorithm in plain Python is the one that made the stored runs;
+            see `aide.draw`.
 
     Returns:
         The estimate. `value`, `std_error` and `interval()` are in nats; `errors()` has the errors

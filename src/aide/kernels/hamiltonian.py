@@ -179,7 +179,7 @@ class Hmc(AbstractHamiltonian):
             preconditioner).
         num_leapfrog: Leapfrog steps per transition.
         metric: The inverse mass matrix, an estimate of the covariance: variances of the flattened
-            state, or a matrix; the identity unless stated. `step_size` is then in units of the
+            state, or a matrix; by default the identity. `step_size` is then in units of the
             spread.
 
     Example:

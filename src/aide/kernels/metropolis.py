@@ -181,7 +181,7 @@ class RandomWalk(NormalNoise, AbstractMetropolis):
     Args:
         scale: $s$: a number, or numbers that broadcast against the flattened state.
         metric: $L L^\top$, the covariance of a proposal of scale 1: variances of the flattened
-            state, or a matrix; the identity unless stated.
+            state, or a matrix; by default the identity.
 
     Example:
         >>> kernel = aide.kernels.RandomWalk(0.5, metric=[1.0, 4.0])  # steps of sd 0.5 and 1.0

@@ -267,8 +267,8 @@ class Nuts(NormalNoise, AbstractOrbitKernel):
         max_depth: Largest number of doublings; other libraries use 10 by default. Memory and time
             of meta-inference double with each, so take one more than the deepest tree that occurs:
             the chain does not change if no tree reaches the limit.
-        metric: The inverse mass matrix: variances of the flattened state, or a matrix; the identity
-            unless stated.
+        metric: The inverse mass matrix: variances of the flattened state, or a matrix; by
+            default the identity.
         criterion: When a tree turns back: `stan` (also PyMC) or `numpyro` (also BlackJAX).
         divergence: Largest difference of energies within a tree, in nats.
 

@@ -1,6 +1,6 @@
-"""Everything a report says, as data: `result.json`, from which the page is made again at will.
+"""The content of a report as data: `result.json`, from which the page can be made again.
 
-Figures are SVG texts in that data.
+Figures are SVG texts in these data.
 """
 
 from io import StringIO

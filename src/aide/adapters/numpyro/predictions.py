@@ -37,8 +37,8 @@ def predictions(
     args, kwargs = promote(tuple(args or ())), promote(dict(kwargs or {}))
 
     def sites_at(values: ValuesByName, seed: int = 0) -> Trace:
-        mine = {name: values[name] for name in posterior.names}
-        run = handlers.substitute(posterior.model, substitute_fn=named(mine))
+        own_values = {name: values[name] for name in posterior.names}
+        run = handlers.substitute(posterior.model, substitute_fn=named(own_values))
         return run_at(handlers.seed(run, seed), args, kwargs)
 
     def make(name: str, threshold: float | None) -> Callable[[ValuesByName], Array]:

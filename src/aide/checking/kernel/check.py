@@ -1,6 +1,6 @@
 r"""Is a kernel reversible for a density; is its reversal right; is the density invariant?
 
-Laws (see `kernel_laws`, `kernel_invariance`): with $x \sim s$ and $w = \pi(x)/s(x)$, for all
+Laws (see `aide.checking.kernel.laws`): with $x \sim s$ and $w = \pi(x)/s(x)$, for all
 bounded $f$ and $g$, $E_s[w\{f(x) g(Kx) - g(x) f(K^*x)\}] = 0$ and $E_s[w\{g(Kx) - g(x)\}] = 0$.
 Both are judged exactly: `false_alarm` holds at every sample size, start and tail. The density
 $\pi$ is needed up to a constant only.

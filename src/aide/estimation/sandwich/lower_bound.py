@@ -102,7 +102,7 @@ def lower_terms(
         level: The probability with which the lower limit is to hold.
         sequences: For either algorithm how its runs depend on each other, as the phases of the
             candidates say.
-        effective: Effective numbers of independent runs; all runs unless stated.
+        effective: Effective numbers of independent runs; by default all runs.
     """
     nums = candidates[0].nums
     goal = LimitGoal(nums if effective is None else effective, level)

@@ -17,7 +17,7 @@ from aide.estimation.summary import Estimate
 from aide.reporting.numbers import FAILED, PASSED, UNDECIDED, in_nats, short
 
 MAX_RUNS = 100_000
-"""Runs of both algorithms together that a call may make unless stated."""
+"""Default limit of runs of both algorithms together: a choice."""
 GROWTH_FOR_ERROR = 1.5
 """Factor from look to look for a standard error, which the pilot predicts well."""
 GROWTH_FOR_VERDICT = 2.0

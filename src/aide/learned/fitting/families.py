@@ -1,8 +1,8 @@
 """Families of models for kinds of states; `FAMILIES` lists all of them.
 
-States of integers have tables, fitted to pilots in NumPy.
-A table is the pilots' relative frequencies, shrunk towards the table of the time before; the
-weights of the three components are those that best predict held-out pilots.
+States of integers have tables, fitted to pilots in NumPy. A table is the pilots' relative
+frequencies, shrunk towards the table of the time before; the weights of the three components are
+those that best predict held-out pilots.
 """
 
 from collections.abc import Callable
