@@ -61,7 +61,7 @@ app = typer.Typer(
 
 OWN_DATA = ", ".join(f"{what} for {name}" for name, what in TAKES_DATA.items())
 WIDE = 140
-"""Columns of output that goes to a file or a pipe, unless COLUMNS says how many."""
+"""Width in characters of output to a file or a pipe, unless the variable COLUMNS states one."""
 ROOM = "Choose another --out, or make it writable with room to spare."
 
 

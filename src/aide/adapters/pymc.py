@@ -52,7 +52,7 @@ def graph_of(model: Model, name: str, threshold: float | None) -> Any:
 
 
 def _share_below(variable: Any, threshold: float) -> Any:
-    """Of every element, the probability to be at or below the threshold."""
+    """The probability of every element to be at or below the threshold."""
     op: Any = variable.owner.op
     if isinstance(op, NormalRV):  # PyMC's log probability has an operation that JAX lacks
         parameters: Any = op.dist_params(variable.owner)

@@ -1,8 +1,9 @@
 r"""The library's resampling in NumPy: the laws of `aide.smc`, from uniform numbers.
 
 A call of a compiled JAX program costs 0.2 to 0.4 ms, a whole step of a NumPy filter 0.02 ms.
-Every function here returns what its twin in `smc/resampling.py` returns from the same uniforms
-(`tests/algorithms/test_numpy_resampling.py`), where laws are stated and checked by enumeration.
+Every function here returns what its counterpart in `smc/resampling.py` returns from the same
+uniforms (`tests/algorithms/test_numpy_resampling.py`); that module states the laws, and tests check
+them by enumeration.
 """
 
 from collections.abc import Callable
@@ -21,13 +22,14 @@ from aide.smc.resampling import (
 
 Rng = np.random.Generator
 Uniforms = Callable[[int], np.ndarray]
-"""The next so many independent uniforms in [0, 1)."""
+"""A function from a number to that number of new independent uniforms in [0, 1)."""
 Around = Callable[[np.ndarray, int | None, Uniforms], tuple[np.ndarray, int | None]]
-"""From weights, the retained particle or `None`, and uniforms: ancestors, and its slot."""
+"""A scheme: from weights, the slot of a retained particle or `None`, and uniforms to ancestors and
+the retained particle's new slot."""
 
 
 class PlainResampled(NamedTuple):
-    """What resampling leaves, as `aide.smc.policy.Resampled` in NumPy."""
+    """The result of resampling, as `aide.smc.policy.Resampled` in NumPy."""
 
     ancestors: np.ndarray | None
     log_weights: np.ndarray

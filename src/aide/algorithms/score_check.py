@@ -38,12 +38,12 @@ PSEUDO = 1.0
 SIZES = {"location": 1.0, "width": 2.0}
 """Size of an imagined term of each identity, near the largest size of real ones."""
 FREEDOM_SHARE = {"location": 1.0, "width": 0.2}
-"""Share of the degrees of freedom that each identity uses. Terms of widths are skewed: far in the
+"""Factor of the degrees of freedom of each identity. Terms of widths are skewed: far in the
 tails, their means in autocorrelated chains vary more than Student's t says. Chosen by
 `benchmarks/power/score_check.py`: with all degrees of freedom, chains worth 25 to 100 draws were
 rejected in 0.7 to 2 of 1,000 cases, not 1 in 10,000."""
 LEAST_FREEDOM = 3.0
-"""Degrees of freedom that are used at least, where there are that many."""
+"""Least degrees of freedom after that factor, unless a test has fewer: a choice."""
 POWER = 0.8
 """Probability with which an error of the stated smallest size is found."""
 MOST_LINES = 8
@@ -259,7 +259,7 @@ def smallest_seen(moves: Moves, tests: Sequence[ScoreTest], false_alarm: float) 
     level = false_alarm / len(tests) / 2
 
     def needed(test: ScoreTest) -> float:
-        """By how much the mean must change."""
+        """The change of the mean that a test finds with probability `POWER`."""
         return test.std_error * (special.ndtri(POWER) - special.stdtrit(test.freedom, level))
 
     overall = needed(tests[-1])

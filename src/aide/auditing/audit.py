@@ -72,7 +72,7 @@ class Widened(eqx.Module):
         back = jax.tree.map(lambda a, c: c + (a - c) / self.factor, x, self.centre)
         size = sum(np.size(leaf) for leaf in jax.tree.leaves(self.centre))
         value = log_density_of(self.distribution, back) - size * jnp.log(self.factor)
-        # Zero where overflow far outside leaves no number.
+        # A density that overflow leaves without a number, far outside, counts as zero.
         return jnp.where(jnp.isnan(value), -jnp.inf, value)
 
 

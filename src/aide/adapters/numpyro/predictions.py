@@ -54,7 +54,7 @@ def predictions(
 
 
 def _is_predictable(posterior: "NumpyroPosterior", site: Site) -> bool:
-    """Whether it is a function of the variables, or has a law given them."""
+    """Whether a site is a function of the variables, or has a law given the variables."""
     if site["type"] == "deterministic":
         return True
     is_factor = type(site.get("fn")).__name__ == "Unit"
@@ -99,7 +99,7 @@ def _value_of(site: Site, threshold: float | None) -> Array:
 
 
 def _share_below(law: Distribution, threshold: float) -> Any:
-    """Of every element, the probability to be at or below the threshold."""
+    """The probability of every element to be at or below the threshold."""
     if isinstance(law, Independent | ExpandedDistribution | MaskedDistribution):
         return jnp.broadcast_to(_share_below(law.base_dist, threshold), law.shape())
     if isinstance(law, BernoulliLogits | BernoulliProbs):

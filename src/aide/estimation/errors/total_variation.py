@@ -28,7 +28,7 @@ r"""Share of $\delta$ for the limits of an unknown constant: a choice."""
 GRID = 7
 """Number of values of an unknown constant at which the limit is computed: a choice."""
 MOST_STAKE = 0.9
-r"""Largest $\\lambda$ as a share of the largest possible one: a choice."""
+r"""Largest $\lambda$ as a share of the largest possible one: a choice."""
 PRECISION = 1e-5
 """Precision of limits, which are rounded outwards: a choice."""
 
