@@ -185,7 +185,7 @@ class Table(NamedTuple):
         return (*self.infinite, *self.collapsed)
 
 
-class Line(NamedTuple):
+class TableLine(NamedTuple):
     """One quantity of one variable before its limits are known.
 
     Attributes:
@@ -205,7 +205,7 @@ class Line(NamedTuple):
 
 def find_table(overlap: Overlap, variables: Sequence[OutputVariable], level: float) -> Table:
     """Estimate every quantity of every variable; limits hold together at `level`."""
-    lines: list[Line] = []
+    lines: list[TableLine] = []
     constant, infinite, collapsed = [], [], []
     for variable in variables:
         if not np.isfinite(variable.values).all():
@@ -227,7 +227,7 @@ def find_table(overlap: Overlap, variables: Sequence[OutputVariable], level: flo
     return Table(tuple(ordered), *unable, level, single, tuple(collapsed))
 
 
-def find_lines(overlap: Overlap, variables: Sequence[OutputVariable]) -> list[Line]:
+def find_lines(overlap: Overlap, variables: Sequence[OutputVariable]) -> list[TableLine]:
     """The estimates of all quantities of all variables."""
     return [line for variable in variables for line in _lines_of(overlap, variable)]
 
@@ -238,7 +238,7 @@ def standardised_powers(x: np.ndarray, moments: Moments) -> np.ndarray:
     return np.stack([z, z**2], axis=1)
 
 
-def _lines_of(overlap: Overlap, variable: OutputVariable) -> list[Line]:
+def _lines_of(overlap: Overlap, variable: OutputVariable) -> list[TableLine]:
     x, name = variable.values, variable.name
     if variable.is_event:
         gold = float(overlap.as_gold @ x / overlap.as_gold.sum())
@@ -269,12 +269,12 @@ def _line(
     functions: np.ndarray,
     gold: float,
     scale: float = 1.0,
-) -> Line:
+) -> TableLine:
     found = estimate_statistic(overlap, statistic, functions)
-    return Line(name, quantity, found, gold, scale)
+    return TableLine(name, quantity, found, gold, scale)
 
 
-def _with_limits(line: Line, single: float) -> ErrorOf:
+def _with_limits(line: TableLine, single: float) -> ErrorOf:
     low, high = limits_of(line.found, single)
     value, gold = line.found.value, line.gold
     if line.quantity == SD:
