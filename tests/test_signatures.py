@@ -17,7 +17,7 @@ ESTIMATE = inspect.signature(aide.estimate).parameters
 OWN_DEFAULTS = {
     "aide.sweep": {"num_gold", "num_target"},
     "aide.tuning.sweep_data": {"num_gold", "num_target"},
-    "aide.measure_amortized": {"num_gold", "num_target"},
+    "aide.tuning.measure_amortized": {"num_gold", "num_target"},
     "aide.measure_convergence": {"num_gold", "num_target", "num_meta_target"},
 }
 """Numbers of runs with a default of their own, which the documentation of each function states."""

@@ -51,7 +51,6 @@ from aide.estimation.yardsticks import compare_log_evidence, compare_probe
 from aide.gold_standards.make import gold_standard
 from aide.learned.refine import refine
 from aide.learned.tighten import tighten
-from aide.tuning.amortized import measure_amortized
 from aide.tuning.sweep import sweep
 from aide.tuning.tune import tune
 
@@ -106,7 +105,6 @@ __all__ = [
     "kernels",
     "learned",
     "mcmc",
-    "measure_amortized",
     "measure_convergence",
     "numpy_filter",
     "problems",

@@ -48,7 +48,9 @@ TRUTH = divergences(OBSERVATIONS)
 
 @pytest.fixture(scope="module")
 def found():
-    return aide.measure_amortized(0, amortized, OBSERVATIONS, exact, simulated=simulate(3, 2000))
+    return aide.tuning.measure_amortized(
+        0, amortized, OBSERVATIONS, exact, simulated=simulate(3, 2000)
+    )
 
 
 def misses(found, truth):
@@ -70,12 +72,12 @@ def test_all_observations_share_one_program_of_each_kind():
         calls.append(1)
         return amortized(y)
 
-    aide.measure_amortized(0, counted, OBSERVATIONS[:700], exact, num_gold=4, num_target=4)
+    aide.tuning.measure_amortized(0, counted, OBSERVATIONS[:700], exact, num_gold=4, num_target=4)
     assert len(calls) < 10
 
 
 def test_blocks_do_not_change_the_numbers(monkeypatch):
-    run = lambda: aide.measure_amortized(5, amortized, OBSERVATIONS[:50], exact, num_gold=8)
+    run = lambda: aide.tuning.measure_amortized(5, amortized, OBSERVATIONS[:50], exact, num_gold=8)
     whole = run()
     monkeypatch.setattr(observed_runs, "BLOCK", 16)
     np.testing.assert_allclose(run().values, whole.values, rtol=1e-9)
@@ -83,14 +85,14 @@ def test_blocks_do_not_change_the_numbers(monkeypatch):
 
 def test_the_hardest_come_first_and_the_feature_that_makes_them_hard_is_named():
     features = {"distance": np.abs(centre(OBSERVATIONS)), "nothing": simulate(4, NUM)[:, 0]}
-    found = aide.measure_amortized(1, amortized, OBSERVATIONS, exact, features=features)
+    found = aide.tuning.measure_amortized(1, amortized, OBSERVATIONS, exact, features=features)
     assert set(found.order[:5]) <= set(np.argsort(-TRUTH)[:15])
     assert found.hardness is not None
     size = dict(zip(found.hardness.names, found.hardness.coefficients, strict=True))
     error = dict(zip(found.hardness.names, found.hardness.std_errors, strict=True))
     assert size["distance"] > 2 * Z_MAX * error["distance"]
     assert abs(size["nothing"]) < Z_MAX * error["nothing"]
-    by_one = aide.measure_amortized(
+    by_one = aide.tuning.measure_amortized(
         1, amortized, OBSERVATIONS, exact, features=lambda y: {"distance": abs(centre(y))}
     )
     np.testing.assert_array_equal(by_one.features["distance"], features["distance"])
@@ -122,7 +124,7 @@ def test_a_sampler_as_gold_standard_bounds_from_above():
         return aide.sir(Normal(centre(y), 2 * SPREAD), log_joint, num_particles=20)
 
     some = OBSERVATIONS[:200]
-    found = aide.measure_amortized(0, amortized, some, sampler, num_gold=100, num_target=100)
+    found = aide.tuning.measure_amortized(0, amortized, some, sampler, num_gold=100, num_target=100)
     excess = found.values - TRUTH[:200]
     error = np.sqrt((found.std_errors**2).sum()) / excess.size
     assert excess.mean() > -Z_MAX * error
@@ -144,7 +146,7 @@ class Encoder:
 
 def test_an_amortized_algorithm_is_taken_as_it_is(found):
     given = aide.Amortized(Encoder(), OBSERVATIONS[0])
-    same = aide.measure_amortized(0, given, OBSERVATIONS, exact)
+    same = aide.tuning.measure_amortized(0, given, OBSERVATIONS, exact)
     np.testing.assert_allclose(same.values, found.values, rtol=1e-9)
 
 
@@ -197,7 +199,7 @@ class ExactVector:
 def test_posteriors_with_the_interface_of_sbi(posterior):
     adapted = aide.sbi.posterior(posterior, "NPE")
     state = np.random.get_state(legacy=False)["state"]["key"].copy()  # noqa: NPY002
-    run = lambda: aide.measure_amortized(0, adapted, OBSERVATIONS[:400], ExactVector)
+    run = lambda: aide.tuning.measure_amortized(0, adapted, OBSERVATIONS[:400], ExactVector)
     found = run()
     after = np.random.get_state(legacy=False)["state"]["key"]  # noqa: NPY002
     np.testing.assert_array_equal(state, after)
@@ -217,7 +219,7 @@ def test_what_cannot_be_measured_is_refused_with_the_fix():
         aide.sbi.posterior(MCMCPosterior())
     with pytest.raises(TypeError, match="must have sample.*without sample"):
         aide.sbi.posterior(object())
-    measure = lambda *args, **options: aide.measure_amortized(0, *args, **options)
+    measure = lambda *args, **options: aide.tuning.measure_amortized(0, *args, **options)
     with pytest.raises(TypeError, match="target must be a function from one observation"):
         measure(3, OBSERVATIONS, exact)
     with pytest.raises(ValueError, match="simulated must hold at least 200 data sets"):
@@ -242,4 +244,4 @@ def test_a_posterior_of_the_wrong_shape_is_refused():
             return np.zeros(values.shape[:2])
 
     with pytest.raises(ValueError, match=r"sample_batch of Wrong .* = \(20, 200, ...\)"):
-        aide.measure_amortized(0, Wrong(), OBSERVATIONS[:20], ExactVector)
+        aide.tuning.measure_amortized(0, Wrong(), OBSERVATIONS[:20], ExactVector)

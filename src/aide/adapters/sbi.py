@@ -1,6 +1,6 @@
 """Posteriors of the package `sbi`, or anything with their interface, for many observations at once.
 
-`aide.sbi.posterior(posterior)` is what `aide.measure_amortized` takes. Neither `sbi` nor PyTorch is
+`aide.sbi.posterior(posterior)` is what `aide.tuning.measure_amortized` takes. Neither `sbi` nor PyTorch is
 imported here: tensors are made by the PyTorch that the posterior itself brings, and an object of
 NumPy with the same two methods will do.
 """
@@ -99,10 +99,10 @@ POTENTIALS = ("MCMCPosterior", "RejectionPosterior", "ImportanceSamplingPosterio
 
 
 def posterior(posterior: Any, label: str = "") -> SbiPosterior:
-    """A posterior of NPE, as `aide.measure_amortized` takes it; see `SbiPosterior`.
+    """A posterior of NPE, as `aide.tuning.measure_amortized` takes it; see `SbiPosterior`.
 
     Example, with `posterior = NPE(prior).append_simulations(theta, x)...build_posterior()`:
-    `aide.measure_amortized(0, aide.sbi.posterior(posterior), observations, gold)`.
+    `aide.tuning.measure_amortized(0, aide.sbi.posterior(posterior), observations, gold)`.
     """
     return SbiPosterior(posterior, label)
 

@@ -229,7 +229,7 @@ def _outside_words(outside: Outside, values: np.ndarray) -> str:
     )
 
 
-@keywords("aide.measure_amortized")
+@keywords("aide.tuning.measure_amortized")
 @one_call()
 def measure_amortized(
     key: Key | int,
