@@ -1,8 +1,8 @@
 """Posteriors of the package `sbi`, or anything with their interface, for many observations at once.
 
-`aide.sbi.posterior(posterior)` is what `aide.tuning.measure_amortized` takes. Neither `sbi` nor PyTorch is
-imported here: tensors are made by the PyTorch that the posterior itself brings, and an object of
-NumPy with the same two methods will do.
+`aide.sbi.posterior(posterior)` is what `aide.tuning.measure_amortized` takes. Neither `sbi` nor
+PyTorch is imported here: tensors are made by the PyTorch that the posterior itself brings, and an
+object of NumPy with the same two methods will do.
 """
 
 import inspect
