@@ -56,7 +56,7 @@ class Budget:
         """Raise `TooLate` inside the block once more than a share of the seconds has passed.
 
         The time is checked before every trace or compilation and after every chunk of runs, so
-        that the block overruns by one compilation or one chunk at most.
+        that the block overruns by one compilation or one chunk of runs at most.
         """
         self.check(share)
         if not self.is_timed:

@@ -106,9 +106,10 @@ def gold_standard(
             the result must agree with the filter of the second-best proposal.
         max_evaluations: Approximate limit of evaluations of the log density or its gradient; a
             Gibbs update counts as one evaluation per value of its site.
-        max_seconds: Approximate limit in seconds. Pilots of the first pass, a compilation and a chunk
-            of runs are not interrupted, by which the call may overrun. Later steps are left out first (also the version from another
-            start, without which `passed` is false), then tests. The result depends on the machine.
+        max_seconds: Approximate limit in seconds. Pilots of the first pass, a compilation and a
+            chunk of runs are not interrupted, by which the call may overrun. Later steps are left
+            out first (also the version from another start, without which `passed` is false), then
+            tests. The result depends on the machine.
         num_pilots: Particles of the pilots; by default chosen by the dimension.
         num_values: For integers: the number of values 0, 1, 2, … of each site, one number or an
             array of the state's shape. Not needed where the start has a bounded support (NumPyro's
