@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.pymc_here import pymc_here
 
 import aide
 from aide.engine.programs.programs import compile_quickly
@@ -31,7 +32,8 @@ def documented():
     return list(found.values())
 
 
-DOCUMENTED = documented()
+with pymc_here():  # the names of aide.pymc are among them
+    DOCUMENTED = documented()
 WITH_EXAMPLES = [
     pytest.param(name, text, id=name, marks=[pytest.mark.full] if name[5:] in SLOW else [])
     for name, _, text in DOCUMENTED

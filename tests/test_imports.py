@@ -47,11 +47,14 @@ def test_import_is_lean_and_leaves_settings_alone():
 
 def test_adapters_can_be_imported_by_their_short_names():
     script = (
-        "import sys\n"
-        "import aide.numpyro, aide.posteriordb\n"
+        "import sys, importlib\n"
+        "import aide.posteriordb\n"
         "assert 'numpyro' not in sys.modules\n"
+        "import aide.numpyro\n"
         "from aide.numpyro import posterior\n"
-        "assert posterior is aide.numpyro.posterior is aide.adapters.numpyro.posterior\n"
+        "assert aide.numpyro is aide.adapters.numpyro is importlib.import_module('aide.numpyro')\n"
+        "assert posterior is aide.adapters.numpyro.posterior\n"
+        "assert aide.numpyro.__spec__.name == 'aide.adapters.numpyro'\n"
         "try:\n"
         "    from aide.numpyro import postirior\n"
         "except ImportError as error:\n"

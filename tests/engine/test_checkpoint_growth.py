@@ -75,7 +75,7 @@ def test_a_full_disk_is_an_error_and_the_old_file_stays(tmp_path, name):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     try:
-        with pytest.raises(OSError, match=rf"as it was.*{name}"):
+        with pytest.raises(OSError, match=rf"the old file is unchanged.*{name}"):
             kill_me.draw(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -6,6 +6,8 @@ loads none of the libraries.
 
 import sys
 from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -57,17 +59,25 @@ def load_adapter(name: str) -> ModuleType:
         ) from error
 
 
-class _Alias(ModuleType):
-    """Stands for an adapter in `sys.modules`, so that `import aide.numpyro` finds the adapter.
+class _AdapterFinder(MetaPathFinder, Loader):
+    """Finds adapters under their short names, for `import aide.numpyro`, and nothing else.
 
-    The adapter is loaded when somebody first asks for one of its names.
+    The module `aide.numpyro` is the module `aide.adapters.numpyro` itself, not a copy.
     """
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # tools ask every module for such names: that is no use of it
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        return getattr(load_adapter(self.__name__.partition(".")[2]), name)
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        package, _, name = fullname.rpartition(".")
+        return ModuleSpec(fullname, self) if package == "aide" and name in EXTRAS else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        adapter = load_adapter(spec.name.rpartition(".")[2])
+        spec.loader_state = adapter.__spec__
+        return adapter
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module, which has run already, its own specification back."""
+        module.__spec__ = getattr(module.__spec__, "loader_state", module.__spec__)
 
 
-for _name in EXTRAS:
-    sys.modules.setdefault(f"aide.{_name}", _Alias(f"aide.{_name}"))
+if not any(isinstance(finder, _AdapterFinder) for finder in sys.meta_path):
+    sys.meta_path.append(_AdapterFinder())

@@ -101,6 +101,14 @@ POTENTIALS = ("MCMCPosterior", "RejectionPosterior", "ImportanceSamplingPosterio
 def posterior(posterior: Any, label: str = "") -> SbiPosterior:
     """A posterior of NPE, as `aide.tuning.measure_amortized` takes it; see `SbiPosterior`.
 
+    Args:
+        posterior: What `build_posterior()` of sbi's NPE returns, or any object with `sample` and
+            `log_prob` of the same form.
+        label: A name for tables.
+
+    Returns:
+        The target of `aide.tuning.measure_amortized`.
+
     Example, with `posterior = NPE(prior).append_simulations(theta, x)...build_posterior()`:
     `aide.tuning.measure_amortized(0, aide.sbi.posterior(posterior), observations, gold)`.
     """

@@ -265,7 +265,10 @@ def measure_amortized(
         num_meta_gold: Meta-inference runs of the gold standard for each output.
         num_meta_target: Meta-inference runs of the target for each output.
         level: P-value at which an observation is flagged as unlike the simulated ones.
-        progress: Show a progress bar; by default if it takes long and a person watches.
+        progress: Show a progress bar; by default if the call takes long in a terminal.
+
+    Returns:
+        Divergences of all observations, with errors: ranked, and explained by features.
     """
     for name, size in (("num_gold", num_gold), ("num_target", num_target)):
         check_size(name, size, 2)
