@@ -156,7 +156,7 @@ def write_atomically(path: str | Path, data: bytes) -> None:
             partial.unlink()
         if isinstance(error, OSError):
             reason = error.strerror or str(error)
-            kept = "the file is as it was" if path.exists() else "nothing was written"
+            kept = "the old file is unchanged" if path.exists() else "nothing was written"
             raise OSError(error.errno, f"{reason} ({kept})", str(path)) from error
         raise
     _sync_folder(path.parent)
