@@ -12,7 +12,7 @@ from aide.engine import Devices
 from aide.engine.programs.places import OWN_DEVICE
 from aide.engine.stage import num_parts_for
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ON_TWO = """
 import time
 import jax, numpy as np
