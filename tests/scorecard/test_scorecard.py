@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from aide.cli import app
 from aide.scorecard import ALGORITHMS, read_scorecard, scorecard
+from aide.scorecard.algorithms import timed
 from aide.scorecard.models import MODELS
 from aide.scorecard.pairs import key_of, load_case
 
@@ -131,7 +132,7 @@ def test_same_seed_same_row(card, database, tmp_path):
 
 def test_the_card_is_shown(card):
     found = read_scorecard(card[0])
-    assert "1 rows measured, 3 without a number" in found.headline
+    assert "Rows measured: 1. Rows without a number: 3." in found.headline
     assert max(map(len, found._page().text(80).splitlines())) <= 80
     assert found.markdown().count("\n") == 2 + len(found.cells)
     assert {one["posterior"] for one in found.records()} == {NAME, "kidiq-unheard_of"}
@@ -161,6 +162,14 @@ def test_wrong_draws_are_refused(database, tmp_path):
     (tmp_path / "kidiq.data.json").write_bytes((database / "kidiq.data.json").read_bytes())
     with pytest.raises(ValueError, match="reference draws do not fit"):
         load_case(tmp_path, NAME)
+
+
+@pytest.mark.parametrize("name", ["SMC, 10 particles", "AIS, 30 temperatures"])
+def test_samplers_can_be_built_where_scales_differ(database, name):
+    """A metric from an inverse is symmetric only after its rounding is taken away."""
+    case = load_case(database, NAME)
+    ready, _ = timed(ALGORITHMS[name], case.posterior, key_of(0, "build"))
+    assert ready.num_gradients > 0
 
 
 def test_keys_belong_to_names():

@@ -102,6 +102,7 @@ def find_mode(post: NumpyroPosterior, key: Key) -> LaplaceMode:
             f"{-best.fun:.6g}, where the log joint is not curved downwards in every direction."
         )
     unit = np.linalg.inv(curvature / np.outer(scale, scale))
+    unit = (unit + unit.T) / 2  # rounding leaves an inverse a little asymmetric
     return LaplaceMode(best.x, unit / np.outer(scale, scale), sum(climb.njev for climb in climbs))
 
 

@@ -77,8 +77,8 @@ class Scorecard(Result):
         posteriors = {row["posterior"] for row in self.cells}
         rows = len(self.measured) + len(self.made)
         return (
-            f"{len(posteriors)} posteriors, {rows} rows measured, {len(self.failed)} without a "
-            "number"
+            f"Posteriors: {len(posteriors)}. Rows measured: {rows}. Rows without a number: "
+            f"{len(self.failed)}."
         )
 
     def grid(self) -> Grid | None:
