@@ -179,7 +179,7 @@ def test_keys_belong_to_names():
 
 
 def test_every_program_has_a_model_once():
-    assert len(MODELS) == 38
+    assert len(MODELS) == 72
     assert all(callable(model.model) and callable(model.arguments) for model in MODELS.values())
 
 

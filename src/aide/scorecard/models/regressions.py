@@ -43,6 +43,14 @@ def line(x: np.ndarray, y: np.ndarray, slope_sd: float, centre: float, centre_sd
     numpyro.sample("outcome", dist.Normal(alpha + beta * x, sigma), obs=y)
 
 
+def houses(outcome: np.ndarray, floor: np.ndarray) -> None:
+    """A line; the intercept and the slope are N(0, 10²), the residual sd half-normal, scale 1."""
+    alpha: Any = numpyro.sample("alpha", dist.Normal(0.0, 10.0))
+    beta: Any = numpyro.sample("beta", dist.Normal(0.0, 10.0))
+    sigma = numpyro.sample("sigma_y", dist.HalfNormal(1.0))
+    numpyro.sample("outcome", dist.Normal(alpha + beta * floor, sigma), obs=outcome)
+
+
 def diamonds(outcome: np.ndarray, design: np.ndarray) -> None:
     """24 coefficients N(0, 1) of centred columns; Student priors of intercept and residual sd."""
     b: Any = numpyro.sample("b", dist.Normal(0.0, 1.0).expand([design.shape[1]]).to_event(1))
@@ -185,6 +193,12 @@ REGRESSIONS = {
     "nes": _flat(_elections),
     "blr": Model(normal_regression, lambda data: (column(data, "y"), column(data, "X"))),
     "kilpisjarvi": Model(line, _line),
+    "sesame_one_pred_a": _flat(
+        lambda data: (column(data, "watched"), [column(data, "encouraged")])
+    ),
+    "radon_pooled": Model(
+        houses, lambda data: (column(data, "log_radon"), column(data, "floor_measure"))
+    ),
     "diamonds": Model(diamonds, _centred),
 }
 """By the name of the Stan program."""

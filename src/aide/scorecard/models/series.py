@@ -1,4 +1,4 @@
-"""Time series of posteriordb: autoregressions, volatility, hidden Markov models, two ODEs."""
+"""Time series of posteriordb: autoregressions, volatility, hidden Markov models, three ODEs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +15,10 @@ from aide.scorecard.models.model import Data, Draws, Model, column, flat
 STEPS_A_YEAR = 20
 """Runge-Kutta steps in a year of the hares and lynxes: doubling them moves no population by more
 than a millionth of its size."""
+STEPS_A_WEEK = 20
+"""Runge-Kutta steps between two counts of the infected; likewise."""
+HALF_INFECTIVE = 1e6
+"""Concentration of bacteria at which half of the largest rate of infection is reached."""
 STEPS_A_SAMPLE = 20
 """Runge-Kutta steps between two blood samples, half a day apart; likewise."""
 
@@ -187,6 +191,29 @@ def elimination(times: np.ndarray, measured: np.ndarray, dose: float, volume: fl
     numpyro.sample("measured", dist.LogNormal(jnp.log(found), sigma), obs=measured)
 
 
+def epidemic(times: np.ndarray, y0: np.ndarray, infected: np.ndarray, water: np.ndarray) -> None:
+    """An epidemic through water: susceptible, infected, recovered, and bacteria per volume."""
+    scales = {"beta": 2.5, "gamma": 1.0, "xi": 25.0, "delta": 1.0}
+    rates: dict[str, Any] = {
+        name: numpyro.sample(name, dist.HalfCauchy(scale)) for name, scale in scales.items()
+    }
+
+    def slope(t: Any, z: Any) -> Any:
+        healthy, ill, bacteria = z[0], z[1], z[3]
+        new = rates["beta"] * bacteria / (bacteria + HALF_INFECTIVE) * healthy
+        gone = rates["gamma"] * ill
+        return jnp.stack([-new, new - gone, gone, rates["xi"] * ill - rates["delta"] * bacteria])
+
+    found = solve(slope, jnp.asarray(y0), times, STEPS_A_WEEK)
+    healthy = jnp.concatenate([jnp.asarray(y0[:1]), found[:, 0]])
+    numpyro.sample("infected", dist.Poisson(healthy[:-1] - healthy[1:]), obs=infected)
+    numpyro.sample("water", dist.LogNormal(jnp.log(found[:, 3]), 0.15), obs=water)
+
+
+def _epidemic(data: Data) -> tuple[np.ndarray, ...]:
+    return tuple(column(data, name) for name in ("t", "y0", "stoi_hat", "B_hat"))
+
+
 def _drives(data: Data) -> tuple[Any, ...]:
     sds = (float(data["tau"]), float(data["rho"])) if "tau" in data else ()
     return column(data, "u"), column(data, "v"), column(data, "alpha"), sds
@@ -208,6 +235,7 @@ SERIES = {
     "hmm_drive_0": Model(drives, _drives),
     "hmm_drive_1": Model(drives, _drives),
     "lotka_volterra": Model(lotka_volterra, _hares),
+    "sir": Model(epidemic, _epidemic),
     "one_comp_mm_elim_abs": Model(elimination, _doses),
 }
 """By the name of the Stan program."""

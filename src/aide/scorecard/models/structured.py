@@ -1,4 +1,4 @@
-"""Hierarchies, mixtures and Gaussian processes of posteriordb."""
+"""Hierarchies, mixtures, a growth curve and Gaussian processes of posteriordb."""
 
 from typing import Any
 
@@ -52,6 +52,48 @@ def mixture(y: np.ndarray) -> None:
         numpyro.sample("y", dist.MixtureSameFamily(weights, dist.Normal(mu, sigma)), obs=y)
 
 
+def mixture_without_order(y: np.ndarray, sds: tuple[float, ...], means_sd: float) -> None:
+    """Two normal components whose labels can be exchanged where the priors allow that.
+
+    Args:
+        y: Observations.
+        sds: Standard deviations of the components where they are known; otherwise they are
+            half-normal with scale 2, and the weight is Beta(5, 5) in place of uniform.
+        means_sd: Standard deviation of the means' prior.
+    """
+    mu: Any = numpyro.sample("mu", dist.Normal(0.0, means_sd).expand([2]).to_event(1))
+    sigma: Any = jnp.asarray(sds)
+    if not sds:
+        sigma = numpyro.sample("sigma", dist.HalfNormal(2.0).expand([2]).to_event(1))
+    weight = dist.Uniform(0.0, 1.0) if sds else dist.Beta(5.0, 5.0)
+    theta: Any = numpyro.sample("theta", weight)
+    weights = dist.Categorical(jnp.stack([theta, 1.0 - theta]))
+    with numpyro.plate("observations", len(y)):
+        numpyro.sample("y", dist.MixtureSameFamily(weights, dist.Normal(mu, sigma)), obs=y)
+
+
+def pilots(y: np.ndarray, group: np.ndarray, scenario: np.ndarray) -> None:
+    """Successes of pilots: effects of groups and of scenarios, which only their sum informs."""
+    shape = int(group.max()) + 1, int(scenario.max()) + 1
+    effects = []
+    for name, index, num in (("a", group, shape[0]), ("b", scenario, shape[1])):
+        mu: Any = numpyro.sample(f"mu_{name}", dist.Normal(0.0, 1.0))
+        sigma: Any = numpyro.sample(f"sigma_{name}", dist.Uniform(0.0, 100.0))
+        each: Any = numpyro.sample(name, dist.Normal(10.0 * mu, sigma).expand([num]).to_event(1))
+        effects.append(each[index])
+    sigma_y = numpyro.sample("sigma_y", dist.Uniform(0.0, 100.0))
+    numpyro.sample("y", dist.Normal(effects[0] + effects[1], sigma_y), obs=y)
+
+
+def sea_cows(x: np.ndarray, y: np.ndarray) -> None:
+    """Length against age: a curve that grows towards a limit; tau is the precision."""
+    alpha: Any = numpyro.sample("alpha", dist.Normal(0.0, 1000.0))
+    beta: Any = numpyro.sample("beta", dist.Normal(0.0, 1000.0))
+    ratio: Any = numpyro.sample("lambda", dist.Uniform(0.5, 1.0))
+    tau: Any = numpyro.sample("tau", dist.Gamma(1e-4, 1e-4))
+    numpyro.sample("y", dist.Normal(alpha - beta * ratio**x, 1.0 / jnp.sqrt(tau)), obs=y)
+
+
 def covariance(x: Any, alpha: Any, rho: Any) -> Any:
     """Squared exponential covariance of a Gaussian process, height alpha and length rho."""
     apart = (x[:, None] - x[None, :]) / rho
@@ -96,10 +138,23 @@ def _effects(data: Data) -> tuple[np.ndarray, np.ndarray]:
     return column(data, "y"), column(data, "sigma")
 
 
+def _pilots(data: Data) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    indices = (np.asarray(data[name]) - 1 for name in ("group_id", "scenario_id"))
+    return column(data, "y"), *indices
+
+
 STRUCTURED = {
     "eight_schools_noncentered": Model(schools, _effects, _unit_effects),
     "eight_schools_centered": Model(schools_centred, _effects),
     "low_dim_gauss_mix": Model(mixture, lambda data: (column(data, "y"),)),
+    "low_dim_gauss_mix_collapse": Model(
+        mixture_without_order, lambda data: (column(data, "y"), (), 2.0)
+    ),
+    "normal_mixture": Model(
+        mixture_without_order, lambda data: (column(data, "y"), (1.0, 1.0), 10.0)
+    ),
+    "pilots": Model(pilots, _pilots),
+    "dugongs_model": Model(sea_cows, lambda data: (column(data, "x"), column(data, "Y"))),
     "gp_regr": Model(process_regression, lambda data: (column(data, "x"), column(data, "y"))),
     "gp_pois_regr": Model(
         process_counts, lambda data: (column(data, "x"), column(data, "k")), _unit_values
