@@ -139,8 +139,8 @@ def _effects(data: Data) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _pilots(data: Data) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    indices = (np.asarray(data[name]) - 1 for name in ("group_id", "scenario_id"))
-    return column(data, "y"), *indices
+    groups, scenarios = (np.asarray(data[name]) - 1 for name in ("group_id", "scenario_id"))
+    return column(data, "y"), groups, scenarios
 
 
 STRUCTURED = {
