@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import sys
 import threading
 from typing import Any
 
@@ -14,9 +15,10 @@ from support.pairs import KEY, NoisyGaussian, NumpyGaussian, arrays, gaussian
 from support.plain import plain
 
 import aide
+from aide._core.types import TARGET
 from aide.comparing.compare import compare_estimates
 from aide.engine.runners.choose import identity_of
-from aide.estimation.closeness import judge
+from aide.estimation.closeness import judge, metas_to_raise
 
 GOLD = NoisyGaussian(0.3, 0.8, 0.5)
 TARGETS = {
@@ -135,6 +137,47 @@ def test_meta_runs_are_raised_where_looseness_hides_the_answer():
         f"loose: It was decided after raising num_meta_target from 1 to {raised}," in after.notes[0]
     )
     assert after["loose"].look.share == after["tight"].look.share == 0.5
+
+
+LOOSE = {"loose": plain(0.1, 0.8, 0.6)}
+SMALL = {"num_target": 60, "keep_values": False, "tolerance": 0.3}
+
+
+def _raised(gold, **options):
+    """M after the second look, and the M that the runs of the first look would have chosen."""
+    found = aide.compare(KEY, gold, LOOSE, max_meta=1000, **SMALL, **options)
+    first = aide.compare(KEY, gold, LOOSE, max_meta=1, **SMALL, **options)
+    wanted = metas_to_raise(first["loose"], SMALL["tolerance"])
+    return found["loose"].draws.target.num_meta, wanted.get(TARGET, 1)
+
+
+def test_the_judged_runs_do_not_choose_m():
+    """Other judged runs with the same key, the same M; the runs themselves would choose others."""
+    found = [_raised(plain(), num_gold=60, first_run=100 * number) for number in range(3)]
+    chosen, by_themselves = zip(*found, strict=True)
+    assert len(set(chosen)) == 1
+    assert chosen[0] > 1
+    assert len(set(by_themselves)) > 1  # the control
+
+
+@pytest.mark.full
+def test_draws_of_a_list_that_are_judged_do_not_choose_m(monkeypatch):
+    """The pilot takes draws after the judged ones; without any, M is the largest, by no choice."""
+    module, begins = sys.modules["aide.comparing.compare"], []
+
+    def spy(*call, **options):
+        begins.append(options["first_run"])
+        return aide.draw(*call, **options)
+
+    monkeypatch.setattr(module, "draw", spy)
+    stored, law = np.random.default_rng(0).normal(size=120), gaussian(0.0, 1.0)
+    gold = aide.ReferenceDraws(stored, law.log_density, has_chains=False)
+    chosen, by_itself = _raised(gold, num_gold=60)
+    assert 1 < chosen < 1000
+    assert begins == [60, 0]  # the pilot, then the second look
+    chosen, by_itself = _raised(gold, num_gold=120)
+    assert begins[2:] == [0]
+    assert chosen == 1000 > by_itself
 
 
 def test_bounds_at_different_meta_runs_are_ranked_where_all_have_them():

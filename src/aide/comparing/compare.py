@@ -14,6 +14,7 @@ from aide.comparing.comparison import Comparison
 from aide.engine.draw import check_targets, draw, draw_each
 from aide.engine.draws import Draws
 from aide.engine.outputs import check_algorithm
+from aide.engine.pilot import pilot_key
 from aide.engine.programs.tracing import one_call
 from aide.engine.stage import Client, RunOptions, Sizes
 from aide.estimation.closeness import judge, metas_to_raise
@@ -30,6 +31,10 @@ TIMES_META = 30
 """Default factor by which M may be raised: a choice of how much an undecided target may cost."""
 TWO_LOOKS = 0.5
 """Share of the permitted error for each of two looks, before and after M is raised."""
+PILOT_RUNS = 100
+"""Largest number of runs of either algorithm in the pilot that chooses M: a choice."""
+FEWEST_PILOTS = 20
+"""Least number of runs in that pilot: with fewer, a looseness is hardly known; a choice."""
 
 
 @keywords("aide.compare")
@@ -79,7 +84,9 @@ def compare(
         num_meta_target: Meta-inference runs of every target per output; the same default.
         max_meta: Where looseness leaves a target undecided, its M (or the gold standard's) is
             raised once, up to this number; by default to 30 times the M asked for. 1 raises
-            nothing. Limits allow for both looks.
+            nothing. A pilot of up to 100 further runs, which is not judged, chooses the new M;
+            limits allow for both looks. For a list of draws, the pilot takes draws that are not
+            judged; if none are left, the new M is the largest.
         until: For each target, a standard error in nats, or `aide.estimation.Decided(tolerance)`:
             runs are added until it is reached, as by `aide.estimate`; the gold standard's runs are
             used for all targets.
@@ -217,11 +224,13 @@ def _with_more_meta(
     how: RunOptions,
     file: str | Path | None,
 ) -> Estimate:
-    """The same runs with a larger M if looseness prevents a decision; else the same estimate."""
+    """The same runs with a larger M if looseness prevents a decision; else the same estimate.
+
+    A pilot that is not judged chooses M: the limits of the second look must not depend on a choice
+    that its own terms made.
+    """
     draws = estimate.draws
-    wanted = metas_to_raise(estimate, tolerance)
-    raised = {role: min(num, most[role]) for role, num in wanted.items()}
-    raised = {role: num for role, num in raised.items() if num > draws.side(role).num_meta}
+    raised = _metas_to_raise(call, estimate, tolerance, most, how)
     if not raised:
         return estimate
     larger = {f"num_meta_{role.word}": num for role, num in raised.items()}
@@ -236,6 +245,38 @@ def _with_more_meta(
         "allow for both looks"
     )
     return Estimate(found, InterimLook(TWO_LOOKS, words), posterior=estimate.posterior)
+
+
+def _metas_to_raise(
+    call: tuple[Key, InferenceAlgorithm, InferenceAlgorithm],
+    estimate: Estimate,
+    tolerance: float,
+    most: Mapping[Role, int],
+    how: RunOptions,
+) -> dict[Role, int]:
+    """The larger M of either algorithm by a pilot; empty if none would help.
+
+    The pilot is run only if the judged runs, too, say that a larger M would help. Its key is its
+    own; of a list of draws, of which run i takes the same draw with every key, the pilot takes
+    draws that are not judged. If the list has none left, M is the largest that is permitted.
+    """
+    draws, (key, *pair) = estimate.draws, call
+    if not metas_to_raise(estimate, tolerance):
+        return {}
+    num = min(PILOT_RUNS, max(FEWEST_PILOTS, *(side.num_runs for side in draws.sides)))
+    end = draws.first_run + max(side.num_runs for side in draws.sides)
+    left = [side.chains.size - end for side in draws.sides if side.chains is not None]
+    if min(left, default=num) >= FEWEST_PILOTS:
+        num = min([num, *left])
+        metas = {f"num_meta_{side.role.word}": side.num_meta for side in draws.sides}
+        settings: dict[str, Any] = {**how, **metas, "keep_values": False}
+        settings |= {"num_gold": num, "num_target": num, "first_run": end if left else 0}
+        pilot = Estimate(draw(pilot_key(key), *pair, **settings), posterior=estimate.posterior)
+        wanted = metas_to_raise(pilot, tolerance)
+    else:
+        wanted = {side.role: most[side.role] for side in draws.sides if not side.tractable}
+    raised = {role: min(num, most[role]) for role, num in wanted.items()}
+    return {role: num for role, num in raised.items() if num > draws.side(role).num_meta}
 
 
 def compare_estimates(
