@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -316,8 +316,17 @@ def scorecard(
     tolerance: TOLERANCE = None,
     num_runs: NUM_RUNS = None,
     max_time: MAX_TIME = None,
+    max_row_time: Annotated[
+        str | None, typer.Option(help="Limit of time of one row; by default 10min.")
+    ] = None,
     seed: SEED = 0,
-    workers: WORKERS = None,
+    workers: Annotated[
+        int, typer.Option(help="Processes at a time, which share the cores of this machine.")
+    ] = 1,
+    dask: DASK = None,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Run rows again that have a reason, no number.")
+    ] = False,
     as_json: AS_JSON = False,
 ) -> None:
     """Measure usual algorithms on every posterior of posteriordb that has reference draws.
@@ -328,8 +337,10 @@ def scorecard(
     with _ending("scorecard", "The same command continues."):
         from rich.console import Console
 
+        from aide._core.process import InUse
         from aide.experiments.runner import BadInput
         from aide.studies.options import parse_time
+        from aide.studies.study import dask_client
 
         try:
             from aide import scorecard as card
@@ -339,13 +350,15 @@ def scorecard(
             "tolerance": tolerance,
             "num_runs": num_runs,
             "max_seconds": parse_time(max_time),
+            "max_row_seconds": parse_time(max_row_time),
         }
         chosen: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
+        chosen |= {"only": only, "seed": seed, "num_workers": workers, "retry": retry}
         try:
-            found = card.scorecard(
-                folder, out, only=only, seed=seed, num_workers=workers or 1, **chosen
-            )
-        except ValueError as error:
+            with nullcontext() if dask is None else dask_client(dask) as client:
+                executor = None if client is None else client.get_executor()
+                found = card.scorecard(folder, out, executor=executor, progress=True, **chosen)
+        except (InUse, ValueError) as error:
             raise BadInput(str(error)) from error
         (out / "card.md").write_text(found.markdown())
         (out / "card.csv").write_text(found.to_csv())

@@ -1,19 +1,27 @@
 """The card on a small database whose reference draws are exact: rows, reasons, going on."""
 
 import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from aide.cli import app
 from aide.scorecard import ALGORITHMS, read_scorecard, scorecard
-from aide.scorecard.algorithms import timed
 from aide.scorecard.models import MODELS
 from aide.scorecard.pairs import key_of, load_case
+from aide.scorecard.run import shares_of
+from aide.scorecard.task import run_task
 
 NAME = "kidiq-kidscore_mom_work"
 NUM_CHAINS, NUM_DRAWS = 2, 500
@@ -57,6 +65,14 @@ def failing(post, key):
     raise RuntimeError("this algorithm always fails")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def in_this_process():
+    """Executors run rows in this process, where algorithms can be replaced."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("aide.scorecard.run.guard", run_task)
+        yield
+
+
 @pytest.fixture(scope="module")
 def card(database):
     out, chosen = database / "card", ("Laplace", "Pathfinder")
@@ -81,6 +97,15 @@ def test_a_row_has_numbers(card):
     assert found["reference_ess"] > 500
     assert found["num_gradients"] > 10
     assert found["versions"]["jax"]
+    assert found["because"].startswith("the largest error of a mean is ")
+    assert found["worst_mean_low"] <= found["worst_mean"] <= found["worst_mean_high"]
+    assert found["worst_interval_of"] in ("beta[0]", "beta[1]", "beta[2]", "beta[3]", "sigma")
+    assert found["rhat"] is None  # there is no chain
+    assert 0 < found["seconds_fit_compile"] < found["seconds_fit"]
+    np.testing.assert_array_equal(
+        [int(number) for number in found["key"].split()],
+        jax.random.key_data(key_of(0, NAME, "Laplace")),
+    )
 
 
 def test_what_fails_is_a_row_with_its_reason(card):
@@ -100,6 +125,24 @@ def test_finished_rows_are_not_run_again(card, database):
     assert again.cells == first.cells
 
 
+def test_rows_with_a_reason_are_run_again_on_request(card, database, tmp_path):
+    out = tmp_path / "card"
+    shutil.copytree(card[0], out)
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as threads:
+        patch.setitem(ALGORITHMS, "Pathfinder", lambda post, key: 1 / 0)
+        chosen: dict[str, Any] = {"only": NAME, "algorithms": ("Laplace", "Pathfinder")}
+        again = scorecard(database, out, retry=True, executor=threads, **chosen, **SMALL)
+    assert row(again, NAME, "Pathfinder")["reason"] == "ZeroDivisionError: division by zero"
+    assert row(again, NAME, "Laplace") == row(card[1], NAME, "Laplace")
+
+
+def test_cores_are_shared_evenly():
+    assert shares_of(range(16), 16) == [(core,) for core in range(16)]
+    assert shares_of(range(5), 2) == [(0, 1), (2, 3, 4)]
+    assert shares_of([3], 2) == [(3,), (3,)]
+    assert shares_of([], 2) == [(), ()]
+
+
 def test_a_process_that_dies_costs_its_posterior_only(database, tmp_path):
     class Dying(ThreadPoolExecutor):
         def submit(self, fn, /, *args, **kwargs):
@@ -115,8 +158,7 @@ def test_a_process_that_dies_costs_its_posterior_only(database, tmp_path):
         )
     assert "value" in row(found, NAME, "Laplace")
     assert (
-        "The process that ran this posterior ended"
-        in row(found, "kidiq-unheard_of", "Laplace")["reason"]
+        "The worker of this posterior ended" in row(found, "kidiq-unheard_of", "Laplace")["reason"]
     )
 
 
@@ -146,6 +188,7 @@ def test_the_card_is_shown(card):
         ({"algorithms": ("Laplas",)}, "algorithms must be among Laplace"),
         ({"seed": 1}, "holds a card with other settings"),
         ({"num_runs": 10}, "num_runs"),
+        ({"max_row_seconds": 0.0}, "max_row_seconds"),
     ],
 )
 def test_mistakes(card, database, options, words):
@@ -168,7 +211,8 @@ def test_wrong_draws_are_refused(database, tmp_path):
 def test_samplers_can_be_built_where_scales_differ(database, name):
     """A metric from an inverse is symmetric only after its rounding is taken away."""
     case = load_case(database, NAME)
-    ready, _ = timed(ALGORITHMS[name], case.posterior, key_of(0, "build"))
+    with jax.enable_x64(True):
+        ready = ALGORITHMS[name](case.posterior, key_of(0, "build"))
     assert (ready.num_gradients or 0) > 0
 
 
@@ -193,3 +237,32 @@ def test_all_algorithms_and_the_command(database, tmp_path):
     assert row(found, NAME, "gold standard")["verdict"] != "failed"
     assert row(found, NAME, "mean field")["value"] > row(found, NAME, "full rank")["value"]
     assert (tmp_path / "card" / "card.md").exists()
+
+
+CALL = """
+import sys
+from aide.scorecard import scorecard
+folder, out, only = sys.argv[1:]
+scorecard(folder, out, only=only, algorithms=("Laplace", "mean field"), num_runs=200)
+"""
+
+
+@pytest.mark.full
+def test_a_killed_call_goes_on(database, tmp_path):
+    """Law: SIGKILL between two rows keeps the first, ends all processes; the call goes on."""
+    out = tmp_path / "card"
+    command = [sys.executable, "-c", CALL, str(database), str(out), NAME]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    call = subprocess.Popen(command, env=environment)
+    first, second = (out / NAME / f"{n}.json" for n in ("Laplace", "mean-field"))
+    while not first.exists():
+        assert call.poll() is None
+        time.sleep(0.05)
+    call.send_signal(signal.SIGKILL)
+    call.wait()
+    before = first.stat().st_mtime_ns, first.read_bytes()
+    time.sleep(10.0)
+    assert not second.exists()  # the process of the posterior ended with its parent
+    subprocess.run(command, env=environment, check=True, timeout=300)
+    assert (first.stat().st_mtime_ns, first.read_bytes()) == before
+    assert "value" in json.loads(second.read_text())

@@ -6,9 +6,8 @@ deviations (`WIDENED`) and take their metric from it: what a careful user withou
 would do.
 """
 
-import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import blackjax
 import jax
@@ -19,6 +18,7 @@ from numpyro.infer import SVI, Trace_ELBO, autoguide
 from scipy.optimize import minimize
 
 from aide._core.algorithm import InferenceAlgorithm
+from aide._core.chains import split_rhat
 from aide._core.types import Key
 from aide.adapters.blackjax import approximation
 from aide.adapters.gaussian import Gaussian
@@ -48,8 +48,10 @@ STEP_SIZE, NUM_LEAPFROG = 0.4, 4
 """Of HMC between temperatures, in units of the posterior's standard deviations."""
 NUTS_STEPS, NUTS_DEPTH, NUTS_STEP_SIZE = 3, 4, 0.5
 """A short run of NUTS: transitions, deepest tree, step size in units of the posterior's sds."""
-NUM_REVERSE = 200
+NUM_REVERSE = 50
 """Reverse particles of the learned meta-inference of NUTS."""
+NUM_CHAINS = 100
+"""Short chains of NUTS whose R-hat stands beside the row."""
 
 
 class ReadyAlgorithm(NamedTuple):
@@ -59,10 +61,12 @@ class ReadyAlgorithm(NamedTuple):
         target: The algorithm.
         num_gradients: Gradients that fitting evaluated, or that one run evaluates at most; `None`
             where the library does not tell.
+        rhat: R-hat of the chains that the algorithm makes; `None` where there is no chain.
     """
 
     target: InferenceAlgorithm
     num_gradients: int | None
+    rhat: float | None = None
 
 
 Fit = Callable[[NumpyroPosterior, Key], ReadyAlgorithm]
@@ -163,14 +167,25 @@ def annealed(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
 def nuts(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
     """A few transitions of NUTS with learned meta-inference."""
     start, covariance = _start(post, key)
-    chain = mcmc(
-        start,
-        post.log_joint,
-        kernel=Nuts(NUTS_STEP_SIZE, NUTS_DEPTH, covariance, "numpyro"),
-        num_steps=NUTS_STEPS,
-    )
+    kernel = Nuts(NUTS_STEP_SIZE, NUTS_DEPTH, covariance, "numpyro")
+    chain = mcmc(start, post.log_joint, kernel=kernel, num_steps=NUTS_STEPS)
     refined = refine(key, chain, num_reverse=NUM_REVERSE, progress=False)
-    return ReadyAlgorithm(refined, NUTS_STEPS * 2**NUTS_DEPTH)
+    rhat = rhat_of_short_chains(jax.random.fold_in(key, 1), start, kernel, post.log_joint)
+    return ReadyAlgorithm(refined, NUTS_STEPS * 2**NUTS_DEPTH, rhat)
+
+
+def rhat_of_short_chains(key: Key, start: Tractable, kernel: Nuts, log_joint: Any) -> float:
+    """Return the largest R-hat of chains of `NUTS_STEPS` transitions, their starts included."""
+
+    def states(key: Key) -> jax.Array:
+        first, *keys = jax.random.split(key, 1 + NUTS_STEPS)
+        found = [start.simulate(first).value]
+        for one in keys:
+            found.append(kernel.step(one, log_joint, found[-1]))
+        return jnp.stack(found)
+
+    chains = np.asarray(jax.jit(jax.vmap(states))(jax.random.split(key, NUM_CHAINS)))
+    return max(split_rhat(list(chains[:, :, place])) for place in range(chains.shape[2]))
 
 
 ALGORITHMS: dict[str, Fit] = {
@@ -183,11 +198,3 @@ ALGORITHMS: dict[str, Fit] = {
     f"NUTS, {NUTS_STEPS} steps": nuts,
 }
 """By name, in the order of the card."""
-
-
-def timed(fit: Fit, post: NumpyroPosterior, key: Key) -> tuple[ReadyAlgorithm, float]:
-    """Fit in double precision; return the seconds that fitting took, compilation included."""
-    begun = time.perf_counter()
-    with jax.enable_x64(True):
-        found = fit(post, key)
-    return found, time.perf_counter() - begun

@@ -1,7 +1,7 @@
 """The card: rows read from a folder, as a table, figures and the sentences that matter."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,17 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from aide.reporting.figures import PanelGrid, as_label
+from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import FAILED, PASSED, in_nats, short, with_error
+from aide.reporting.numbers import FAILED, PASSED, UNDECIDED, in_nats, short, with_error
 from aide.reporting.result import Result
+from aide.scorecard.pictures import number, plot_costs, plot_gold_standards, plot_heat, plot_k_hats
 
 MADE = "gold standard"
 """The row in which `aide.gold_standard` is measured by the reference draws."""
-SILENT_K_HAT = 0.7
-"""k-hat up to which importance weights count as good (Vehtari et al. 2024)."""
+SILENT_K_HAT, SILENT_RHAT = 0.7, 1.01
+"""Up to here k-hat (Vehtari et al. 2024) and R-hat (Vehtari et al. 2021) raise no doubt."""
 MOST_Z = 4.0
 """Standard errors above which two gold standards differ by more than chance."""
+AGREE = 0.1
+"""Nats to which a made gold standard shall agree with the reference draws."""
 Row = Mapping[str, Any]
 
 
@@ -30,10 +33,12 @@ class Scorecard(Result):
     Attributes:
         cells: One dictionary per posterior and algorithm, as it stands in its file.
         settings: What all rows share: seed, runs, tolerance.
+        order: Names of algorithms, in the order of figures.
     """
 
     cells: tuple[Row, ...]
     settings: Mapping[str, Any]
+    order: tuple[str, ...] = ()
 
     @cached_property
     def measured(self) -> tuple[Row, ...]:
@@ -53,23 +58,61 @@ class Scorecard(Result):
     @property
     def silent(self) -> tuple[Row, ...]:
         """Rows that failed the tolerance although k-hat calls their weights good."""
+        return self._silent("k_hat", SILENT_K_HAT)
+
+    @property
+    def silent_rhat(self) -> tuple[Row, ...]:
+        """Rows that failed the tolerance although R-hat calls their chains mixed."""
+        return self._silent("rhat", SILENT_RHAT)
+
+    def _silent(self, entry: str, most: float) -> tuple[Row, ...]:
         return tuple(
             row
             for row in self.measured
-            if row["verdict"] == FAILED
-            and row.get("k_hat") is not None
-            and number(row["k_hat"]) <= SILENT_K_HAT
+            if row["verdict"] == FAILED and number(row.get(entry)) <= most
         )
+
+    @property
+    def agreeing(self) -> tuple[Row, ...]:
+        """Made gold standards that were shown to be within 0.1 nats of the reference draws."""
+        return tuple(row for row in self.made if row["verdict"] == PASSED)
+
+    @property
+    def flagged(self) -> tuple[Row, ...]:
+        """Made gold standards whose own words say that they are not to be trusted."""
+        return tuple(row for row in self.made if row["own_verdict"] != PASSED or row["own_doubts"])
 
     @property
     def disagreements(self) -> tuple[Row, ...]:
         """Made gold standards that differ from the reference draws and do not say so."""
+        flagged = {row["posterior"] for row in self.flagged}
         return tuple(
             row
             for row in self.made
-            if row["own_verdict"] == PASSED
+            if row["posterior"] not in flagged
             and (row["verdict"] == FAILED or number(row["largest_z"]) > MOST_Z)
         )
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Where the time went: seconds of processes, added over all rows."""
+        rows = (*self.measured, *self.made)
+
+        def total(chosen: Sequence[Row], entry: Callable[[Row], float]) -> float:
+            return float(sum(entry(row) for row in chosen))
+
+        def runs(part: str) -> Callable[[Row], float]:
+            return lambda r: number(r[f"seconds_{part}"]) - number(r[f"seconds_{part}_compile"])
+
+        loads = {row["posterior"]: number(row["seconds_load"]) for row in rows}
+        compiled = ("seconds_fit_compile", "seconds_measure_compile")
+        return {
+            "loading and score checks": sum(loads.values()),
+            "compilation": total(rows, lambda r: sum(number(r[one]) for one in compiled)),
+            "fits": total(self.measured, runs("fit")),
+            "making gold standards": total(self.made, runs("fit")),
+            "measuring": total(rows, runs("measure")),
+        }
 
     @property
     def headline(self) -> str:
@@ -89,15 +132,14 @@ class Scorecard(Result):
             rows = [row for row in self.measured if row["algorithm"] == name]
             nats = np.array([number(row["value"]) for row in rows])
             seconds = np.array([number(row["seconds_fit"]) for row in rows])
-            passed, failed = (
-                sum(row["verdict"] == one for row in rows) for one in (PASSED, FAILED)
-            )
+            verdicts = [row["verdict"] for row in rows]
+            counts = [str(verdicts.count(one)) for one in (PASSED, UNDECIDED, FAILED)]
             middle = short(float(np.median(nats)), 2), short(float(np.max(nats)), 2)
             seconds_shown = short(float(np.median(seconds)), 2)
-            lines.append((name, str(len(rows)), str(passed), str(failed), *middle, seconds_shown))
+            lines.append((name, str(len(rows)), *counts, *middle, seconds_shown))
         titles = (
-            *("algorithm", "posteriors", "passed", "failed"),
-            *("median nats", "largest nats", "median seconds"),
+            *("algorithm", "posteriors", "passed", "undecided", "failed"),
+            *("median nats", "largest nats", "median seconds of fit"),
         )
         return Grid(titles, tuple(lines), ("",) * len(lines), frozenset({"algorithm"}))
 
@@ -105,31 +147,38 @@ class Scorecard(Result):
         """What the verdicts mean, how the gold standards agree, where diagnostics are silent."""
         tolerance = self.settings.get("tolerance")
         asked = in_nats(tolerance) if isinstance(tolerance, int | float) else tolerance
-        silent = ", ".join(f"{r['posterior']} ({r['algorithm']})" for r in self.silent[:5])
         found = [
             ("tolerance", f"A row passes if it is shown, at 95%, to be within: {asked}."),
-            (
-                "k-hat",
-                f"{len(self.silent)} rows fail although k-hat is at most {SILENT_K_HAT:g}"
-                + (f", such as {silent}." if silent else "."),
-            ),
+            ("k-hat", self._silent_words("k-hat", SILENT_K_HAT, self.silent)),
+            ("R-hat", self._silent_words("R-hat", SILENT_RHAT, self.silent_rhat)),
         ]
         if self.made:
-            agree = sum(row["verdict"] == PASSED for row in self.made)
-            unsaid = ", ".join(row["posterior"] for row in self.disagreements)
-            found.append(
-                (
-                    "gold standards",
-                    f"{agree} of {len(self.made)} made gold standards were shown to be within 0.1 "
-                    "nats of the reference draws. "
-                    + (
-                        f"These differ without saying so: {unsaid}."
-                        if unsaid
-                        else "None differs from them without saying so."
-                    ),
-                )
-            )
+            found.append(("gold standards", self._gold_words()))
+        if self.measured or self.made:
+            parts = [f"{part} {short(one / 60, 2)}" for part, one in self.seconds.items()]
+            found.append(("time", f"Minutes of processes: {', '.join(parts)}."))
         return found
+
+    def _silent_words(self, name: str, most: float, rows: Sequence[Row]) -> str:
+        such = ", ".join(f"{r['posterior']} ({r['algorithm']})" for r in rows[:5])
+        words = f"{len(rows)} rows fail although {name} is at most {most:g}"
+        return f"{words}, such as {such}." if such else f"{words}."
+
+    def _gold_words(self) -> str:
+        near = sum(number(row["value"]) <= AGREE for row in self.made)
+        safe = {row["posterior"] for row in (*self.agreeing, *self.flagged)}
+        unsaid = ", ".join(row["posterior"] for row in self.disagreements)
+        last = (
+            f"These differ from the reference draws without saying so: {unsaid}."
+            if unsaid
+            else f"None differs by more than {MOST_Z:g} standard errors without saying so."
+        )
+        return (
+            f"Of {len(self.made)} made gold standards {near} are estimated to be within {AGREE:g} "
+            f"nats of the reference draws, {len(self.agreeing)} are shown to be at 95%, "
+            f"{len(self.flagged)} say that they are not to be trusted; shown or flagged: "
+            f"{len(safe)}. {last}"
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -138,8 +187,9 @@ class Scorecard(Result):
         for row in self.failed:
             by_reason.setdefault(row["reason"], []).append(f"{row['posterior']} {row['algorithm']}")
         return tuple(
-            f"{', '.join(names[:4])}{' and others' if len(names) > 4 else ''}: {reason}"
-            for reason, names in by_reason.items()
+            f"{len(names)} rows, {', '.join(names[:3])}{' and others' if len(names) > 3 else ''}: "
+            f"{reason}"
+            for reason, names in sorted(by_reason.items(), key=lambda pair: -len(pair[1]))
         )
 
     def records(self) -> list[dict[str, Any]]:
@@ -153,102 +203,93 @@ class Scorecard(Result):
         return [{name: row.get(name) for name in names} for row in self.cells]
 
     def numbers(self) -> dict[str, Any]:
-        """Counts of rows."""
+        """Counts of rows, and seconds."""
         return {
             "num_rows": len(self.cells),
             "num_failed": len(self.failed),
             "num_silent": len(self.silent),
+            "num_silent_rhat": len(self.silent_rhat),
             "num_made": len(self.made),
+            "num_agreeing": len(self.agreeing),
+            "num_flagged": len(self.flagged),
             "num_disagreements": len(self.disagreements),
+            "seconds": self.seconds,
         }
 
     def layout(self) -> PanelGrid:
         """A heat map, and accuracy against cost."""
-        num = len({row["posterior"] for row in self.measured})
+        num = len({row["posterior"] for row in self.cells})
         return PanelGrid(1, 2, (12.0, max(4.0, 0.22 * num)), {"width_ratios": (3, 2)})
 
     def plot_on(self, panels: np.ndarray) -> None:
         """Left: nats by posterior and algorithm. Right: nats against seconds of fitting."""
-        plot_heat(panels[0], self.measured)
+        plot_heat(panels[0], self.cells, self.order)
         if len(panels) > 1:
-            plot_costs(panels[1], self.measured)
+            plot_costs(panels[1], self.measured, self.order)
+
+    def plot_heat(self, axis: Any) -> None:
+        """Draw nats by posterior and algorithm on matplotlib axes; failed cells are marked."""
+        plot_heat(axis, self.cells, self.order)
+
+    def plot_costs(self, axis: Any) -> None:
+        """Draw nats against seconds of fitting on matplotlib axes."""
+        plot_costs(axis, self.measured, self.order)
+
+    def plot_k_hats(self, axis: Any) -> None:
+        """Draw the largest error of a mean against k-hat on matplotlib axes."""
+        plot_k_hats(axis, self.measured, self.order, SILENT_K_HAT)
+
+    def plot_gold_standards(self, axis: Any) -> None:
+        """Draw the divergence of made gold standards from reference draws, with limits."""
+        flagged = {row["posterior"] for row in self.flagged}
+        plot_gold_standards(axis, self.made, flagged, AGREE)
 
     def markdown(self) -> str:
         """All rows as a table of a page, one line per posterior and algorithm."""
         titles = (
-            *("posterior", "d", "algorithm", "divergence (nats)", "95%", "means off ≤ (sd)"),
-            *("worst sd ratio", "any probability ≤", "k-hat", "looseness", "seconds", "verdict"),
+            *("posterior", "d", "algorithm", "divergence (nats)", "95%", "worst mean (sd)"),
+            *("worst sd (ratio)", "worst 90% interval holds", "any probability ≤", "k-hat"),
+            *("R-hat", "looseness", "gradients", "seconds", "verdict"),
         )
         lines = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
-        lines += ["| " + " | ".join(_cells(row)) + " |" for row in self.cells]
+        lines += ["| " + " | ".join(_cells(row, len(titles))) + " |" for row in self.cells]
         return "\n".join(lines) + "\n"
-
-
-def number(value: Any) -> float:
-    """Return a number that JSON may have kept as the text `inf`, `-inf` or `nan`."""
-    return float("nan") if value is None else float(value)
 
 
 def read_scorecard(out: str | Path) -> Scorecard:
     """Read the card of a folder that `scorecard` wrote, finished or not."""
+    from aide.scorecard.algorithms import ALGORITHMS
+
     path = Path(out) / "card.json"
     if not path.exists():
         raise ValueError(f"{out} holds no card: aide scorecard DIR --out {out} makes one.")
     settings = json.loads(path.read_text())["settings"]
-    files = sorted(Path(out).glob("*/*.json"))
-    cells = [json.loads(file.read_text()) for file in files]
-    order = {name: place for place, name in enumerate(_algorithms())}
-    cells.sort(key=lambda row: (row["posterior"], order.get(row["algorithm"], len(order))))
-    return Scorecard(tuple(cells), settings)
+    cells = [json.loads(file.read_text()) for file in sorted(Path(out).glob("*/*.json"))]
+    names = (*ALGORITHMS, MADE)
+    place = {name: position for position, name in enumerate(names)}
+    cells.sort(key=lambda row: (row["posterior"], place.get(row["algorithm"], len(place))))
+    return Scorecard(tuple(cells), settings, names)
 
 
-def plot_heat(axis: Any, rows: tuple[Row, ...]) -> None:
-    """Draw log10 of the divergence for each posterior and algorithm; white has no number."""
-    posteriors = sorted({row["posterior"] for row in rows})
-    algorithms = [name for name in _algorithms() if any(r["algorithm"] == name for r in rows)]
-    heat = np.full((len(posteriors), len(algorithms)), np.nan)
-    for row in rows:
-        place = posteriors.index(row["posterior"]), algorithms.index(row["algorithm"])
-        heat[place] = np.log10(np.clip(number(row["value"]), 1e-3, 1e3))
-    image = axis.imshow(heat, aspect="auto", cmap="viridis_r", vmin=-2, vmax=2)
-    axis.set_yticks(range(len(posteriors)), posteriors, fontsize=7)
-    labels = [as_label(name, 12) for name in algorithms]
-    axis.set_xticks(range(len(algorithms)), labels, fontsize=7)
-    bar = axis.figure.colorbar(image, ax=axis, extend="both", shrink=0.6)
-    bar.set_ticks([-2, -1, 0, 1, 2], labels=["0.01", "0.1", "1", "10", "100"])
-    bar.set_label("nats")
-
-
-def plot_costs(axis: Any, rows: tuple[Row, ...]) -> None:
-    """Draw nats against seconds of fitting, one colour for each algorithm."""
-    for name in _algorithms():
-        chosen = [row for row in rows if row["algorithm"] == name]
-        if chosen:
-            seconds = [number(row["seconds_fit"]) for row in chosen]
-            nats = np.clip([number(row["value"]) for row in chosen], 1e-3, 1e3)
-            axis.plot(seconds, nats, "o", ms=4, alpha=0.7, label=name)
-    axis.set(xscale="log", yscale="log", xlabel="seconds of fitting", ylabel="nats")
-    axis.legend(frameon=False, fontsize=7)
-
-
-def _algorithms() -> tuple[str, ...]:
-    from aide.scorecard.algorithms import ALGORITHMS
-
-    return (*ALGORITHMS, MADE)
-
-
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row, num: int) -> tuple[str, ...]:
     name, dimension = row["posterior"], str(row.get("dimension", "–"))
     if "reason" in row:
-        return (name, dimension, row["algorithm"], row["reason"], *("–",) * 8)
+        return (name, dimension, row["algorithm"], row["reason"], *("–",) * (num - 4))
 
     def shown(entry: str, digits: int = 2) -> str:
         return "–" if row.get(entry) is None else short(number(row[entry]), digits)
 
+    def worst(kind: str) -> str:
+        value = shown(f"worst_{kind}")
+        return value if value == "–" else f"{value} ({row[f'worst_{kind}_of']})"
+
+    gradients = row.get("num_gradients")
     return (
         *(name, dimension, row["algorithm"]),
         with_error(number(row["value"]), number(row["std_error"])),
         f"{shown('low')} to {shown('high')}",
-        *(shown("means_off"), shown("worst_sd_ratio"), shown("total_variation")),
-        *(shown("k_hat"), shown("looseness"), shown("seconds_fit"), row["verdict"] or "–"),
+        *(worst("mean"), worst("sd"), worst("interval"), shown("total_variation")),
+        *(shown("k_hat"), shown("rhat", 4), shown("looseness")),
+        *("–" if gradients is None else f"{gradients:,}", shown("seconds_fit")),
+        row["verdict"] or "–",
     )

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,15 +13,23 @@ from aide.adapters.numpyro.posterior import NumpyroPosterior, posterior
 from aide.adapters.posteriordb import load
 from aide.algorithms.reference import ReferenceDraws
 from aide.comparing.compare import compare
+from aide.estimation.errors.errors import Errors
+from aide.estimation.errors.find import INTERVAL, MEAN, SD
 from aide.estimation.summary import Estimate
-from aide.scorecard.algorithms import ALGORITHMS, timed
-from aide.scorecard.card import MADE
+from aide.scorecard.algorithms import Fit
+from aide.scorecard.card import AGREE
+from aide.scorecard.clock import Stopwatch, stopwatch
 from aide.scorecard.models import MODELS
 
 MADE_SECONDS = 300.0
 """Seconds that making one gold standard may take, unless stated."""
-AGREE = 0.1
-"""Nats to which a made gold standard shall agree with the reference draws."""
+KEPT = frozenset(
+    (
+        *("value", "std_error", "low", "high", "means_off", "interval_low", "interval_high"),
+        *("total_variation", "looseness", "k_hat", "lower", "upper", "verdict"),
+    )
+)
+"""Entries of a record of `aide.compare` that a row keeps."""
 
 
 class Case(NamedTuple):
@@ -81,34 +88,38 @@ def key_of(seed: int, *names: str) -> jax.Array:
     return jax.random.fold_in(jax.random.key(seed), int.from_bytes(digest[:4], "big") >> 1)
 
 
-def row_of(case: Case, algorithm: str, seed: int, num_runs: int, tolerance: Any) -> dict[str, Any]:
+def row_of(case: Case, fit: Fit, key: jax.Array, num_runs: int, tolerance: Any) -> dict[str, Any]:
     """Fit an algorithm and measure it against the reference draws."""
-    key_fit, key_measure = jax.random.split(key_of(seed, case.name, algorithm))
-    fitted, seconds_fit = timed(ALGORITHMS[algorithm], case.posterior, key_fit)
-    begun = time.perf_counter()
-    _, record = _compared(key_measure, case, algorithm, fitted.target, num_runs, tolerance)
+    key_fit, key_measure = jax.random.split(key)
+    with stopwatch() as fitting, jax.enable_x64(True):
+        fitted = fit(case.posterior, key_fit)
+    with stopwatch() as measuring:
+        _, record = _compared(key_measure, case, fitted.target, num_runs, tolerance)
     return {
+        "key": key_words(key),
         **record,
+        "rhat": fitted.rhat,
         "num_gradients": fitted.num_gradients,
-        "seconds_fit": seconds_fit,
-        "seconds_measure": time.perf_counter() - begun,
+        **_seconds(fitting, measuring),
     }
 
 
-def made_row(case: Case, seed: int, num_runs: int, max_seconds: float) -> dict[str, Any]:
+def made_row(case: Case, key: jax.Array, num_runs: int, max_seconds: float) -> dict[str, Any]:
     """Make a gold standard with defaults, and measure it against the reference draws."""
-    key_make, key_measure = jax.random.split(key_of(seed, case.name, MADE))
-    begun = time.perf_counter()
-    made = case.posterior.gold(key_make, max_seconds=max_seconds, progress=False)
-    seconds_fit, begun = time.perf_counter() - begun, time.perf_counter()
-    estimate, record = _compared(key_measure, case, MADE, made, num_runs, AGREE)
+    key_make, key_measure = jax.random.split(key)
+    with stopwatch() as making:
+        made = case.posterior.gold(key_make, max_seconds=max_seconds, progress=False)
+    with stopwatch() as measuring:
+        estimate, record = _compared(key_measure, case, made, num_runs, AGREE)
     looseness, looseness_error = made.record.looseness
     return {
+        "key": key_words(key),
         **record,
+        "rhat": case.reference.rhat,
         "num_gradients": None,
-        "seconds_fit": seconds_fit,
-        "seconds_measure": time.perf_counter() - begun,
+        **_seconds(making, measuring),
         "own_verdict": made.verdict,
+        "own_words": made.provenance,
         "own_doubts": list(made.doubts),
         "own_looseness": looseness,
         "own_looseness_std_error": looseness_error,
@@ -116,10 +127,28 @@ def made_row(case: Case, seed: int, num_runs: int, max_seconds: float) -> dict[s
     }
 
 
+def key_words(key: jax.Array) -> str:
+    """Return the numbers of a key, which make it again: `jax.random.wrap_key_data`."""
+    return " ".join(str(number) for number in np.asarray(jax.random.key_data(key)))
+
+
+def _seconds(fitting: Stopwatch, measuring: Stopwatch) -> dict[str, float]:
+    """Return where the time of a row went; `compile` is a part of `fit` and of `measure`."""
+    fit, measure = fitting.seconds, measuring.seconds
+    return {
+        "seconds_fit": fit.wall,
+        "seconds_fit_compile": fit.compilation,
+        "seconds_measure": measure.wall,
+        "seconds_measure_compile": measure.compilation,
+        "seconds_processor": fit.processor + measure.processor,
+    }
+
+
 def _compared(
-    key: Any, case: Case, name: str, target: InferenceAlgorithm, num_runs: int, tolerance: Any
+    key: Any, case: Case, target: InferenceAlgorithm, num_runs: int, tolerance: Any
 ) -> tuple[Estimate, dict[str, Any]]:
     """Measure a target against the reference draws; return the estimate and its record."""
+    name = "target"
     found = compare(
         key,
         case.reference,
@@ -130,8 +159,32 @@ def _compared(
         keep_values=True,
         progress=False,
     )
-    says = found[name].errors().headline
-    return found[name], {**found.records()[0], "says": says, "notes": list(found.notes)}
+    errors, closeness = found[name].errors(), found.closeness[name]
+    record = {entry: value for entry, value in found.records()[0].items() if entry in KEPT}
+    notes = [note.removeprefix(f"{name}: ") for note in found.notes]
+    return found[name], {
+        **record,
+        **_worst(errors),
+        "says": errors.headline,
+        "because": closeness.limits,
+        "notes": notes,
+    }
+
+
+def _worst(errors: Errors) -> dict[str, Any]:
+    """Return the variables with the largest errors of means, sds and 90% intervals, by name."""
+    found: dict[str, Any] = {}
+    for title, quantity in (("mean", MEAN), ("sd", SD), ("interval", INTERVAL)):
+        worst = errors.worst(quantity)
+        if worst is not None:
+            name, error = worst
+            found |= {
+                f"worst_{title}_of": name,
+                f"worst_{title}": error.error,
+                f"worst_{title}_low": error.low,
+                f"worst_{title}_high": error.high,
+            }
+    return found
 
 
 def _largest_z(case: Case, ours: np.ndarray) -> float:

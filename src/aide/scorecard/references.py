@@ -27,7 +27,7 @@ from aide.engine.programs.map_runs import in_double
 from aide.engine.runners.choose import MetaTrial
 from aide.gold_standards.result import GoldStandard
 from aide.reporting.result import as_data
-from aide.scorecard.run import versions
+from aide.scorecard.facts import versions
 
 NUM_DRAWS, NUM_CHAINS = 10_000, 10
 """Draws of a reference of posteriordb, and lists among which the draws are spread."""

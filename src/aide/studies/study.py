@@ -166,19 +166,10 @@ def workers(
     if num is None and address is None:
         yield None
         return
-    try:
-        distributed: Any = importlib.import_module("distributed")
-    except ImportError:
-        raise BadInput(
-            "--workers and --dask need Dask: pip install 'aide-inference[dask]'."
-        ) from None
+    distributed = _distributed()
     plugin = _plugin(distributed, module)
     if address is not None:
-        try:
-            client = distributed.Client(address, timeout="15s")
-        except (OSError, TimeoutError, ValueError) as error:
-            raise BadInput(f"no Dask scheduler answers at {address}: {error}.") from None
-        with client:
+        with dask_client(address) as client:
             client.register_plugin(plugin)
             yield client
         return
@@ -190,6 +181,23 @@ def workers(
     ):
         client.register_plugin(plugin)
         yield client
+
+
+def dask_client(address: str) -> Any:
+    """A client of the Dask scheduler at an address such as `tcp://HOST:PORT`."""
+    try:
+        return _distributed().Client(address, timeout="15s")
+    except (OSError, TimeoutError, ValueError) as error:
+        raise BadInput(f"no Dask scheduler answers at {address}: {error}.") from None
+
+
+def _distributed() -> Any:
+    try:
+        return importlib.import_module("distributed")
+    except ImportError:
+        raise BadInput(
+            "--workers and --dask need Dask: pip install 'aide-inference[dask]'."
+        ) from None
 
 
 def _plugin(distributed: Any, module: ModuleType) -> Any:
