@@ -20,8 +20,8 @@ from aide.cli import app
 from aide.scorecard import ALGORITHMS, read_scorecard, scorecard
 from aide.scorecard.models import MODELS
 from aide.scorecard.pairs import key_of, load_case
-from aide.scorecard.run import shares_of
-from aide.scorecard.task import run_task
+from aide.scorecard.run import parts_of, shares_of
+from aide.scorecard.task import PosteriorTask, run_task
 
 NAME = "kidiq-kidscore_mom_work"
 NUM_CHAINS, NUM_DRAWS = 2, 500
@@ -141,6 +141,17 @@ def test_cores_are_shared_evenly():
     assert shares_of(range(5), 2) == [(0, 1), (2, 3, 4)]
     assert shares_of([3], 2) == [(3,), (3,)]
     assert shares_of([], 2) == [(), ()]
+
+
+def test_few_posteriors_fill_all_workers(tmp_path):
+    rows = tuple("abcdefgh")
+    tasks = [PosteriorTask("", str(tmp_path), name, rows, 0, 100, 1.0, 1.0, 1.0) for name in "xyz"]
+    two = parts_of(tasks, 2)
+    assert [one.name for one in two] == list("xyzxyzxyz")
+    assert two[0].algorithms == tuple("fgh")  # the longest rows come first
+    assert sorted("".join(one.algorithms) for one in two if one.name == "y") == ["ab", "cde", "fgh"]
+    assert len(parts_of(tasks, 16)) == 24
+    assert parts_of(tasks, 1) == tasks
 
 
 def test_a_process_that_dies_costs_its_posterior_only(database, tmp_path):

@@ -2,6 +2,7 @@
 
 import fnmatch
 import json
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -9,6 +10,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_complete
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 from aide._core.keywords import keywords
 from aide._core.process import locked_folder, make_folder
@@ -29,6 +31,8 @@ NUM_RUNS = 1000
 """Runs of either side per row, unless stated."""
 ROW_SECONDS = 600.0
 """Seconds that one row may take, unless stated."""
+PARTS_PER_WORKER = 4
+"""Processes that each worker starts at least, where there are as many rows: a choice."""
 
 
 @keywords("aide.scorecard.scorecard")
@@ -52,7 +56,7 @@ def scorecard(
 
     Each row is a file in `out`, written when it is finished: a call that was stopped or killed goes
     on where it stopped. A row that fails, that ends its process or that takes too long is a row
-    with the reason. Each posterior has a process of its own, which the others do not notice.
+    with the reason. Posteriors run in processes of their own, of which the others notice nothing.
 
     Args:
         folder: A copy of posteriordb's folder `posterior_database`.
@@ -141,7 +145,29 @@ def _run_all(
             futures = {executor.submit(guard, task): task for task in todo}
             _wait(futures, telling.row)
         elif todo:
-            _run_here(todo, min(num_workers, len(todo)), telling.row)
+            parts = parts_of(todo, num_workers)
+            _run_here(parts, min(num_workers, len(parts)), telling.row)
+
+
+def parts_of(tasks: Sequence[PosteriorTask], num_workers: int) -> list[PosteriorTask]:
+    """Divide the rows of posteriors among processes, so that few posteriors fill all workers.
+
+    The last rows are the longest, and come first.
+    """
+    num = 1 if num_workers == 1 else math.ceil(PARTS_PER_WORKER * num_workers / len(tasks))
+    parts = [
+        (place, task._replace(algorithms=rows))
+        for task in tasks
+        for place, rows in enumerate(_divided(task.missing, num))
+    ]
+    return [task for _, task in sorted(parts, key=lambda part: -part[0])]
+
+
+def _divided(rows: Sequence[Any], num: int) -> list[tuple[Any, ...]]:
+    """Divide into parts of nearly equal length, none of them empty."""
+    num = min(num, len(rows))
+    ends = [len(rows) * place // num for place in range(num + 1)]
+    return [tuple(rows[low:high]) for low, high in zip(ends[:-1], ends[1:], strict=True)]
 
 
 def _wait(futures: dict[Future[None], PosteriorTask], tell: Callable[..., None]) -> None:
@@ -191,8 +217,7 @@ def shares_of(cores: Sequence[int], num_workers: int) -> list[tuple[int, ...]]:
     """Divide cores evenly among workers; where there are more workers, they take turns."""
     if len(cores) < num_workers:
         return [(cores[place % len(cores)],) if cores else () for place in range(num_workers)]
-    ends = [len(cores) * place // num_workers for place in range(num_workers + 1)]
-    return [tuple(cores[low:high]) for low, high in zip(ends[:-1], ends[1:], strict=True)]
+    return _divided(cores, num_workers)
 
 
 @contextmanager
