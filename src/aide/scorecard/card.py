@@ -127,6 +127,8 @@ class Scorecard(Result):
     def grid(self) -> Grid | None:
         """One line per algorithm: on how many posteriors it passes, and its divergences."""
         algorithms = list(dict.fromkeys(row["algorithm"] for row in self.measured))
+        if not algorithms:
+            return None
         lines = []
         for name in algorithms:
             rows = [row for row in self.measured if row["algorithm"] == name]

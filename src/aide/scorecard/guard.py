@@ -73,6 +73,7 @@ def _run_once(
             stdout=subprocess.DEVNULL,
             stderr=errors,
             env=_environment(),
+            start_new_session=True,  # Ctrl-C ends this process, which then ends the other
         )
         try:
             if cores and hasattr(os, "sched_setaffinity"):
