@@ -368,6 +368,59 @@ def scorecard(
             Console().print(found)
 
 
+@app.command()
+def references(
+    folder: Annotated[
+        Path, typer.Argument(help="The folder posterior_database of a copy of posteriordb.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder; what it holds is continued.")] = Path(
+        "aide-references"
+    ),
+    only: Annotated[str, typer.Option(help="Names of posteriors, such as 'wells*,dogs*'.")] = "*",
+    num_draws: Annotated[int, typer.Option(help="Draws of each reference.")] = 10_000,
+    max_time: MAX_TIME = None,
+    nuts: Annotated[
+        bool, typer.Option("--nuts", help="Compare each reference with a long run of NUTS too.")
+    ] = False,
+    seed: SEED = 0,
+    workers: WORKERS = None,
+    as_json: AS_JSON = False,
+) -> None:
+    """Make references for the posteriors of posteriordb that have no reference draws.
+
+    Draws of gold standards that passed their tests, in the format of the database. --max-time
+    limits the making of one gold standard. Needs the extras numpyro and blackjax.
+    """
+    with _ending("references", "The same command continues."):
+        from rich.console import Console
+
+        from aide.experiments.runner import BadInput
+        from aide.studies.options import parse_time
+
+        try:
+            from aide import scorecard as card
+        except ImportError as error:
+            raise BadInput(f"{error}. Models need the extras numpyro and blackjax.") from None
+        limit = parse_time(max_time)
+        chosen: dict[str, Any] = {} if limit is None else {"max_seconds": limit}
+        try:
+            found = card.references(
+                *(folder, out),
+                only=only.split(","),
+                num_draws=num_draws,
+                nuts=nuts,
+                seed=seed,
+                num_workers=workers or 1,
+                **chosen,
+            )
+        except ValueError as error:
+            raise BadInput(str(error)) from error
+        if as_json:
+            typer.echo(found.to_json())
+        else:
+            Console().print(found)
+
+
 def _study(
     command: str,
     study: Path,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Entry", "list_names", "load"]
+__all__ = ["Entry", "list_names", "load", "load_data", "load_draws"]
 
 _COORDINATE = re.compile(r"(?P<name>[^\[\]]+)(\[(?P<index>[\d,]+)\])?")
 
@@ -46,25 +46,61 @@ def load(folder: str | Path, name: str) -> Entry:
     Returns:
         Data and reference draws by name.
     """
+    return Entry(name, load_data(folder, name), load_draws(folder, name))
+
+
+def load_draws(folder: str | Path, name: str) -> dict[str, np.ndarray]:
+    """Reference draws of one posterior, whose data need not be in the folder.
+
+    Args:
+        folder: The folder of the files.
+        name: `DATA-MODEL`.
+
+    Raises:
+        ValueError: If the folder has no such draws; the names it has are listed.
+
+    Returns:
+        Arrays (chain, draw, ...) by name.
+    """
     folder = Path(folder)
-    about = _read(folder / "posteriors", name)
-    data_name = (about or {}).get("data_name", name.partition("-")[0])
-    draws_name = (about or {}).get("reference_posterior_name") or name
-    data = _first(
-        (folder, f"{data_name}.data"),
-        (folder / "data" / "data", data_name),
-    )
+    about = _read(folder / "posteriors", name) or {}
+    draws_name = about.get("reference_posterior_name") or name
     chains = _first(
         (folder, f"{draws_name}.draws"),
         (folder / "reference_posteriors" / "draws" / "draws", draws_name),
     )
-    if data is None or chains is None:
-        lacking = "data" if data is None else "reference draws"
-        raise ValueError(
-            f"{folder} has no {lacking} of {name!r}; it has reference draws of "
-            f"{', '.join(list_names(folder)) or 'nothing'}."
-        )
-    return Entry(name, {key: _as_array(value) for key, value in data.items()}, _draws_of(chains))
+    if chains is None:
+        raise _nothing(folder, name, "reference draws")
+    return _draws_of(chains)
+
+
+def load_data(folder: str | Path, name: str) -> dict[str, Any]:
+    """Data of one posterior, which may have no reference draws.
+
+    Args:
+        folder: The folder of the files.
+        name: `DATA-MODEL`.
+
+    Raises:
+        ValueError: If the folder has no such data.
+
+    Returns:
+        The data of the model, by name: numbers, and arrays for lists.
+    """
+    folder = Path(folder)
+    about = _read(folder / "posteriors", name) or {}
+    data_name = about.get("data_name", name.partition("-")[0])
+    data = _first((folder, f"{data_name}.data"), (folder / "data" / "data", data_name))
+    if data is None:
+        raise _nothing(folder, name, "data")
+    return {key: _as_array(value) for key, value in data.items()}
+
+
+def _nothing(folder: Path, name: str, lacking: str) -> ValueError:
+    return ValueError(
+        f"{folder} has no {lacking} of {name!r}; it has reference draws of "
+        f"{', '.join(list_names(folder)) or 'nothing'}."
+    )
 
 
 def list_names(folder: str | Path) -> list[str]:

@@ -6,8 +6,10 @@ standard: the file of facts states what its tests showed and what no test can sh
 
 import io
 import json
+import os
+import platform
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide._core.chains import mean_variance, split_rhat
+from aide._core.chains import autocovariances, mean_variance, split_rhat
 from aide._core.keywords import keywords
 from aide._core.process import make_folder, write_atomically
 from aide._core.random import as_key
@@ -33,6 +35,8 @@ NUM_DRAWS, NUM_CHAINS = 10_000, 10
 """Draws of a reference of posteriordb, and lists among which the draws are spread."""
 CHECK_RHAT = 1.01
 """R-hat below which posteriordb accepts a reference."""
+CHECK_LAG = 0.05
+"""Autocorrelation of neighbouring draws below which posteriordb accepts a reference."""
 
 
 @keywords("aide.scorecard.write_reference")
@@ -46,6 +50,7 @@ def write_reference(
     num_draws: int = NUM_DRAWS,
     variables: Sequence[str] | None = None,
     added_by: str = "",
+    facts: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write draws, means and mean squares of a gold standard as a reference of posteriordb.
 
@@ -62,6 +67,7 @@ def write_reference(
         num_draws: Draws in all, in ten lists.
         variables: Names of the variables to be written; all unless stated.
         added_by: Who vouches for the reference.
+        facts: Further facts for the file beside the draws, such as the seed.
 
     Returns:
         The facts that stand in the file beside the draws.
@@ -75,27 +81,31 @@ def write_reference(
     rows = MetaTrial(as_key(key), gold, TARGET, num_draws).values
     values = posterior.values_of(np.asarray(rows))
     chosen = posterior.names if variables is None else tuple(variables)
-    columns = _columns({name: values[name] for name in chosen})
+    columns = coordinates({name: _in_lists(values[name]) for name in chosen})
     log_joint = np.asarray(in_double(_log_joints, posterior, np.asarray(rows)))
-    facts = _facts(gold, name, columns, log_joint, added_by)
-    _write_all(Path(folder) / "reference_posteriors", name, columns, facts)
-    return facts
+    found = {**_facts(gold, name, columns, log_joint, added_by), **(facts or {})}
+    _write_all(Path(folder) / "reference_posteriors", name, columns, found)
+    return found
 
 
 def _log_joints(posterior: AbstractPosterior, rows: np.ndarray) -> Any:
     return jax.jit(jax.vmap(posterior.log_joint))(jnp.asarray(rows))
 
 
-def _columns(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return every coordinate as (list, draw), under its name in Stan: indices begin at 1."""
+def coordinates(draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return every coordinate (chain, draw) under its name in Stan: indices begin at 1."""
     found = {}
-    for name, array in values.items():
-        num = array.shape[0] // NUM_CHAINS * NUM_CHAINS
-        for index in np.ndindex(*array.shape[1:]):
+    for name, array in draws.items():
+        for index in np.ndindex(*array.shape[2:]):
             words = ",".join(str(i + 1) for i in index)
-            column = array[(slice(num), *index)].reshape(NUM_CHAINS, -1)
-            found[f"{name}[{words}]" if index else name] = column
+            found[f"{name}[{words}]" if index else name] = array[(slice(None), slice(None), *index)]
     return found
+
+
+def _in_lists(array: np.ndarray) -> np.ndarray:
+    """Spread draws over the lists; a remainder is left out."""
+    num = array.shape[0] // NUM_CHAINS * NUM_CHAINS
+    return array[:num].reshape(NUM_CHAINS, -1, *array.shape[1:])
 
 
 def _facts(
@@ -110,6 +120,7 @@ def _facts(
     effective = [mean_variance(list(column)).effective for column in columns.values()]
     num = next(iter(columns.values())).size
     settings = {"title": record.title, **{title: words for title, words in record.chosen}}
+    lags = [float(autocovariances(list(each))[1] / each.var()) for each in columns.values()]
     return {
         "name": name,
         "inference": {"method": "aide.gold_standard", "method_arguments": settings},
@@ -119,6 +130,7 @@ def _facts(
             "nchains": NUM_CHAINS,
             "effective_sample_size": effective,
             "r_hat": rhats,
+            "mean_lag1_ac": lags,
             "looseness_nats": list(record.looseness),
             "log_evidence": list(record.log_evidence),
             "mean_log_density": float(log_joint.mean()),
@@ -128,6 +140,7 @@ def _facts(
             "ndraws_is_10k": num == NUM_DRAWS,
             "nchains_is_gte_4": True,
             "r_hat_below_1_01": max(rhats) < CHECK_RHAT,
+            "abs_mean_lag1_ac_below_0_05": max(map(abs, lags)) < CHECK_LAG,
             "gold_standard_passed": True,
         },
         "comments": {
@@ -137,6 +150,7 @@ def _facts(
         },
         "added_by": added_by,
         "added_date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
         "versions": versions(),
     }
 

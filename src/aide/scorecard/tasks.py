@@ -1,0 +1,107 @@
+"""Work that is kept: one file per task, one process each, and a reason in place of a failure."""
+
+import json
+import multiprocessing
+import os
+import platform
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from aide._core.process import make_folder, write_atomically
+from aide.engine.programs.map_runs import Progress
+from aide.reporting.result import as_data
+from aide.scorecard.run import versions
+
+
+class Task(Protocol):
+    """A task with a file, which exists when the task is finished."""
+
+    @property
+    def name(self) -> str:
+        """The name in the file."""
+
+    @property
+    def file(self) -> Path:
+        """Where the row is written."""
+
+    def row(self) -> dict[str, Any]:
+        """Do the work."""
+
+
+def finish(task: Task) -> None:
+    """Do a task and write its row; an error is a row with the reason."""
+    begun = circumstances()
+    try:
+        found = task.row()
+    except Exception as error:  # a row that fails is a row with its reason
+        found = {"reason": reason_of(error)}
+    write_row(task.file, {"name": task.name, **begun, **found})
+
+
+def finish_all(
+    tasks: Sequence[Task],
+    *,
+    num_workers: int = 1,
+    executor: Executor | None = None,
+    progress: bool | None = None,
+) -> None:
+    """Do all tasks without a file, each in a process of its own unless an executor is given."""
+    missing = [task for task in tasks if not task.file.exists()]
+    with Progress(["posteriors"], [len(missing)], progress) as bars:
+        report = bars.reporter(0)
+        if executor is not None:
+            futures = [executor.submit(finish, task) for task in missing]
+            _wait(missing, [future.result for future in futures], report)
+            return
+        with ThreadPoolExecutor(num_workers) as threads:
+            futures = [threads.submit(_in_own_process, task) for task in missing]
+            _wait(missing, [future.result for future in futures], report)
+
+
+def _wait(
+    tasks: Sequence[Task], results: Sequence[Callable[[], None]], report: Callable[[int], Any]
+) -> None:
+    for task, result in zip(tasks, results, strict=True):
+        try:
+            result()
+        except (BrokenProcessPool, RuntimeError, OSError) as error:
+            reason = f"The process that ran this posterior ended: {reason_of(error)}"
+            write_row(task.file, {"name": task.name, **circumstances(), "reason": reason})
+        report(1)
+
+
+def _in_own_process(task: Task) -> None:
+    """Do one task in a fresh process, whose memory goes with it."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        pool.submit(finish, task).result()
+
+
+def circumstances() -> dict[str, Any]:
+    """Return date, machine and versions."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
+        "versions": versions(),
+    }
+
+
+def reason_of(error: BaseException) -> str:
+    """Return an error in words, on one line."""
+    words = " ".join(str(error).split())
+    return words if isinstance(error, ValueError) else f"{type(error).__name__}: {words}"
+
+
+def write_row(path: Path, row: dict[str, Any]) -> None:
+    """Write a row to its file, whole or not at all."""
+    make_folder(path.parent)
+    text = json.dumps(as_data(row), indent=1, ensure_ascii=False, allow_nan=False)
+    write_atomically(path, (text + "\n").encode())
+
+
+def read_rows(folder: Path) -> tuple[dict[str, Any], ...]:
+    """Read all rows of a folder, in the order of their names."""
+    return tuple(json.loads(path.read_text()) for path in sorted(folder.glob("*.json")))
