@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -307,7 +308,11 @@ def report(
 @app.command()
 def scorecard(
     folder: Annotated[
-        Path, typer.Argument(help="The folder posterior_database of a copy of posteriordb.")
+        Path,
+        typer.Argument(
+            help="The folder posterior_database of a copy of posteriordb; a checkout of TensorFlow "
+            "Probability, for Inference Gym; or the word evidence."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Folder; what it holds is continued.")] = Path(
         "aide-scorecard"
@@ -332,7 +337,8 @@ def scorecard(
     """Measure usual algorithms on every posterior of posteriordb that has reference draws.
 
     Each row is a file of its own; the same command goes on where it stopped. --max-time limits the
-    making of one gold standard. Needs the extras numpyro and blackjax.
+    making of one gold standard. Needs the extras numpyro and blackjax. Other suites, of numbers
+    that others published, get rows that say: published, ours, z.
     """
     with _ending("scorecard", "The same command continues."):
         from rich.console import Console
@@ -355,17 +361,36 @@ def scorecard(
         chosen: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
         chosen |= {"only": only, "seed": seed, "num_workers": workers, "retry": retry}
         try:
+            if card.suite_at(str(folder)) is None:
+                run = partial(card.scorecard, **chosen)
+            else:
+                run = partial(card.published, **_for_suites(chosen))
             with nullcontext() if dask is None else dask_client(dask) as client:
                 executor = None if client is None else client.get_executor()
-                found = card.scorecard(folder, out, executor=executor, progress=True, **chosen)
+                found = run(folder, out, executor=executor, progress=True)
         except (InUse, ValueError) as error:
             raise BadInput(str(error)) from error
-        (out / "card.md").write_text(found.markdown())
+        if isinstance(found, card.Scorecard):
+            (out / "card.md").write_text(found.markdown())
         (out / "card.csv").write_text(found.to_csv())
         if as_json:
             typer.echo(found.to_json())
         else:
             Console().print(found)
+
+
+def _for_suites(chosen: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a suite of published numbers.
+
+    Raises:
+        ValueError: If an option was given that such a suite does not have.
+    """
+    for name in ("tolerance", "max_row_seconds"):
+        if name in chosen:
+            raise ValueError(f"A suite of published numbers has no {name}: its rows have a z.")
+    names = {"num_runs": "num_draws", "max_seconds": "max_seconds", "only": "only", "seed": "seed"}
+    found = {names[name]: value for name, value in chosen.items() if name in names}
+    return {**found, "num_workers": chosen["num_workers"] or 1}
 
 
 @app.command()

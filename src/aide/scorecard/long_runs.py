@@ -1,7 +1,7 @@
 """An independent check of a reference: a long run of NumPyro's NUTS, and every mean and sd."""
 
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,6 +11,7 @@ from aide._core.chains import mean_variance, split_rhat
 from aide._core.types import Key
 from aide.adapters.numpyro.posterior import NumpyroPosterior
 from aide.comparing.compare_draws import compare_draws
+from aide.scorecard.moments import MeanAndSd
 from aide.scorecard.references import coordinates
 
 NUM_CHAINS, NUM_DRAWS, NUM_WARMUP = 4, 5000, 1000
@@ -19,37 +20,6 @@ ACCEPTANCE = 0.9
 """Acceptance rate at which NUTS adapts its step size: careful steps."""
 MOST_Z = 4.0
 """Standard errors by which no mean and no sd may differ."""
-
-
-class Moments(NamedTuple):
-    """Mean and standard deviation of one coordinate, with their Monte Carlo errors.
-
-    Attributes:
-        mean: The mean.
-        mean_error: Its standard error.
-        sd: The standard deviation.
-        sd_error: Its standard error.
-    """
-
-    mean: float
-    mean_error: float
-    sd: float
-    sd_error: float
-
-    @staticmethod
-    def of(column: np.ndarray) -> "Moments":
-        """Return the moments of draws (chain, draw), whose autocorrelation counts."""
-        mean = float(column.mean())
-        squares = (column - mean) ** 2
-        sd = float(np.sqrt(squares.mean()))
-        errors = [mean_variance(list(each)).variance ** 0.5 for each in (column, squares)]
-        return Moments(mean, float(errors[0]), sd, float(errors[1] / (2 * sd)))
-
-    def largest_z(self, other: "Moments") -> float:
-        """Return the difference of means or of sds, in standard errors, whichever is larger."""
-        means = abs(self.mean - other.mean) / np.hypot(self.mean_error, other.mean_error)
-        sds = abs(self.sd - other.sd) / np.hypot(self.sd_error, other.sd_error)
-        return float(max(means, sds))
 
 
 def long_run(key: Key, post: NumpyroPosterior) -> tuple[dict[str, np.ndarray], int]:
@@ -88,7 +58,7 @@ def compare_with_nuts(
     draws, num_divergent = long_run(key, post)
     seconds = time.perf_counter() - begun
     ours, theirs = coordinates(reference), coordinates(draws)
-    z = {one: Moments.of(ours[one]).largest_z(Moments.of(theirs[one])) for one in ours}
+    z = {one: MeanAndSd.of(ours[one]).largest_z(MeanAndSd.of(theirs[one])) for one in ours}
     worst = max(z, key=lambda one: z[one])
     flat = [post.flatten(each) for each in (reference, draws)]
     difference = compare_draws(*flat, names=("reference", "NUTS"), has_chains=True)

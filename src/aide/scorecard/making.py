@@ -14,12 +14,13 @@ from aide._core.validate import check_count, check_positive
 from aide.adapters.numpyro.posterior import NumpyroPosterior, posterior
 from aide.adapters.posteriordb import load_data, load_draws
 from aide.gold_standards.result import GoldStandard
-from aide.scorecard.long_runs import Moments, compare_with_nuts
+from aide.scorecard.kept import finish_all, read_rows
+from aide.scorecard.long_runs import compare_with_nuts
 from aide.scorecard.made import References
 from aide.scorecard.models import MODELS
+from aide.scorecard.moments import MeanAndSd
 from aide.scorecard.pairs import CannotRun, key_of, model_of
 from aide.scorecard.references import NUM_DRAWS, coordinates, write_reference
-from aide.scorecard.tasks import finish_all, read_rows
 
 MAX_SECONDS = 300.0
 """Seconds that making one gold standard may take, unless stated."""
@@ -76,7 +77,7 @@ class Reference(NamedTuple):
         )
         seconds = {"seconds_draws": time.perf_counter() - begun}
         draws = coordinates(load_draws(self.out, self.name))
-        variables = [{"name": name, **Moments.of(x)._asdict()} for name, x in draws.items()]
+        variables = [{"name": name, **MeanAndSd.of(x)._asdict()} for name, x in draws.items()]
         checks = {**facts["comments"], "checks_made": facts["checks_made"]}
         return {**told, **seconds, **facts["diagnostics"], **checks, "variables": variables}
 

@@ -6,8 +6,6 @@ standard: the file of facts states what its tests showed and what no test can sh
 
 import io
 import json
-import os
-import platform
 import zipfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -29,7 +27,7 @@ from aide.engine.programs.map_runs import in_double
 from aide.engine.runners.choose import MetaTrial
 from aide.gold_standards.result import GoldStandard
 from aide.reporting.result import as_data
-from aide.scorecard.facts import versions
+from aide.scorecard.facts import facts as facts_of_process
 
 NUM_DRAWS, NUM_CHAINS = 10_000, 10
 """Draws of a reference of posteriordb, and lists among which the draws are spread."""
@@ -119,6 +117,7 @@ def _facts(
     rhats = [split_rhat(list(column)) for column in columns.values()]
     effective = [mean_variance(list(column)).effective for column in columns.values()]
     num = next(iter(columns.values())).size
+    made_by = facts_of_process()
     settings = {"title": record.title, **{title: words for title, words in record.chosen}}
     lags = [float(autocovariances(list(each))[1] / each.var()) for each in columns.values()]
     return {
@@ -150,8 +149,7 @@ def _facts(
         },
         "added_by": added_by,
         "added_date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
-        "versions": versions(),
+        **{name: made_by[name] for name in ("machine", "versions")},
     }
 
 

@@ -2,22 +2,19 @@
 
 import json
 import multiprocessing
-import os
-import platform
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from aide._core.process import make_folder, write_atomically
 from aide.engine.programs.map_runs import Progress
-from aide.reporting.result import as_data
-from aide.scorecard.run import versions
+from aide.scorecard.facts import facts
+from aide.scorecard.pairs import CannotRun
+from aide.scorecard.task import reason_of, write_json
 
 
-class Task(Protocol):
+class KeptTask(Protocol):
     """A task with a file, which exists when the task is finished."""
 
     @property
@@ -32,18 +29,20 @@ class Task(Protocol):
         """Do the work."""
 
 
-def finish(task: Task) -> None:
+def finish(task: KeptTask) -> None:
     """Do a task and write its row; an error is a row with the reason."""
-    begun = circumstances()
+    begun = facts()
     try:
         found = task.row()
+    except CannotRun as error:
+        found = {"reason": str(error)}
     except Exception as error:  # a row that fails is a row with its reason
         found = {"reason": reason_of(error)}
-    write_row(task.file, {"name": task.name, **begun, **found})
+    write_json(task.file, {"name": task.name, **begun, **found})
 
 
 def finish_all(
-    tasks: Sequence[Task],
+    tasks: Sequence[KeptTask],
     *,
     num_workers: int = 1,
     executor: Executor | None = None,
@@ -63,43 +62,21 @@ def finish_all(
 
 
 def _wait(
-    tasks: Sequence[Task], results: Sequence[Callable[[], None]], report: Callable[[int], Any]
+    tasks: Sequence[KeptTask], results: Sequence[Callable[[], None]], report: Callable[[int], Any]
 ) -> None:
     for task, result in zip(tasks, results, strict=True):
         try:
             result()
         except (BrokenProcessPool, RuntimeError, OSError) as error:
             reason = f"The process that ran this posterior ended: {reason_of(error)}"
-            write_row(task.file, {"name": task.name, **circumstances(), "reason": reason})
+            write_json(task.file, {"name": task.name, **facts(), "reason": reason})
         report(1)
 
 
-def _in_own_process(task: Task) -> None:
+def _in_own_process(task: KeptTask) -> None:
     """Do one task in a fresh process, whose memory goes with it."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         pool.submit(finish, task).result()
-
-
-def circumstances() -> dict[str, Any]:
-    """Return date, machine and versions."""
-    return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
-        "versions": versions(),
-    }
-
-
-def reason_of(error: BaseException) -> str:
-    """Return an error in words, on one line."""
-    words = " ".join(str(error).split())
-    return words if isinstance(error, ValueError) else f"{type(error).__name__}: {words}"
-
-
-def write_row(path: Path, row: dict[str, Any]) -> None:
-    """Write a row to its file, whole or not at all."""
-    make_folder(path.parent)
-    text = json.dumps(as_data(row), indent=1, ensure_ascii=False, allow_nan=False)
-    write_atomically(path, (text + "\n").encode())
 
 
 def read_rows(folder: Path) -> tuple[dict[str, Any], ...]:
