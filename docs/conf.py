@@ -37,6 +37,7 @@ extensions = [
     "command_line",
     "measured_tables",
     "public_names",
+    "scorecard_parts",
     "whole_links",
 ]
 exclude_patterns = ["_build", "_ext", "_ipython", "_static", "_templates", "measured/results"]

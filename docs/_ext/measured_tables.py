@@ -50,10 +50,10 @@ class Measured(SphinxDirective):
         lines = [titles, *([as_text(row.get(each)) for each in titles] for row in found["rows"])]
         if "transposed" in self.options:
             lines = [list(line) for line in zip(*lines, strict=True)]
-        return [_table(lines), _origin(benchmark, name, found["head"])]
+        return [table_of(lines), _origin(benchmark, name, found["head"])]
 
 
-def _table(lines: list[list[str]]) -> nodes.Node:
+def table_of(lines: list[list[str]]) -> nodes.Node:
     """A table whose first line is its head."""
     head, *body = lines
     group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in head), cols=len(head))

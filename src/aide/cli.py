@@ -318,6 +318,9 @@ def scorecard(
         "aide-scorecard"
     ),
     only: Annotated[str, typer.Option(help="Names of posteriors, such as 'kidiq*'.")] = "*",
+    algorithm: Annotated[
+        list[str] | None, typer.Option(help="An algorithm, such as Laplace; may be repeated.")
+    ] = None,
     tolerance: TOLERANCE = None,
     num_runs: NUM_RUNS = None,
     max_time: MAX_TIME = None,
@@ -357,6 +360,7 @@ def scorecard(
             "num_runs": num_runs,
             "max_seconds": parse_time(max_time),
             "max_row_seconds": parse_time(max_row_time),
+            "algorithms": algorithm or None,
         }
         chosen: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
         chosen |= {"only": only, "seed": seed, "num_workers": workers, "retry": retry}

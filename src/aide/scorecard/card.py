@@ -11,9 +11,10 @@ import numpy as np
 
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
-from aide.reporting.numbers import FAILED, PASSED, UNDECIDED, in_nats, short, with_error
+from aide.reporting.numbers import FAILED, PASSED, UNDECIDED, in_nats, short
 from aide.reporting.result import Result
 from aide.scorecard.pictures import number, plot_costs, plot_gold_standards, plot_heat, plot_k_hats
+from aide.scorecard.tables import TABLES, as_markdown
 
 MADE = "gold standard"
 """The row in which `aide.gold_standard` is measured by the reference draws."""
@@ -246,16 +247,27 @@ class Scorecard(Result):
         flagged = {row["posterior"] for row in self.flagged}
         plot_gold_standards(axis, self.made, flagged, AGREE)
 
+    def table(self, name: str = "rows") -> list[dict[str, str]]:
+        """Return a table for a page, as one dictionary of texts per line.
+
+        Args:
+            name: `rows`, `algorithms`, `silent` (rows that fail although k-hat or R-hat raises no
+                doubt), `gold standards`, `reasons` (of rows without a number) or `seconds`.
+        """
+        if name not in TABLES:
+            raise ValueError(f"name must be among {', '.join(TABLES)}, got {name!r}.")
+        return list(TABLES[name](self))
+
+    def row(self, posterior: str, algorithm: str) -> Row:
+        """Return the row of a posterior and an algorithm."""
+        for row in self.cells:
+            if (row["posterior"], row["algorithm"]) == (posterior, algorithm):
+                return row
+        raise ValueError(f"the card has no row of {posterior} and {algorithm}.")
+
     def markdown(self) -> str:
         """All rows as a table of a page, one line per posterior and algorithm."""
-        titles = (
-            *("posterior", "d", "algorithm", "divergence (nats)", "95%", "worst mean (sd)"),
-            *("worst sd (ratio)", "worst 90% interval holds", "any probability ≤", "k-hat"),
-            *("R-hat", "looseness", "gradients", "seconds", "verdict"),
-        )
-        lines = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
-        lines += ["| " + " | ".join(_cells(row, len(titles))) + " |" for row in self.cells]
-        return "\n".join(lines) + "\n"
+        return as_markdown(self.table())
 
 
 def read_scorecard(out: str | Path) -> Scorecard:
@@ -271,27 +283,3 @@ def read_scorecard(out: str | Path) -> Scorecard:
     place = {name: position for position, name in enumerate(names)}
     cells.sort(key=lambda row: (row["posterior"], place.get(row["algorithm"], len(place))))
     return Scorecard(tuple(cells), settings, names)
-
-
-def _cells(row: Row, num: int) -> tuple[str, ...]:
-    name, dimension = row["posterior"], str(row.get("dimension", "–"))
-    if "reason" in row:
-        return (name, dimension, row["algorithm"], row["reason"], *("–",) * (num - 4))
-
-    def shown(entry: str, digits: int = 2) -> str:
-        return "–" if row.get(entry) is None else short(number(row[entry]), digits)
-
-    def worst(kind: str) -> str:
-        value = shown(f"worst_{kind}")
-        return value if value == "–" else f"{value} ({row[f'worst_{kind}_of']})"
-
-    gradients = row.get("num_gradients")
-    return (
-        *(name, dimension, row["algorithm"]),
-        with_error(number(row["value"]), number(row["std_error"])),
-        f"{shown('low')} to {shown('high')}",
-        *(worst("mean"), worst("sd"), worst("interval"), shown("total_variation")),
-        *(shown("k_hat"), shown("rhat", 4), shown("looseness")),
-        *("–" if gradients is None else f"{gradients:,}", shown("seconds_fit")),
-        row["verdict"] or "–",
-    )
