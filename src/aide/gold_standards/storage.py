@@ -91,7 +91,7 @@ def load(
     start: Distribution | Value,
     *,
     kernel: AnyKernel | None = None,
-    num_values: Any = None,
+    num_values: Value | None = None,
 ) -> GoldStandard:
     """Read a gold standard from a file that `GoldStandard.save` wrote.
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from aide._core.keywords import Former
 from aide.reporting.figures import PanelGrid, panels_of
 from aide.reporting.grid import Grid
 from aide.reporting.page import Page, page_html
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def as_data(value: Any) -> Any:
@@ -109,7 +112,7 @@ class Result(ABC):
     def plot_on(self, panels: np.ndarray) -> None:
         """Plot the result on the matplotlib axes of `layout`."""
 
-    def plot(self, axes: Any = None) -> Any:
+    def plot(self, axes: "Axes | np.ndarray | None" = None) -> Any:
         """Plot the result on the given matplotlib axes or a new figure; return the figure."""
         panels = panels_of(axes, self.layout())
         self.plot_on(panels)
