@@ -15,8 +15,8 @@ import aide
 from aide._core.algorithm import Aside
 from aide._core.types import GOLD
 from aide.auditing.audit import Widened
-from aide.engine.programs.map_runs import ignore
 from aide.engine.programs.places import Chunk
+from aide.engine.programs.prepared import ignore
 from aide.engine.runners.choose import identity_of, runner_of
 from aide.gold_standards.annealed import Annealed
 from aide.gold_standards.pilots.tuners import HmcTuner

@@ -9,8 +9,8 @@ from support.learned import made_up_fit
 
 import aide
 from aide._core.distribution import log_density_of
-from aide.engine.programs.map_runs import PreparedRuns
 from aide.engine.programs.places import Chunk
+from aide.engine.programs.prepared import PreparedRuns
 from aide.engine.programs.programs import QUICK_OPTIONS, compile_quickly
 from aide.learned.models.joint import JointMixture
 from aide.learned.refined import RefinedChain, transitions_of

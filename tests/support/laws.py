@@ -11,8 +11,8 @@ from scipy import special, stats
 
 import aide
 from aide._core.types import GOLD
-from aide.engine.programs.map_runs import ignore
 from aide.engine.programs.places import Chunk
+from aide.engine.programs.prepared import ignore
 from aide.engine.programs.programs import compile_quickly
 from aide.engine.runners.choose import runner_of
 from aide.engine.runners.runner import MetaRuns

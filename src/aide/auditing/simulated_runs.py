@@ -29,7 +29,8 @@ from aide._core.random import run_key
 from aide._core.types import Key, LogProb, Value
 from aide._core.validate import check_scalar
 from aide.engine.draw import draw
-from aide.engine.programs.map_runs import NotTraceable, in_double, map_runs
+from aide.engine.programs.map_runs import in_double, map_runs
+from aide.engine.programs.prepared import NotTraceable
 from aide.engine.runners.choose import is_plain_python
 
 NUM_FUNCTIONS = 12

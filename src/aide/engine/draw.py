@@ -16,9 +16,10 @@ from aide.engine.known import known_runs
 from aide.engine.outputs import check_algorithm
 from aide.engine.plan import Plan, make_plan
 from aide.engine.programs.places import current_place
+from aide.engine.programs.sharing import as_executor
 from aide.engine.programs.tracing import one_call
 from aide.engine.runners.choose import runner_of
-from aide.engine.stage import Client, RunOptions, Sizes, as_executor, num_parts_for, run_plan
+from aide.engine.stage import Client, RunOptions, Sizes, num_parts_for, run_plan
 
 
 @keywords("aide.draw")

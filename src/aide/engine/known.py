@@ -16,7 +16,7 @@ from aide.engine.draws import NO_RUNS, Draws, Runs
 from aide.engine.files import Checkpoint
 from aide.engine.plan import Plan
 from aide.engine.programs.identity import Identity
-from aide.engine.programs.map_runs import ignore
+from aide.engine.programs.prepared import ignore
 from aide.engine.runners.runner import MetaRuns
 
 FRESH = "Draw afresh, without share, extend or the old checkpoint."

@@ -14,8 +14,8 @@ from aide._core.types import GOLD, TARGET, Key, Role, Value
 from aide.engine.draws import NO_RUNS, Draws
 from aide.engine.known import Known
 from aide.engine.plan import Plan, make_plan
-from aide.engine.programs.map_runs import Report
 from aide.engine.programs.places import Chunk, current_place
+from aide.engine.programs.prepared import Report
 from aide.engine.programs.tracing import one_call
 from aide.engine.runners.choose import runner_of
 from aide.engine.runners.runner import MetaRuns, Runner

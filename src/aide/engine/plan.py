@@ -1,9 +1,8 @@
 """The plan of a call: checked settings, runners, chunks and blocks."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
-from uuid import uuid4
 
 import jax
 import numpy as np
@@ -24,9 +23,6 @@ NUM_RUNS = 500
 CHUNKS_PER_BLOCK = 16
 """Approximate number of chunks in a block of runs. An interrupted call keeps whole blocks: more
 chunks per block keep all threads busy, fewer lose less."""
-MAX_RECEIVED = 4
-"""Plans of other processes that a worker stores, with the programs it compiled for them."""
-_all_received: dict[str, "Plan"] = {}
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,6 @@ class Plan:
         tasks: The runs of either algorithm.
         output: Shapes and dtypes to which the outputs of both are promoted.
         keep_values: Whether outputs are wanted of every run, also of known ones.
-        token: A name that no other plan of any process has.
     """
 
     key: Key
@@ -75,10 +70,6 @@ class Plan:
     tasks: dict[Role, Task]
     output: Any
     keep_values: bool
-    token: str
-
-    def __reduce__(self) -> Any:
-        return _received, tuple(getattr(self, field.name) for field in fields(self))
 
     @property
     def first_run(self) -> int:
@@ -164,7 +155,7 @@ def make_plan(
     data = tuple(np.asarray(jax.random.key_data(key)).ravel().tolist())
     header = Draws(sides[GOLD], sides[TARGET], data, int(first_run))
     tasks = _tasks(chosen, looks, header, counts, num_parts, size)
-    return Plan(key, header, tasks, output, keep_values, uuid4().hex)
+    return Plan(key, header, tasks, output, keep_values)
 
 
 def _checked_counts(
@@ -268,11 +259,3 @@ def _num_runs(role: Role, algorithm: InferenceAlgorithm, stated: int | None, fir
 def _chains_of(algorithm: InferenceAlgorithm) -> Chains | None:
     chains = getattr(algorithm, "chains", None)
     return chains if isinstance(chains, Chains) else None
-
-
-def _received(*parts: Any) -> Plan:
-    """A plan from another process; of several copies the first, which has the programs."""
-    plan = Plan(*parts)
-    while len(_all_received) >= MAX_RECEIVED:
-        _all_received.pop(next(iter(_all_received)), None)
-    return _all_received.setdefault(plan.token, plan)

@@ -6,9 +6,9 @@ compares them.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import Executor, Future
 from contextlib import ExitStack
-from typing import Any, Protocol, TypedDict, runtime_checkable
+from typing import Any, TypedDict
 
 import jax
 import numpy as np
@@ -20,20 +20,13 @@ from aide.engine.files import Checkpoint
 from aide.engine.known import Known, check_repeated, check_sources
 from aide.engine.outputs import check_log_xi, check_varied, fingerprints_of
 from aide.engine.plan import Plan
-from aide.engine.programs.map_runs import Progress, Report
+from aide.engine.programs.map_runs import Progress
 from aide.engine.programs.places import Devices, compile_all
-from aide.engine.programs.programs import folder_of_programs, keep_programs
-from aide.engine.runners.plain import WORKERS_ENDED, explain_refusal, pickled_bound_methods
+from aide.engine.programs.prepared import Report
+from aide.engine.programs.programs import folder_of_programs, keep_programs_too
+from aide.engine.programs.sending import Sent
+from aide.engine.programs.sharing import Client, kept_here, share_out, succeeded
 from aide.engine.runners.runner import MetaRuns
-
-
-@runtime_checkable
-class Client(Protocol):
-    """A client of a cluster that has an executor, such as `distributed.Client` of Dask."""
-
-    def get_executor(self) -> Executor:
-        """The executor that runs on the cluster."""
-        ...
 
 
 class RunOptions(TypedDict, total=False):
@@ -64,21 +57,6 @@ Keep = Callable[[Role, int, Runs], None]
 Block = tuple[Role, int, int, Runs | None]
 """Runs of a role, from the first to before the last, and what is known of them."""
 Waiting = list[tuple[Role, int, Future[tuple[Runs, int]]]]
-
-
-def as_executor(executor: Executor | Client | None) -> Executor | None:
-    """Return an executor, or the executor of a `distributed.Client`.
-
-    Raises:
-        TypeError: The object is neither.
-    """
-    made = executor.get_executor() if isinstance(executor, Client) else executor
-    if made is not None and not hasattr(made, "submit"):
-        raise TypeError(
-            "executor must be a concurrent.futures.Executor or a distributed.Client, got "
-            f"{executor!r}."
-        )
-    return made
 
 
 def num_parts_for(executor: Executor | None) -> int:
@@ -148,22 +126,21 @@ def _run_elsewhere(
     plan: Plan, blocks: Sequence[Block], executor: Executor, bar: Progress, keep: Keep
 ) -> None:
     """Run blocks by an executor and `keep` them: for each role in order, without gaps."""
-    waiting: Waiting = []
-    with pickled_bound_methods():
-        try:
-            for block in blocks:
-                future = executor.submit(_draw_there, plan, folder_of_programs(), *block)
-                waiting.append((block[0], block[1], future))
-            for role, begin, future in waiting:
-                runs, done = future.result()
-                keep(role, begin, runs)
-                bar.reporter(role)(done)
-        except BaseException as error:
-            for *_, future in waiting:
-                future.cancel()
-            _keep_finished(waiting, keep)
-            _explain(plan, error)
-            raise
+    sent = Sent(plan)
+
+    def take(number: int, found: tuple[Runs, int]) -> None:
+        role, begin, *_ = blocks[number]
+        runs, done = found
+        keep(role, begin, runs)
+        bar.reporter(role)(done)
+
+    def rescue(futures: list[Future[tuple[Runs, int]]]) -> None:
+        pairs = zip(blocks, futures, strict=False)
+        _keep_finished([(role, begin, future) for (role, begin, *_), future in pairs], keep)
+
+    tasks = [(sent, folder_of_programs(), *block) for block in blocks]
+    parts = {role.word: task.algorithm for role, task in plan.tasks.items()}
+    share_out(executor, _draw_there, tasks, take, parts=parts, rescue=rescue)
 
 
 def _draw_block(
@@ -229,40 +206,25 @@ def _check_same(role: Role, stored: np.ndarray, again: np.ndarray) -> None:
 
 
 def _draw_there(
-    plan: Plan, folder: Any, role: Role, begin: int, end: int, known: Runs | None
+    sent: Sent, folder: Any, role: Role, begin: int, end: int, known: Runs | None
 ) -> tuple[Runs, int]:
     """Draw a block in another thread, process or machine; also return its number of runs."""
-    if folder is not None and folder_of_programs() is None:
-        keep_programs(folder)
+    keep_programs_too(folder)
     done = [0]
 
     def report(num: int) -> None:
         done[0] += num
 
-    return _draw_block(plan, role, begin, end, known, report), done[0]
+    with kept_here():
+        return _draw_block(sent.thing, role, begin, end, known, report), done[0]
 
 
 def _keep_finished(waiting: Waiting, keep: Keep) -> None:
     """Store finished blocks, and wait for unfinished ones before a finished one of their role."""
     for role in Role:
         own = [(begin, future) for other, begin, future in waiting if other is role]
-        finished = [number for number, (_, future) in enumerate(own) if _succeeded(future)]
+        finished = [number for number, (_, future) in enumerate(own) if succeeded(future)]
         for begin, future in own[: max(finished, default=-1) + 1]:
             if future.cancelled() or future.exception() is not None:
                 break
             keep(role, begin, future.result()[0])
-
-
-def _succeeded(future: Future[Any]) -> bool:
-    return future.done() and not future.cancelled() and future.exception() is None
-
-
-def _explain(plan: Plan, error: BaseException) -> None:
-    """Raise an error with a fix if the executor could not send the plan or lost its workers."""
-    if "pickle" in str(error):
-        for role, task in plan.tasks.items():
-            words = explain_refusal(role.word, task.algorithm)
-            if words is not None:
-                raise TypeError(words) from error
-    if isinstance(error, BrokenExecutor):
-        error.add_note(WORKERS_ENDED)

@@ -21,7 +21,8 @@ from aide._core.random import derive_keys, run_key, stream_key
 from aide._core.types import GOLD, TARGET, Key, Role, Value
 from aide.algorithms.tractable import Amortized, Tractable
 from aide.engine.outputs import check_algorithm
-from aide.engine.programs.map_runs import Report, in_double, map_runs
+from aide.engine.programs.map_runs import in_double, map_runs
+from aide.engine.programs.prepared import Report
 
 BLOCK = 256
 """Number of observations whose outputs are kept in memory at a time."""

@@ -10,8 +10,9 @@ from support.pairs import NumpyGaussian, gaussian
 
 import aide
 from aide._core.random import run_key
-from aide.engine.programs.map_runs import NotTraceable, PreparedRuns, map_runs
+from aide.engine.programs.map_runs import map_runs
 from aide.engine.programs.places import Chunk
+from aide.engine.programs.prepared import NotTraceable, PreparedRuns
 from aide.engine.programs.tracing import one_call, users_code_ran
 from aide.engine.runners.choose import runner_of
 from aide.engine.runners.plain import PythonRunner

@@ -11,8 +11,8 @@ import pytest
 import aide
 from aide._core.random import derive
 from aide._core.types import TARGET
-from aide.engine.programs.map_runs import ignore
 from aide.engine.programs.places import Chunk
+from aide.engine.programs.prepared import ignore
 from aide.engine.programs.programs import Program, compile_quickly
 from aide.engine.runners.choose import runner_of
 from aide.engine.runners.runner import MetaRuns

@@ -13,10 +13,11 @@ from support.kill_me import SlowNormal
 from support.pairs import arrays
 
 import aide
+from aide.engine.programs.sending import pickled_bound_methods
 from aide.engine.programs.tracing import one_call
 from aide.engine.runners import plain
 from aide.engine.runners.choose import identity_of
-from aide.engine.runners.plain import Workers, pickled_bound_methods
+from aide.engine.runners.plain import Workers
 
 KEY = jax.random.key(2)
 

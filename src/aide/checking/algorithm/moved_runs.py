@@ -11,8 +11,8 @@ from aide._core.types import TARGET, Key, Value
 from aide.checking.algorithm.laws import Evidence
 from aide.checking.algorithm.moved import moved_evidence
 from aide.checking.algorithm.region import MOST_REPEATED, OutputLayout, repeated
-from aide.engine.programs.map_runs import ignore
 from aide.engine.programs.places import Chunk
+from aide.engine.programs.prepared import ignore
 from aide.engine.runners.choose import runner_of
 from aide.engine.runners.runner import MetaRuns
 

@@ -18,8 +18,8 @@ from aide._core.random import run_key
 from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_scalar
 from aide.checking.kernel.adapt import kernel_name
-from aide.engine.programs.map_runs import PreparedRuns
 from aide.engine.programs.places import Chunk
+from aide.engine.programs.prepared import PreparedRuns
 from aide.estimation.interval import pareto_shape
 
 BLOCK_RUNS = 2**14

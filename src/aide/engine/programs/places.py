@@ -186,6 +186,35 @@ class Footprint(NamedTuple):
         return 2 ** max(0, most.bit_length() - 1)
 
 
+WHILE_STEPS = 16
+"""Steps that a loop without a stated number of steps is taken to make: a choice."""
+SECONDS_PER_OPERATION = 3e-10
+"""Processor seconds per operation of `operations_of`.
+
+On one machine programs took 0.5e-10 to 1.5e-10 seconds, those compiled quickly 1.3e-10 to 7e-10."""
+
+
+def operations_of(jaxpr: Any) -> float:
+    """Approximate number of scalar operations of one run of a traced program."""
+    total = 0.0
+    for equation in jaxpr.eqns:
+        inside = [operations_of(inner) for inner in inner_jaxprs(equation.params)]
+        sizes = [math.prod(getattr(one.aval, "shape", ())) for one in equation.outvars]
+        name = equation.primitive.name
+        if name == "cond":
+            total += max(inside)
+        elif inside:
+            steps = WHILE_STEPS if name == "while" else equation.params.get("length", 1)
+            total += steps * sum(inside)
+        elif name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            shape = equation.invars[0].aval.shape
+            total += 2 * sum(sizes) * math.prod(shape[axis] for axis in contracted)
+        else:
+            total += sum(sizes)
+    return total
+
+
 class Chunk(NamedTuple):
     """A wanted chunk size: `fixed` runs at a time, or a size for calls with up to `rows` runs."""
 

@@ -42,7 +42,16 @@ from aide._core.jax_compat import (
 )
 from aide._core.validate import check_concrete, check_memory
 from aide.engine.programs.identity import GENERATOR_SETTINGS, ProgramDigest, digest_of_program
-from aide.engine.programs.places import CHECK, QUICK, Chunk, Footprint, Place
+from aide.engine.programs.places import (
+    CHECK,
+    QUICK,
+    SECONDS_PER_OPERATION,
+    Chunk,
+    Footprint,
+    Place,
+    operations_of,
+)
+from aide.engine.programs.sending import Sent
 from aide.engine.programs.tracing import (
     Call,
     tracing,
@@ -86,6 +95,8 @@ class Program:
         place: The place where it runs.
         output: Shapes and dtypes of the result of one run.
         digest: The digest of its computation.
+        seconds: Estimated processor seconds of one run, the same on every machine.
+        sent: The program on its way to workers, if it was sent.
     """
 
     def __init__(
@@ -98,6 +109,7 @@ class Program:
         call: Call,
     ):
         self.place, self.output = place, output
+        self.sent: Sent | None = None
         self._shapes, self._options, self._call = shapes, options, call
         check_concrete("aide", jaxpr.consts)
         # Copies, because JAX 0.10 shares its conversions of NumPy arrays between single and double
@@ -106,6 +118,7 @@ class Program:
         self._jaxpr = jaxpr
         self._footprint = Footprint.of(jaxpr.jaxpr)
         check_memory("one run", self._footprint.hot)
+        self.seconds = SECONDS_PER_OPERATION * operations_of(jaxpr.jaxpr)
         with without_collection():
             self.digest: ProgramDigest = digest_of_program(jaxpr)
             if self.digest.has_rules:
@@ -235,6 +248,12 @@ def keep_programs(folder: str | Path | None = None) -> None:
 def folder_of_programs() -> Path | None:
     """The folder given to `keep_programs`; `None` if programs are not kept."""
     return _folder
+
+
+def keep_programs_too(folder: Path | None) -> None:
+    """In a worker: keep programs in the folder of the process that sent the work, if it has one."""
+    if folder is not None and _folder is None:
+        keep_programs(folder)
 
 
 def _default_folder() -> Path:

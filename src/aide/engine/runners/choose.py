@@ -5,7 +5,6 @@ probability (law 2), so that the looseness $-E[l]$ is $E[|l|\tanh(|l|/2)]$: term
 negative, with a relative error of $\sqrt{2/n}$ however small the looseness is.
 """
 
-import time
 from typing import Any, NamedTuple
 
 import jax
@@ -18,8 +17,9 @@ from aide._core.types import Key, Role
 from aide.algorithms.existing_code import PythonAlgorithm
 from aide.algorithms.reference import ReferenceDraws
 from aide.engine.programs.identity import Identity
-from aide.engine.programs.map_runs import ignore
 from aide.engine.programs.places import Chunk, compile_all, current_place
+from aide.engine.programs.prepared import ignore
+from aide.engine.programs.sharing import current_sharing
 from aide.engine.programs.tracing import one_call
 from aide.engine.runners.plain import PythonRunner
 from aide.engine.runners.runner import MetaRuns, Runner
@@ -69,7 +69,7 @@ class Pairs(NamedTuple):
     Attributes:
         log_xi: $\log\xi$ of the runs.
         regenerated: $\log\xi$ of one regeneration of each run.
-        seconds: Processor seconds of the regenerations, without compilation.
+        seconds: Estimated processor seconds of the regenerations, the same on every machine.
     """
 
     log_xi: Float[np.ndarray, " n"]
@@ -102,9 +102,8 @@ class Pairs(NamedTuple):
 
 def run_pairs(key: Key, algorithm: Any, role: Role, num: int) -> Pairs:
     """Make `num` runs and regenerate each once, by the programs that estimates use."""
-    runs, begun = MetaTrial(key, algorithm, role, num), time.process_time()
-    regenerated = runs.regenerate(1, 1)[:, 0]
-    return Pairs(runs.log_xi, regenerated, time.process_time() - begun)
+    runs = MetaTrial(key, algorithm, role, num)
+    return Pairs(runs.log_xi, runs.regenerate(1, 1)[:, 0], num * runs.meta_seconds)
 
 
 class MetaTrial:
@@ -114,7 +113,9 @@ class MetaTrial:
         self._key, self._role, self._runner = key, role, runner_of(algorithm)
         self._runs, self._chunk = np.arange(num), Chunk(num)
         output = self._runner.look(key, role, 0, self._chunk).output
-        compile_all(self._runner.compile_tasks(key, output, self._chunk, self._chunk))
+        if current_sharing() is None:
+            compile_all(self._runner.compile_tasks(key, output, self._chunk, self._chunk))
+        self.meta_seconds = self._runner.meta_seconds(key, output)
         self.values, self.log_xi = self._runner.simulate(key, role, self._runs, self._chunk, ignore)
 
     def regenerate(self, first: int, last: int) -> Float[np.ndarray, "n M"]:

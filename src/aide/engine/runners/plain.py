@@ -4,7 +4,6 @@ The runs are made here, or shared by worker processes (`num_workers` of the algo
 function of (key, role, run, purpose, meta index) and the algorithm, in any process.
 """
 
-import copyreg
 import functools
 import pickle
 from collections import OrderedDict
@@ -14,18 +13,17 @@ from multiprocessing import get_context
 from typing import Any
 from uuid import uuid4
 
-import equinox as eqx
 import jax
 import numpy as np
 
 from aide._core.algorithm import log_z_of
-from aide._core.process import Temporarily
 from aide._core.random import CROSS_META, OWN_META, SIMULATE
 from aide._core.types import Key, Role, Value
 from aide.algorithms.existing_code import PythonAlgorithm
 from aide.engine.programs.identity import Identity, digest_of_words, serial_number, stated_identity
-from aide.engine.programs.map_runs import Report
 from aide.engine.programs.places import Chunk
+from aide.engine.programs.prepared import Report
+from aide.engine.programs.sending import WORKERS_ENDED, explain_refusal
 from aide.engine.programs.tracing import current_call, one_call
 from aide.engine.runners.runner import Look, MetaRuns
 
@@ -110,82 +108,6 @@ def _call_there(
     return [function(_received[token], *task) for task in tasks]
 
 
-FIX = (
-    "Define its functions and classes at the top of a module that the workers can import (no "
-    "lambda, no function inside a function), or use an executor that pickles by value "
-    "(cloudpickle), such as that of Dask or loky."
-)
-WORKERS_ENDED = (
-    "The workers of the executor ended. They must be able to import what the algorithms are made "
-    "of (not from a notebook or the console), and JAX must not be forked: use "
-    "multiprocessing.get_context('spawn') and guard the script by if __name__ == '__main__'."
-)
-
-
-class _Example(eqx.Module):
-    def method(self) -> None:
-        """Return nothing: the method's type is Equinox's own kind of bound method."""
-
-
-def _pickle_methods_by_name() -> Callable[[], None]:
-    """Change Python's table of pickling rules for methods of Equinox modules; returns the undo."""
-    kind = type(_Example().method)
-    before = copyreg.dispatch_table.pop(kind, None)
-    copyreg.pickle(kind, _reduce_method)
-
-    def undo() -> None:
-        copyreg.dispatch_table.pop(kind)
-        if before is not None:
-            copyreg.dispatch_table[kind] = before
-
-    return undo
-
-
-pickled_bound_methods = Temporarily(_pickle_methods_by_name)
-"""In such a block, methods of Equinox modules are pickled like Python's: by object and name.
-
-By default their annotations are pickled too, and some types of JAX 0.10 cannot be."""
-
-
-def _reduce_method(method: Any) -> Any:
-    return getattr, (method.__self__, method.__func__.__name__)
-
-
-def explain_refusal(name: str, thing: Any) -> str | None:
-    """The reason why an object cannot be sent to another process; `None` if it can be."""
-    error = _refusal(thing)
-    if error is None:
-        return None
-    path, found = name, True
-    while found:
-        found = False
-        for part, inner in _parts(thing):
-            worse = _refusal(inner)
-            if worse is not None:
-                thing, path, error, found = inner, f"{path}{part}", worse, True
-                break
-    return f"{path} cannot be sent to another process ({error}). {FIX}"
-
-
-def _refusal(thing: Any) -> str | None:
-    try:
-        pickle.dumps(thing)
-    except Exception as error:  # whatever an object raises that cannot be pickled
-        return str(error).splitlines()[0] if str(error) else type(error).__name__
-    return None
-
-
-def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(thing, dict):
-        yield from ((f"[{key!r}]", value) for key, value in thing.items())
-    elif isinstance(thing, list | tuple):
-        yield from ((f"[{number}]", value) for number, value in enumerate(thing))
-    elif hasattr(thing, "__self__"):
-        yield ".__self__", thing.__self__
-    elif not isinstance(thing, type) and not hasattr(thing, "__code__"):
-        yield from ((f".{key}", value) for key, value in getattr(thing, "__dict__", {}).items())
-
-
 RUNS_AT_A_TIME = 32
 """Largest number of runs that a worker gets at a time: enough to outweigh the cost of sending."""
 
@@ -249,6 +171,10 @@ class PythonRunner:
         ]
         log_xi = self.workers.map(regenerate_run, tasks, report)
         return np.array(log_xi, float).reshape(len(runs), len(metas))
+
+    def meta_seconds(self, key: Key, output: Any) -> float:
+        """Return 0: Python code shows nothing before it runs."""
+        return 0.0
 
     def replay(self, key: Key, role: Role, run: int) -> None:
         """Do nothing: runs in plain Python have raised their errors already."""

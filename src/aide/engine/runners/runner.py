@@ -11,8 +11,8 @@ import numpy as np
 
 from aide._core.types import Key, Role, Value
 from aide.engine.programs.identity import Identity
-from aide.engine.programs.map_runs import Report
 from aide.engine.programs.places import Chunk
+from aide.engine.programs.prepared import Report
 
 
 class Look(NamedTuple):
@@ -87,6 +87,10 @@ class Runner(Protocol):
 
     def regenerate(self, key: Key, asked: MetaRuns, chunk: Chunk, report: Report) -> np.ndarray:
         r"""$\log\xi$ of fresh traces, for every run (row) and meta index (column)."""
+        ...
+
+    def meta_seconds(self, key: Key, output: Any) -> float:
+        """Estimated processor seconds of a meta-inference run on any machine; 0 if unknown."""
         ...
 
     def replay(self, key: Key, role: Role, run: int) -> None:

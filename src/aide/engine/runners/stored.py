@@ -12,8 +12,8 @@ from aide._core.types import Key, Role, Value
 from aide.algorithms.existing_code import PythonAlgorithm
 from aide.algorithms.reference import ReferenceDraws
 from aide.engine.programs.identity import Identity, digest_of_words, facts_of_data, stated_identity
-from aide.engine.programs.map_runs import Report, ignore
 from aide.engine.programs.places import Chunk
+from aide.engine.programs.prepared import Report, ignore
 from aide.engine.runners.plain import PythonRunner
 from aide.engine.runners.runner import Look, MetaRuns, Runner
 from aide.engine.runners.traced import TracedRunner
@@ -80,6 +80,10 @@ class StoredRunner:
             scores = self.scorer.regenerate(key, once, chunk, ignore)
         report(len(asked.runs) * len(asked.metas))
         return np.repeat(scores, len(asked.metas), axis=1)
+
+    def meta_seconds(self, key: Key, output: Any) -> float:
+        """The seconds of the scorer."""
+        return self.scorer.meta_seconds(key, output)
 
     def replay(self, key: Key, role: Role, run: int) -> None:
         """Do nothing: a log joint that fails at a draw has raised already."""

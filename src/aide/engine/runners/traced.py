@@ -13,8 +13,8 @@ from aide._core.numerics import as_log
 from aide._core.random import CROSS_META, OWN_META, SIMULATE, run_key, stream_key
 from aide._core.types import Key, LogProb, Role, Value
 from aide.engine.programs.identity import Identity, facts_of_data
-from aide.engine.programs.map_runs import PreparedRuns, Report, map_chunks
 from aide.engine.programs.places import Chunk, Place, current_place
+from aide.engine.programs.prepared import PreparedRuns, Report, map_chunks
 from aide.engine.programs.tracing import current_call
 from aide.engine.runners.runner import Look, MetaRuns
 
@@ -88,6 +88,10 @@ class TracedRunner:
         stream = stream_key(key, role, OWN_META if own else CROSS_META)
         log_xi = self._regenerate(key, like).map(stream, rows, chunk, report, (values, row))
         return log_xi.reshape(len(runs), len(metas))
+
+    def meta_seconds(self, key: Key, output: Any) -> float:
+        """Estimated processor seconds of a meta-inference run, from the traced program."""
+        return self._regenerate(key, output).seconds
 
     def replay(self, key: Key, role: Role, run: int) -> None:
         """Repeat one run outside of compiled code, for its errors."""

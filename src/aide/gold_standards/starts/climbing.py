@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from aide._core.types import Key, LogDensity, LogProb, Value
-from aide.engine.programs.map_runs import PreparedRuns
+from aide.engine.programs.prepared import PreparedRuns
 from aide.engine.programs.programs import compile_quickly
 from aide.gold_standards.pilots.population import unraveller
 

@@ -14,8 +14,9 @@ import numpy as np
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.types import GOLD, Key
 from aide._core.validate import check_size
-from aide.engine.programs.map_runs import Progress, ignore, in_double
+from aide.engine.programs.map_runs import Progress, in_double
 from aide.engine.programs.places import Chunk
+from aide.engine.programs.prepared import ignore
 from aide.engine.runners.choose import runner_of
 from aide.kernels.retrace import parts_of, weighs_origins
 from aide.learned.fitting.crossing import learn_crossing
