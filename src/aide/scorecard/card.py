@@ -141,10 +141,11 @@ class Scorecard(Result):
             seconds_shown = short(float(np.median(seconds)), 2)
             lines.append((name, str(len(rows)), *counts, *middle, seconds_shown))
         titles = (
-            *("algorithm", "posteriors", "passed", "undecided", "failed"),
-            *("median nats", "largest nats", "median seconds of fit"),
+            *("algorithm", "rows", "passed", "undecided", "failed"),
+            *("median nats", "largest nats", "median seconds"),
         )
-        return Grid(titles, tuple(lines), ("",) * len(lines), frozenset({"algorithm"}))
+        words, left_out = frozenset({"algorithm"}), ("median seconds",)
+        return Grid(titles, tuple(lines), ("",) * len(lines), words, left_out)
 
     def rows(self) -> list[tuple[str, str]]:
         """What the verdicts mean, how the gold standards agree, where diagnostics are silent."""
