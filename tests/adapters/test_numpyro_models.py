@@ -233,3 +233,26 @@ def test_a_model_without_its_data_names_the_argument() -> None:
     with pytest.raises(ValueError, match="without its data: z would be unknown"):
         aide.numpyro.posterior(measured)
     assert aide.numpyro.posterior(counted, y=3).names == ("rate",)
+
+
+def test_nan_among_the_data_is_an_error_unless_the_model_handles_nan() -> None:
+    """The argument and the number of entries are named; a mask makes them harmless."""
+
+    def regression(covariate: Any, y: Any) -> None:
+        slope: Any = numpyro.sample("slope", dist.Normal(0.0, 1.0))
+        numpyro.sample("y", dist.Normal(slope * covariate, 1.0), obs=y)
+
+    def masked(y: Any) -> None:
+        mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+        kept = dist.Normal(mean, 1.0).mask(~jnp.isnan(y))
+        numpyro.sample("y", kept, obs=jnp.nan_to_num(y))
+
+    whole, holes = np.arange(5.0), np.array([1.0, np.nan, 0.0, np.nan, 2.0])
+    with pytest.raises(ValueError, match=r"data with NaN \(2 of 5 entries of y\).*mask them"):
+        aide.numpyro.posterior(regression, whole, y=holes)
+    with pytest.raises(ValueError, match="2 of 5 entries of covariate"):
+        aide.numpyro.posterior(regression, holes, whole)
+    with pytest.raises(ValueError, match="2 of 5 entries of y"):
+        aide.numpyro.posterior(lambda: regression(whole, holes))
+    assert aide.numpyro.posterior(masked, holes).names == ("mean",)
+    assert aide.numpyro.posterior(regression, whole, y=whole).names == ("slope",)

@@ -158,3 +158,22 @@ def test_draws_of_a_trace_are_reference_draws(post, centred):
     flat = np.asarray(gold.draws)
     np.testing.assert_allclose(flat[..., 0], np.log(draws["tau"]))
     np.testing.assert_allclose(flat[..., 1], draws["mu"])
+
+
+def test_nan_among_the_data_is_an_error_unless_the_model_handles_nan(pm):
+    """Of observations and of covariates; PyMC's own imputation is left alone."""
+    whole, holes = np.arange(5.0), np.array([1.0, np.nan, 0.0, np.nan, 2.0])
+
+    def made(covariate, y):
+        with pm.Model() as model:
+            slope = pm.Normal("slope", 0.0, 1.0)
+            pm.Normal("y", slope * covariate, 1.0, observed=y)
+        return aide.pymc.posterior(model)
+
+    with pytest.raises(
+        ValueError, match=r"data with NaN \(2 of 5 entries of array .* of the log density"
+    ):
+        made(holes, whole)
+    assert made(whole, whole).names == ("slope",)
+    with pytest.warns(Warning, match="imput"):
+        assert len(made(whole, holes).names) == 2

@@ -42,6 +42,17 @@ def test_what_stan_rejects_has_density_zero(post, x64):
     assert np.isnan(post.unconstrain(values)).all()
 
 
+def test_data_with_nan_are_an_error():
+    """Stan refuses every point, and its words are passed on."""
+
+    class WithNan(BridgedSchools):
+        def log_density(self, theta_unc, *, propto=True, jacobian=True):
+            raise RuntimeError("normal_lpdf: Random variable[3] is nan, but must not be nan!")
+
+    with pytest.raises(ValueError, match=r"do the data hold NaN\? Stan says: normal_lpdf"):
+        posterior(WithNan())
+
+
 def test_prior_and_likelihood_are_not_told_apart(post):
     with pytest.raises(NotImplementedError, match="fitted distribution"):
         post.log_prior(jnp.zeros(10))

@@ -57,6 +57,24 @@ def test_words_state_the_assumption(estimate: aide.estimation.Estimate) -> None:
     assert estimate.unseen()[0] > estimate.unseen()[1]
 
 
+def test_draws_of_another_posterior_are_no_gold_standard() -> None:
+    """An estimate itself compares draws with their density: right, wrong, and not to be traced."""
+    draws = np.random.default_rng(3).normal(size=(400, 2))
+    shifted = lambda x: standard_log_joint(x - 0.5)
+    plain = lambda x: -0.5 * float(np.sum(np.asarray(x, float) ** 2))
+    words = {}
+    for name, log_joint in {"right": standard_log_joint, "wrong": shifted, "plain": plain}.items():
+        gold = aide.ReferenceDraws(draws, log_joint, has_chains=False)
+        found = aide.estimate(KEY, gold, aide.Tractable.of(TARGET), num_gold=20, num_target=20)
+        words[name] = repr(found)
+        assert found.trust.outcome == ("failed" if name == "wrong" else "undecided")
+    assert "log_joint fits the draws (score check, 5 tests, p = " in " ".join(
+        words["right"].split()
+    )
+    assert "Gold standard failed: its log_joint does not fit its draws" in words["wrong"]
+    assert "score_check() does" in " ".join(words["plain"].split())
+
+
 def test_chains_that_disagree_are_noted(draws: np.ndarray) -> None:
     """By R-hat."""
     apart = draws + np.array([0.0, 3.0])[:, None, None]

@@ -21,6 +21,14 @@ from aide._core.numerics import as_log
 
 MAX_SIZE = 2**31 - 1
 """Largest number of particles or steps: JAX numbers the entries of an axis with 32 bits."""
+LARGEST_RESOLVED = 2.0**49
+"""Size from which double precision, with 52 bits, no longer resolves 0.1 nats of a log density."""
+UNRESOLVED = (
+    "the log density is 5.6e+14 or more in size at an output, where double precision resolves no "
+    "differences of 0.1 nats, so that weights and acceptance probabilities mean nothing. Subtract "
+    "a constant from the log density, which cancels; without such a constant the output is far "
+    "outside of the posterior."
+)
 _deferred = ContextVar("deferred", default=False)
 """Whether `raise_if` returns NaN instead of raising, because a program is being traced."""
 
@@ -109,6 +117,15 @@ def raise_if(log_xi: Array, predicate: ArrayLike, message: str) -> Array:
     if _deferred.get():
         return jnp.where(predicate, jnp.nan, log_xi)
     return eqx.error_if(log_xi, predicate, message)
+
+
+def refuse_unresolved(log_xi: Array, log_density: ArrayLike) -> Array:
+    """Return `log_xi`; raise if the log density at the output hides differences of 0.1 nats.
+
+    An offset in a log density cancels in the scores of samplers, which cannot show the offset.
+    """
+    size = jnp.abs(jnp.asarray(log_density))
+    return raise_if(log_xi, (size >= LARGEST_RESOLVED) & jnp.isfinite(size), UNRESOLVED)
 
 
 @contextmanager

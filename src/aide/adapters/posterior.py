@@ -45,6 +45,30 @@ double precision, would stay `int64` in the user's single precision, and be an e
 """
 
 
+def check_data(what: str, data: Values, log_likelihoods: Callable[[], Any], advice: str) -> None:
+    """Raise if data hold NaN and the log likelihood is NaN wherever it is tried.
+
+    A model that masks or imputes missing entries has a log likelihood, and passes.
+
+    Args:
+        what: The model in words.
+        data: Arrays by name; other objects count as without NaN.
+        log_likelihoods: Log likelihoods at some points of the support, computed if there is a NaN.
+        advice: What the library offers for missing entries.
+    """
+    found = []
+    for name, value in data.items():
+        kind = getattr(value, "dtype", None)
+        array = np.asarray(value) if kind is not None or np.ndim(value) == 0 else np.empty(0)
+        num = int(np.isnan(array).sum()) if array.dtype.kind == "f" else 0
+        found += [f"{num:,} of {array.size:,} entries of {name}"] if num else []
+    if found and np.isnan(np.asarray(log_likelihoods())).all():
+        raise ValueError(
+            f"{what} got data with NaN ({', '.join(found)}), and its log likelihood is NaN at every "
+            f"point that was tried, so that there is no posterior. {advice}"
+        )
+
+
 class AbstractPosterior(ABC):
     r"""A posterior $p(\theta \mid y)$ of named variables $\theta = T(x)$, $x \in R^d$.
 
@@ -56,7 +80,6 @@ class AbstractPosterior(ABC):
     `jax.enable_x64(True)`.
 
     Args:
-        layout: The variables and their places in $x$.
         layout: The variables and their places in $x$.
         derived: Names of functions of the variables (deterministic sites, generated quantities),
             which draws may have and which are left out.

@@ -19,17 +19,24 @@ from pymc.sampling.jax import get_jaxified_graph  # noqa: E402
 from pymc.variational.approximations import FullRank, MeanField
 from pytensor import tensor
 from pytensor.compile.mode import Mode
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
 from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import NormalRV
 from pytensor.tensor.random.type import RandomType
 
 from aide._core.types import LogProb
 from aide.adapters.gaussian import Gaussian
 from aide.adapters.layout import Layout, Variable
-from aide.adapters.posterior import AbstractPosterior, Values
+from aide.adapters.posterior import AbstractPosterior, Values, check_data
 from aide.adapters.predictions import Prediction, ValuesByName, predictions_of
 from aide.algorithms.tractable import Tractable
 from aide.engine.programs.map_runs import in_double
+
+
+NUM_TRIED = 4
+"""Number of points at which the log likelihood is computed where data hold NaN."""
 
 
 def predictable(model: Model) -> list[str]:
@@ -305,7 +312,30 @@ def _posterior(model: Model) -> PymcPosterior:
         )
     shapes = model.eval_rv_shapes()
     variables = tuple(_variable(model, variable, shapes) for variable in model.free_RVs)
-    return PymcPosterior(model, Layout(variables))
+    made = PymcPosterior(model, Layout(variables))
+    points = np.random.default_rng(0).uniform(-1.0, 1.0, (NUM_TRIED, made.dimension))
+    check_data(
+        what,
+        _data_of(model, densities),
+        lambda: [float(made.log_likelihood(jnp.asarray(x))) for x in points],
+        "Leave these entries out. PyMC imputes missing entries of observed= where these are given "
+        "as a NumPy masked array, and makes them variables.",
+    )
+    return made
+
+
+def _data_of(model: Model, densities: Sequence[Any]) -> dict[str, np.ndarray]:
+    """Values of the observed variables and of all arrays in the log density, by name."""
+    found = {one.name: model.rvs_to_values[one] for one in model.observed_RVs}
+    known = {id(node) for node in found.values()}
+    for number, node in enumerate(ancestors(densities)):
+        if isinstance(node, Constant | SharedVariable) and id(node) not in known:
+            found[node.name or f"array {number} of the log density"] = node
+    values = {
+        name: node.get_value() if isinstance(node, SharedVariable) else getattr(node, "data", None)
+        for name, node in found.items()
+    }
+    return {name: np.asarray(value) for name, value in values.items() if value is not None}
 
 
 def _variable(model: Model, variable: Any, shapes: dict[str, Any]) -> Variable:

@@ -31,6 +31,8 @@ __all__ = [
 ]
 
 
+NUM_TRIED = 8
+"""Number of points of which one must have a log density."""
 _lock = Lock()
 """One call at a time: a model without STAN_THREADS stores derivatives in one place."""
 
@@ -278,6 +280,7 @@ def posterior(model: StanModel, label: str = "Stan model") -> StanPosterior:
 
 def _posterior(model: StanModel, label: str) -> StanPosterior:
     names = model.param_names()
+    _check_defined(model, label)
     places = _places(names)
     owners = _owners(model, places)
     variables = []
@@ -322,6 +325,25 @@ def _owners(model: StanModel, places: dict[str, np.ndarray]) -> dict[str, list[i
         name = next(name for name, place in places.items() if np.any(changed[place]))
         owners[name].append(coordinate)
     return owners
+
+
+def _check_defined(model: StanModel, label: str) -> None:
+    """Raise if the log density is NaN wherever it is tried, as with NaN among the data."""
+    points = np.random.default_rng(2).uniform(-2.0, 2.0, (NUM_TRIED, model.param_unc_num()))
+    propto, said = not getattr(model, "keeps_constants", True), ""
+    for point in points:
+        try:
+            if not np.isnan(model.log_density(point, propto=propto)):
+                return
+        except (RuntimeError, ValueError) as error:
+            if "is nan" not in str(error):
+                return
+            said = f" Stan says: {' '.join(str(error).split())}"
+    raise ValueError(
+        f"the log density of {label} is NaN at {NUM_TRIED} of {NUM_TRIED} points that were tried, "
+        f"so that there is no posterior: do the data hold NaN?{said} Leave missing entries out, or "
+        "declare them as parameters."
+    )
 
 
 def _fingerprint(model: StanModel, calls: StanCalls) -> str:

@@ -13,7 +13,7 @@ from aide._core.algorithm import Draw, InferenceAlgorithm, Label, NumWorkers, de
 from aide._core.distribution import Distribution
 from aide._core.numerics import as_log
 from aide._core.types import Key, LogDensity, LogProb, Value
-from aide._core.validate import check_count
+from aide._core.validate import check_count, refuse_unresolved
 from aide._core.versions import (
     AbstractAlgorithm,
     KernelUse,
@@ -186,13 +186,15 @@ class ForwardReverse(AbstractAlgorithm):
     def simulate(self, key: Key) -> Draw:
         """Run forward."""
         x, log_evidence = self.forward(key)
-        return Draw(x, self._log_xi(x, log_evidence))
+        log_joint = as_log(self.log_joint(x))
+        return Draw(x, refuse_unresolved(_difference(log_joint, log_evidence), log_joint))
 
     def regenerate(self, key: Key, value: Value) -> LogProb:
         """Run in reverse from the given output."""
-        return self._log_xi(value, self.reverse(key, value))
+        return _difference(as_log(self.log_joint(value)), self.reverse(key, value))
 
-    def _log_xi(self, x: Value, log_evidence: ArrayLike) -> LogProb:
-        log_joint = as_log(self.log_joint(x))
-        log_xi = log_joint - as_log(log_evidence)
-        return jnp.where(log_joint == -jnp.inf, -jnp.inf, log_xi)
+
+def _difference(log_joint: LogProb, log_evidence: ArrayLike) -> LogProb:
+    r"""$\log p(x, y) - \log\hat p(y)$, and $-\infty$ where the density is 0."""
+    log_xi = log_joint - as_log(log_evidence)
+    return jnp.where(log_joint == -jnp.inf, -jnp.inf, log_xi)

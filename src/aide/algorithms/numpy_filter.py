@@ -11,7 +11,7 @@ from jaxtyping import Array
 from aide._core.keywords import keywords
 from aide._core.numerics import row_log_mean_exp
 from aide._core.types import Value
-from aide._core.validate import check_size
+from aide._core.validate import LARGEST_RESOLVED, UNRESOLVED, check_size
 from aide.algorithms.existing_code import PythonAlgorithm
 from aide.algorithms.numpy_resampling import PlainResampled, resample
 from aide.algorithms.particle_filter import FilterVersions
@@ -194,7 +194,10 @@ class NumpyFilter(FilterVersions):
         ]
         path = jax.tree.map(lambda *leaves: np.stack(leaves), *states)
         log_evidence += float(row_log_mean_exp(log_w[None])[0])
-        return path, self.steps.log_joint(path, self.num_steps) - log_evidence
+        log_joint = self.steps.log_joint(path, self.num_steps)
+        if LARGEST_RESOLVED <= abs(log_joint) < np.inf:
+            raise ValueError(UNRESOLVED)
+        return path, log_joint - log_evidence
 
     def regenerate(self, rng: Rng, value: Value) -> float:
         """Conditional SMC (Andrieu, Doucet & Holenstein 2010) around the given path."""

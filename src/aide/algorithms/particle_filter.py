@@ -32,7 +32,7 @@ from aide._core.versions import (
 from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
 from aide.smc.segments import watch_segments
-from aide.smc.smc import choose_output, log_xi_of, refuse_zero
+from aide.smc.smc import choose_output, log_xi_of, own_log_xi
 from aide.smc.sweep import Retained, WeightedParticles, run_segment, slots_of_path, start, take_path
 
 
@@ -275,9 +275,7 @@ class ParticleFilter(FilterVersions, AbstractAlgorithm):
             states = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), states, later)
         chosen = choose_output(key_output, population)
         path = take_path(states, slots_of_path(ancestors, chosen, self.model.num_steps))
-        return Draw(
-            path, refuse_zero(log_xi_of(self.model.log_joint(path), population), population)
-        )
+        return Draw(path, own_log_xi(self.model.log_joint(path), population))
 
     def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
         """Diagnostics of the steps of the run that `simulate` makes with this key."""

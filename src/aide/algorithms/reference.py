@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aide._core.algorithm import Draw, Label
+from aide._core.algorithm import Aside, Draw, Label
 from aide._core.chains import Chains, mean_variance, split_rhat
 from aide._core.keywords import fields
 from aide._core.numerics import as_log
@@ -22,7 +22,8 @@ from aide.algorithms.draw_arrays import (
     in_order,
     still_words,
 )
-from aide.algorithms.score_check import ScoreCheck, check_score
+from aide.algorithms.score_check import FALSE_ALARM, ScoreCheck, check_score
+from aide.reporting.numbers import PASSED, p_value
 from aide.algorithms.tractable import Tractable
 
 MOST_COLUMNS = 1000
@@ -71,6 +72,7 @@ class ReferenceDraws(AbstractAlgorithm):
     chains: Chains = eqx.field(static=True)
     is_traceable: bool = eqx.field(static=True)
     label: str = eqx.field(converter=Label)
+    checked: Aside
 
     def __init__(
         self, draws: Value, log_joint: LogDensity, *, has_chains: bool, label: str | None = None
@@ -84,6 +86,28 @@ class ReferenceDraws(AbstractAlgorithm):
         self.is_traceable = _is_traceable(log_joint, jax.tree.map(lambda a: a[0, 0], self.draws))
         self.chains = _chains_of(self.draws, words)
         self.label = Label(label or f"{self.chains.size} reference draws")
+        self.checked = Aside(None)
+
+    @property
+    def provenance(self) -> str:
+        """Whether the draws were compared with `log_joint`, and what that showed."""
+        found: ScoreCheck | None = self.checked.content
+        if found is None:
+            return NOT_COMPARED
+        if found.passed and found.verdict != PASSED:
+            return (
+                f"log_joint may not fit the draws ({p_value(found.p_value)}): score_check() of the "
+                "reference draws shows what speaks against them"
+            )
+        return f"log_joint {'fits' if found.passed else 'does not fit'} the draws ({_by(found)})"
+
+    @property
+    def doubts(self) -> tuple[str, ...] | None:
+        """The sentence on a log joint that does not fit the draws; `None` if not compared."""
+        found: ScoreCheck | None = self.checked.content
+        if found is None:
+            return None
+        return () if found.passed else (f"its log_joint does not fit its draws ({_by(found)})",)
 
     @property
     def log_z(self) -> None:
@@ -142,18 +166,21 @@ class ReferenceDraws(AbstractAlgorithm):
         first = self._part(slice(0, half), f"first half of {self.label}")
         return first, self._part(slice(half, None), f"second half of {self.label}")
 
-    def score_check(self, false_alarm: float = 1e-4) -> ScoreCheck:
+    def score_check(self, false_alarm: float = FALSE_ALARM) -> ScoreCheck:
         r"""Test whether draws and `log_joint` belong together, by the balance of small moves.
 
         A sign error, a missing Jacobian, other data or parameters in another order break the
-        balance; see `ScoreCheck`, which also says how large an error the check would find.
+        balance; see `ScoreCheck`, which also says how large an error the check would find. An
+        estimate makes the check with fewer moves, unless it was made here before; see `provenance`.
 
         Args:
             false_alarm: Probability that a right `log_joint` is rejected, over all tests together.
         """
-        return check_score(
+        found = check_score(
             self.draws, self.log_joint, false_alarm, str(self.label), self.is_traceable
         )
+        self.checked.content = found
+        return found
 
     def shrunk(self) -> NoReturn:
         """Raise: a list of draws cannot be run."""
@@ -182,6 +209,15 @@ class ReferenceDraws(AbstractAlgorithm):
     def _part(self, positions: slice, label: str) -> "ReferenceDraws":
         draws = jax.tree.map(lambda a: a[:, positions], self.draws)
         return ReferenceDraws(draws, self.log_joint, has_chains=True, label=label)
+
+
+NOT_COMPARED = "log_joint was not compared with the draws; their method score_check() does"
+"""Stands in a result where no check was made."""
+
+
+def _by(found: ScoreCheck) -> str:
+    """The number of tests of a check and their p-value."""
+    return f"score check, {len(found.tests)} tests, {p_value(found.p_value)}"
 
 
 class _Always(eqx.Module):

@@ -48,6 +48,17 @@ POWER = 0.8
 """Probability with which an error of the stated smallest size is found."""
 MOST_LINES = 8
 """Largest number of tests that are printed."""
+PER_DRAW = 4
+"""Evaluations of the log density per stored draw that an estimate spends on its own check, besides
+those for the lengths of moves: about as many as it needs for the estimate."""
+FEWEST_COMPARED = 100
+"""Least number of draws from which an estimate makes moves; with fewer it makes no check."""
+FEW_PILOTS = 20
+"""Number of draws by which an estimate chooses the lengths of its moves."""
+MOST_NUMBERS = 20_000_000
+"""Largest number of coordinates of moved draws that an estimate keeps at a time (160 MB)."""
+FALSE_ALARM = 1e-4
+"""Default of the probability that a density is rejected that belongs to the draws."""
 DOUBTFUL = 0.01
 """P-value below which the verdict is undecided."""
 ALL = "all coordinates"
@@ -197,6 +208,10 @@ class ScoreCheck(Result):
         plot_p_values(panels[0], names, [test.p_value for test in self.worst], level)
 
 
+RatioFunction = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""From rows and lengths of moves to the log ratios of both directions."""
+
+
 class Moves(NamedTuple):
     r"""$l_+$ and $l_-$ of every coordinate at the draws: shape (chain, draw, coordinate, 2)."""
 
@@ -227,18 +242,75 @@ def check_score(
         name: The name of the draws.
         is_traceable: Whether JAX can trace `log_joint`.
     """
-    leaves = jax.tree.leaves(draws)
-    real = [leaf.dtype.kind == "f" for leaf in leaves]
-    if not any(real):
+    if not any(leaf.dtype.kind == "f" for leaf in jax.tree.leaves(draws)):
         raise TypeError("score_check needs real-valued coordinates, and there are none.")
-    kept = np.repeat(real, [np.prod(leaf.shape[2:], dtype=int) for leaf in leaves])
-    columns = columns_of(draws)
-    places = np.flatnonzero(kept & (np.ptp(columns.reshape(-1, kept.size), axis=0) > 0))
-    names = [column_names(draws)[index] for index in places]
-    if not names:
+    places = _moving(draws)
+    if not places.size:
         raise ValueError("score_check needs draws that differ, and all of them are one.")
-    moves = _find_moves(draws, columns, places, log_joint, is_traceable)
-    tests = balance_tests(moves, names)
+    budget = MOST_EVALUATIONS if is_traceable else MOST_PLAIN
+    most = max(budget // (2 * places.size), FEWEST_DRAWS)
+    ratios = _ratio_function(draws, log_joint, places, is_traceable)
+    return _checked(draws, places, ratios, (most, PILOT_DRAWS), false_alarm, name)
+
+
+def compare_score(
+    draws: Value, evaluate: Callable[[Value], np.ndarray], name: str
+) -> ScoreCheck | None:
+    """The same tests for an estimate, which has a compiled log density: fewer moves, little time.
+
+    Args:
+        draws: Arrays with leading axes (chain, draw).
+        evaluate: The log densities of stacked draws.
+        name: The name of the draws.
+
+    Returns:
+        The check; `None` if there are too few draws or no real coordinates that vary.
+    """
+    places, columns = _moving(draws), columns_of(draws)
+    num, width = columns[..., 0].size, columns.shape[2]
+    most = PER_DRAW * num // (2 * max(places.size, 1))
+    numbers = 2 * places.size * width * min(most, num)
+    if not places.size or min(most, num) < FEWEST_COMPARED or numbers > MOST_NUMBERS:
+        return None
+    leaves, structure = jax.tree.flatten(draws)
+    cuts = np.cumsum([np.prod(leaf.shape[2:], dtype=int) for leaf in leaves])[:-1]
+    unit = np.eye(width)[places]
+
+    def ratios(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        steps = unit * lengths[:, None]
+        moved = np.stack([rows[:, None] + steps, rows[:, None] - steps], axis=2)
+        everywhere = np.concatenate([rows, moved.reshape(-1, width)])
+        parts = [
+            part.reshape(-1, *leaf.shape[2:]).astype(leaf.dtype)
+            for part, leaf in zip(np.split(everywhere, cuts, axis=1), leaves, strict=True)
+        ]
+        found = evaluate(jax.tree.unflatten(structure, parts))
+        own, others = found[: len(rows)], found[len(rows) :].reshape(moved.shape[:3])
+        return np.where(np.isnan(others), -np.inf, others) - own[:, None, None]
+
+    return _checked(draws, places, ratios, (most, FEW_PILOTS), FALSE_ALARM, name)
+
+
+def _moving(draws: Value) -> np.ndarray:
+    """Places of the real coordinates that vary, among the columns of the draws."""
+    leaves, columns = jax.tree.leaves(draws), columns_of(draws)
+    sizes = [np.prod(leaf.shape[2:], dtype=int) for leaf in leaves]
+    real = np.repeat([leaf.dtype.kind == "f" for leaf in leaves], sizes)
+    return np.flatnonzero(real & (np.ptp(columns.reshape(-1, real.size), axis=0) > 0))
+
+
+def _checked(
+    draws: Value,
+    places: np.ndarray,
+    ratios: RatioFunction,
+    sizes: tuple[int, int],
+    false_alarm: float,
+    name: str,
+) -> ScoreCheck:
+    """The check by moves of at most `sizes[0]` draws, with lengths chosen by `sizes[1]` of them."""
+    moves = _find_moves(columns_of(draws), places, ratios, *sizes)
+    names = column_names(draws)
+    tests = balance_tests(moves, [names[index] for index in places])
     return ScoreCheck(tests, false_alarm, name, smallest_seen(moves, tests, false_alarm))
 
 
@@ -290,20 +362,17 @@ def _smallest(change: Callable[[float], float], most: float = 99.0) -> float:
 
 
 def _find_moves(
-    draws: Value, columns: np.ndarray, places: np.ndarray, log_joint: LogDensity, traced: bool
+    columns: np.ndarray, places: np.ndarray, ratios: RatioFunction, most: int, num_pilots: int
 ) -> Moves:
-    """Log ratios at evenly chosen draws of all chains, as many as the limits allow."""
+    """Log ratios at evenly chosen draws of all chains, `most` of them or a few more."""
     num_chains, num, _ = columns.shape
-    budget = MOST_EVALUATIONS if traced else MOST_PLAIN
-    most = max(budget // (2 * places.size), FEWEST_DRAWS)
     chosen = np.arange(num)[:: max(int(np.ceil(num_chains * num / most)), 1)]
     part = columns[:, chosen]
     low, high = np.quantile(part[..., places], [0.16, 0.84], axis=(0, 1))
     sds = part[..., places].std(axis=(0, 1))
     scales = np.where(high > low, 0.5 * (high - low), sds)
-    ratios = _ratio_function(draws, log_joint, places, traced)
     rows = part.reshape(-1, columns.shape[2])
-    pilot = rows[np.linspace(0, len(rows) - 1, min(PILOT_DRAWS, len(rows))).astype(int)]
+    pilot = rows[np.linspace(0, len(rows) - 1, min(num_pilots, len(rows))).astype(int)]
     lengths, left = np.full(places.size, STEPS[-1]), np.ones(places.size, bool)
     for step in STEPS[:-1]:
         accepted = special.expit(ratios(pilot, step * scales)).mean(axis=(0, 2))
@@ -317,7 +386,7 @@ def _find_moves(
 
 def _ratio_function(
     draws: Value, log_joint: LogDensity, places: np.ndarray, traced: bool
-) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+) -> RatioFunction:
     r"""A function from rows and lengths of moves to $l_\pm$: shape (row, coordinate, 2).
 
     A log density of NaN at a moved point counts as impossible; at a draw it is an error.

@@ -149,7 +149,8 @@ def make_plan(
             chunk = Chunk(-(-counts[role] // num_parts), size)
             looks[role] = chosen[role].look(key, role, int(first_run), chunk)
         for role in Role:
-            sides[role] = replace(sides[role], identity=chosen[role].identity(key))
+            facts = facts_of(algorithms[role])  # a look may have tested the algorithm
+            sides[role] = replace(sides[role], identity=chosen[role].identity(key), **facts)
         names = {role: sides[role].name for role in Role}
         output = common_output(looks[GOLD].output, looks[TARGET].output, names)
     data = tuple(np.asarray(jax.random.key_data(key)).ravel().tolist())

@@ -88,6 +88,7 @@ def stored_words(side: Side, effective: float | None = None) -> str:
     return (
         f"{some}{chains.size:,} reference draws in {many}, worth {worth:.0f} independent ones; "
         f"taken as exact, not audited; {rhat}{f'; {chains.words}' if chains.words else ''}"
+        f"{f'; {side.provenance}' if side.provenance else ''}"
     )
 
 

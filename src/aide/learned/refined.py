@@ -14,7 +14,7 @@ from aide._core.algorithm import Draw, Label, describe
 from aide._core.numerics import FlatLayout
 from aide._core.random import derive
 from aide._core.types import Key, LogProb, Value
-from aide._core.validate import check_size
+from aide._core.validate import check_size, refuse_unresolved
 from aide._core.versions import FEW_STEPS, ObservedSteps
 from aide.algorithms.annealed_langevin import AnnealedLangevin
 from aide.algorithms.mcmc import MarkovChain, Transition
@@ -160,7 +160,8 @@ class RefinedChain(AbstractRefined):
         r"""SMC backwards from $x$: $\log$ of an unbiased estimate of $q(x)$."""
         layout = FlatLayout(value)
         walk = (transitions_of(self.chain), layout, layout.flat, trace, is_own)
-        return self.backward().estimate_log_density(meta_key(key, is_own), *walk)
+        log_xi = self.backward().estimate_log_density(meta_key(key, is_own), *walk)
+        return refuse_unresolved(log_xi, jnp.where(is_own, self.chain.log_joint(value), 0.0))
 
     def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
         """Diagnostics of the steps of the chain, which meta-inference does not change."""

@@ -31,7 +31,7 @@ from aide._core.algorithm import Label
 from aide._core.numerics import FlatLayout, log_mean_exp
 from aide._core.random import derive, derive_keys
 from aide._core.types import Key, LogProb, Value
-from aide._core.validate import check_size, raise_if
+from aide._core.validate import check_size, raise_if, refuse_unresolved
 from aide._core.versions import ObservedSteps
 from aide.learned.backward import SurvivingPath, choose_path, log_inverse_evidence
 from aide.learned.fitting.reverse_fit import ReverseFit
@@ -161,7 +161,8 @@ class RefinedSmc(AbstractRefined):
             )
             log_mean = log_mean_exp(_map(weigh, keys_islands, paths, is_true))
             log_xi = jnp.where(log_xi == -jnp.inf, -jnp.inf, log_xi + log_mean)
-        return raise_if(log_xi, is_own & (trace.log_evidence == -jnp.inf), ALL_ZERO)
+        log_xi = raise_if(log_xi, is_own & (trace.log_evidence == -jnp.inf), ALL_ZERO)
+        return refuse_unresolved(log_xi, jnp.where(is_own, trace.log_evidence, 0.0))
 
     def _log_others(
         self,

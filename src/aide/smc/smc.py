@@ -20,7 +20,7 @@ from aide._core.keywords import fields
 from aide._core.numerics import as_log, log_ratio, scaled_exp
 from aide._core.random import derive, derive_keys, draw_index
 from aide._core.types import Key, LogDensity, LogProb, Value
-from aide._core.validate import check_scalar, check_size, raise_if
+from aide._core.validate import check_scalar, check_size, raise_if, refuse_unresolved
 from aide._core.versions import (
     FEW_STEPS,
     AbstractAlgorithm,
@@ -126,7 +126,7 @@ class Smc(AbstractAlgorithm):
         _, population, chosen, _ = self._forward(key, None)
         x = jax.tree.map(lambda a: a[chosen], population.particles)
         log_joint = check_scalar("log_joint", self.log_joint(x))
-        return Draw(x, refuse_zero(log_xi_of(log_joint, population), population))
+        return Draw(x, own_log_xi(log_joint, population))
 
     def record(self, key: Key) -> RecordedRun:
         """The run that `simulate` makes with the same key, with all populations and its path.
@@ -257,7 +257,11 @@ def log_xi_of(log_joint: ArrayLike, population: WeightedParticles) -> LogProb:
     return jnp.where(population.possible | broken, log_xi, -jnp.inf)
 
 
-def refuse_zero(log_xi: LogProb, population: WeightedParticles) -> LogProb:
-    """Raise if a free run ended with weight 0 for all particles."""
+def own_log_xi(log_joint: ArrayLike, population: WeightedParticles) -> LogProb:
+    r"""$\log\xi$ of a free run.
+
+    Raises if all particles ended with weight 0, or double precision does not resolve the density.
+    """
     dead = population.log_evidence + jnp.max(population.log_weights) == -jnp.inf
-    return raise_if(log_xi, dead, ALL_ZERO)
+    log_xi = raise_if(log_xi_of(log_joint, population), dead, ALL_ZERO)
+    return refuse_unresolved(log_xi, log_joint)

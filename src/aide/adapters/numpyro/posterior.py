@@ -33,7 +33,7 @@ from aide.adapters.numpyro.sites import (
     same_supports,
     words_for,
 )
-from aide.adapters.posterior import AbstractPosterior, Values
+from aide.adapters.posterior import AbstractPosterior, Values, check_data
 from aide.adapters.predictions import Prediction
 from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.tractable import Tractable
@@ -41,6 +41,11 @@ from aide.engine.programs.map_runs import in_double
 
 SAME_MODEL = 1e-6
 """Largest spread in nats of the difference of two log joints that count as one model's."""
+MISSING = (
+    "Leave these entries out, mask them (dist.Normal(...).mask(~jnp.isnan(y)) with "
+    "obs=jnp.nan_to_num(y)), or make them latent variables."
+)
+"""Advice where data hold NaN."""
 DISCRETE = (
     "Sum it out by hand (dist.MixtureSameFamily for a mixture, a forward pass for a hidden Markov "
     "model), or condition on it: numpyro.handlers.condition(model, data={...})."
@@ -285,7 +290,12 @@ def _posterior(
 ) -> NumpyroPosterior:
     args, kwargs = promote(args), promote(kwargs)
     what = f"model {getattr(model, '__name__', 'model')}"
-    sites, unset = run_once(model, args, kwargs, seed=0)
+    try:
+        sites, unset = run_once(model, args, kwargs, seed=0)
+    except ValueError as error:  # NumPyro refuses parameters that are NaN
+        data = _data_of(model, args, kwargs, {})
+        check_data(what, data, lambda: np.nan, f"NumPyro says: {error} {MISSING}")
+        raise
     _check_data(what, model, args, kwargs, sites)
     check_sites(what, sites, DISCRETE)
     if unset:
@@ -298,9 +308,38 @@ def _posterior(
         raise ValueError(f"{what} has no latent variable: there is nothing to infer.")
     names = tuple(variable.name for variable in variables)
     again, _ = run_once(model, args, kwargs, seed=1)
+    check_data(
+        what,
+        _data_of(model, args, kwargs, sites),
+        lambda: [
+            sum(
+                log_prob_of(site)
+                for site in run.values()
+                if is_random(site) and not is_latent(site)
+            )
+            for run in (sites, again)
+        ],
+        MISSING,
+    )
     derived = tuple(name for name, site in sites.items() if site["type"] == "deterministic")
     fixed = same_supports(sites, again, names)
     return NumpyroPosterior(model, args, kwargs, Layout(variables), derived, fixed)
+
+
+def _data_of(
+    model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], sites: Trace
+) -> dict[str, Any]:
+    """The arrays among the arguments, by name, and observed values that are no argument."""
+    try:
+        given = dict(inspect.signature(model).bind_partial(*args, **kwargs).arguments)
+    except (TypeError, ValueError):
+        given = {f"argument {place}": value for place, value in enumerate(args)} | kwargs
+    found = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(given):
+        parts = [str(getattr(part, "key", getattr(part, "idx", part))) for part in path]
+        found[".".join(parts)] = leaf
+    observed = [name for name, site in sites.items() if is_random(site) and site["is_observed"]]
+    return found | {name: sites[name]["value"] for name in observed if name not in found}
 
 
 def _check_data(

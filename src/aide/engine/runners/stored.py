@@ -11,6 +11,7 @@ from aide._core.algorithm import describe
 from aide._core.types import Key, Role, Value
 from aide.algorithms.existing_code import PythonAlgorithm
 from aide.algorithms.reference import ReferenceDraws
+from aide.algorithms.score_check import compare_score
 from aide.engine.programs.identity import Identity, digest_of_words, facts_of_data, stated_identity
 from aide.engine.programs.places import Chunk
 from aide.engine.programs.prepared import Report, ignore
@@ -101,8 +102,22 @@ class StoredRunner:
                 scores = np.empty(everywhere.size)
                 scores[places] = found[:, 0]
                 _check_scores(self.algorithm, scores)
+                self._compare(key, role, whole)
                 self._log_joint = scores
             return self._log_joint
+
+    def _compare(self, key: Key, role: Role, chunk: Chunk) -> None:
+        """Test by the compiled log joint whether it fits the draws, unless that was tested."""
+        checked, once = self.algorithm.checked, np.zeros(1, np.int64)
+        if checked.content is not None or not self.algorithm.is_traceable:
+            return
+
+        def evaluate(values: Value) -> np.ndarray:
+            runs = np.arange(len(jax.tree.leaves(values)[0]))
+            asked = MetaRuns(role, values, runs, once, own=False)
+            return self.scorer.regenerate(key, asked, chunk, ignore)[:, 0]
+
+        checked.content = compare_score(self.algorithm.draws, evaluate, str(self.algorithm.label))
 
 
 def _scorer(algorithm: ReferenceDraws) -> Runner:

@@ -14,6 +14,7 @@ import numpy as np
 
 from aide._core.distribution import Strict
 from aide._core.types import Key
+from aide._core.validate import LARGEST_RESOLVED, UNRESOLVED
 from aide.engine.programs.map_runs import in_double, map_runs
 from aide.engine.programs.programs import compile_quickly
 from aide.gold_standards.pilots.losses import (
@@ -49,6 +50,8 @@ MOST_ROUNDS = 8
 """Largest number of rounds of steps at one temperature, after which pilots move on: a choice."""
 NO_WEIGHT = 3.0
 """Log weights this many nats below the median are raised to that value: a choice."""
+SAME_OFFSET = 1e-3
+"""Spread of a log density, relative to its size, below which the size is that of an offset."""
 NUM_PEAKS = 4
 """Number of pilots with the largest $h$ that are kept at every temperature: a choice."""
 MOST_STAGES = 2000
@@ -258,7 +261,11 @@ def _check(population: Population, path: Path, where: str = "at draws of the sta
             f"log_joint returned nan (or +inf) for {len(broken)} of {population.num} pilots of the "
             f"gold standard {where}, first at {place}. {why}"
         )
-    if not np.isfinite(ratios).any():
+    known = ratios[np.isfinite(ratios)]
+    size = np.abs(known).min(initial=np.inf)
+    if LARGEST_RESOLVED <= size < np.inf and np.ptp(known) < SAME_OFFSET * size:
+        raise ValueError(f"log_joint of the pilots of the gold standard {where}: {UNRESOLVED}")
+    if not known.size:
         raise StartError(
             f"log_joint is -inf for all {population.num} pilots {where}: the start has no mass "
             "where the posterior has. Pass another start."
