@@ -170,9 +170,7 @@ def test_nan_among_the_data_is_an_error_unless_the_model_handles_nan(pm):
             pm.Normal("y", slope * covariate, 1.0, observed=y)
         return aide.pymc.posterior(model)
 
-    with pytest.raises(
-        ValueError, match=r"data with NaN \(2 of 5 entries of array .* of the log density"
-    ):
+    with pytest.raises(ValueError, match=r"NaN \(2 of 5 entries of array .* log density"):
         made(holes, whole)
     assert made(whole, whole).names == ("slope",)
     with pytest.warns(Warning, match="imput"):

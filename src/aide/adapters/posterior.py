@@ -64,8 +64,8 @@ def check_data(what: str, data: Values, log_likelihoods: Callable[[], Any], advi
         found += [f"{num:,} of {array.size:,} entries of {name}"] if num else []
     if found and np.isnan(np.asarray(log_likelihoods())).all():
         raise ValueError(
-            f"{what} got data with NaN ({', '.join(found)}), and its log likelihood is NaN at every "
-            f"point that was tried, so that there is no posterior. {advice}"
+            f"{what} got data with NaN ({', '.join(found)}), and its log likelihood is NaN at "
+            f"every point that was tried, so that there is no posterior. {advice}"
         )
 
 

@@ -34,7 +34,6 @@ from aide.adapters.predictions import Prediction, ValuesByName, predictions_of
 from aide.algorithms.tractable import Tractable
 from aide.engine.programs.map_runs import in_double
 
-
 NUM_TRIED = 4
 """Number of points at which the log likelihood is computed where data hold NaN."""
 

@@ -23,8 +23,8 @@ from aide.algorithms.draw_arrays import (
     still_words,
 )
 from aide.algorithms.score_check import FALSE_ALARM, ScoreCheck, check_score
-from aide.reporting.numbers import PASSED, p_value
 from aide.algorithms.tractable import Tractable
+from aide.reporting.numbers import PASSED, p_value
 
 MOST_COLUMNS = 1000
 """Largest number of coordinates, evenly chosen, whose effective sample sizes are computed."""

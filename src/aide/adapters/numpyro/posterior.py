@@ -24,6 +24,7 @@ from aide.adapters.numpyro.sites import (
     check_sites,
     forget_single_precision,
     is_latent,
+    is_observed,
     is_random,
     log_prob_of,
     named,
@@ -95,7 +96,6 @@ class NumpyroPosterior(AbstractPosterior):
     def log_likelihood(self, x: Float[Array, " d"]) -> LogProb:
         r"""$\log p(y \mid T(x))$: observed sites and factors."""
         sites = self._sites_at(x)
-        is_observed = lambda site: is_random(site) and not is_latent(site)
         return self._guarded(sites, self._sum(sites, is_observed))
 
     def log_jacobian(self, x: Float[Array, " d"]) -> LogProb:
@@ -311,14 +311,7 @@ def _posterior(
     check_data(
         what,
         _data_of(model, args, kwargs, sites),
-        lambda: [
-            sum(
-                log_prob_of(site)
-                for site in run.values()
-                if is_random(site) and not is_latent(site)
-            )
-            for run in (sites, again)
-        ],
+        lambda: [NumpyroPosterior._sum(run, is_observed) for run in (sites, again)],
         MISSING,
     )
     derived = tuple(name for name, site in sites.items() if site["type"] == "deterministic")
@@ -338,7 +331,7 @@ def _data_of(
     for path, leaf in jax.tree_util.tree_leaves_with_path(given):
         parts = [str(getattr(part, "key", getattr(part, "idx", part))) for part in path]
         found[".".join(parts)] = leaf
-    observed = [name for name, site in sites.items() if is_random(site) and site["is_observed"]]
+    observed = [name for name, site in sites.items() if is_observed(site)]
     return found | {name: sites[name]["value"] for name in observed if name not in found}
 
 

@@ -107,6 +107,11 @@ def is_random(site: Site) -> bool:
     return site["type"] == "sample"
 
 
+def is_observed(site: Site) -> bool:
+    """Whether a site is an observed variable or a factor."""
+    return is_random(site) and not is_latent(site)
+
+
 def log_prob_of(site: Site) -> Any:
     """The log density of a site's value, with the scale that handlers gave it."""
     with validation_enabled(False):
