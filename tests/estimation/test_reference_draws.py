@@ -70,8 +70,6 @@ def test_draws_of_another_posterior_are_no_gold_standard() -> None:
         assert found.trust.outcome == ("failed" if name == "wrong" else "undecided")
     right = " ".join(words["right"].split())
     assert "log_joint fits the draws (score check, 5 tests, p = " in right
-        words["right"].split()
-    )
     assert "Gold standard failed: its log_joint does not fit its draws" in words["wrong"]
     assert "score_check() does" in " ".join(words["plain"].split())
 

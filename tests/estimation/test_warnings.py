@@ -154,8 +154,18 @@ def test_one_run_that_rules_the_looseness_is_named():
     assert ruled.looseness.gold.value == pytest.approx(1508.0, rel=1e-3)
     words = "One run of 500 dominates the looseness of the gold standard, 1.5e+03 nats"
     assert _mentions(ruled, words, "its gap is 7.5e+05 nats", "over all others is 0.02")
-    two = np.where(np.arange(500) < 50, 20.0, gap * (gap < 1.0))
-    assert not _mentions(_made(0.5 + noise, noise, two), "dominates the looseness")
+    many = np.where(np.arange(500) < 50, 20.0, gap * (gap < 1.0))
+    assert not _mentions(_made(0.5 + noise, noise, many), "the looseness of the gold")
+
+
+def test_few_runs_that_share_a_looseness_are_named():
+    """Three gaps of one failing meta-inference, none of which is half of the sum alone."""
+    noise = np.linspace(-1.0, 1.0, 500)
+    gap = 0.02 + 0.05 * noise
+    gap[[3, 77, 400]] = 3173.0, 2458.0, 2308.0
+    ruled = _made(0.5 + noise, noise, gap)
+    assert _mentions(ruled, "3 runs of 500 dominate the looseness of the gold standard, 16 nats")
+    assert _mentions(ruled, "their gaps are 3.2e+03, 2.5e+03, 2.3e+03 nats", "failed there 3 times")
 
 
 @pytest.mark.parametrize("gap", [0.4, 30.0])

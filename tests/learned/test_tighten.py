@@ -92,10 +92,10 @@ def test_one_run_that_rules_a_looseness_is_named():
     scores[17, 0] += 3_000.0
     value, error, lone = module._looseness(scores)
     assert value == pytest.approx(15.0, abs=0.1)
-    assert lone.gap == pytest.approx(3_000.0, abs=1.0)
+    assert lone.gaps == pytest.approx((3_000.0,), abs=1.0)
     assert abs(lone.rest) < 0.1
     trial = module.TighteningTrial(16, 1, value, error, 1e-3, lone)
-    assert "one run of 200 has a gap of 3e+03 nats" in trial.words
+    assert "one run of 200 dominates it: its gap is 3e+03 nats" in trial.words
     assert "One run of 200 dominates it" in module._too_loose(trial, 0.05)
-    assert trial.numbers()["lone"] == lone.gap
+    assert trial.numbers()["lone"] == lone.gaps[0]
     assert module._looseness(np.delete(scores, 17, axis=0))[2] is None

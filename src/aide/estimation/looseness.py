@@ -26,11 +26,15 @@ from aide.engine.draws import Draws, Side
 from aide.estimation.terms import Mean, mean_of, scores_at
 
 FEWEST_RUNS = 20
-"""Least runs for a single run to be reported as dominating the looseness."""
+"""Least runs for single runs to be reported as dominating the looseness."""
 DOMINANT_SHARE = 0.5
-"""Share of the sum of all gaps from which on one run dominates: as much as all others together."""
+"""Share of the sum of all gaps from which on few runs dominate: as much as all others together."""
 DOMINANT_NATS = 0.05
-"""Least nats by which a dominant run changes the looseness; smaller looseness counts as tight."""
+"""Least nats by which each dominant run changes the looseness; smaller looseness counts as tight."""
+MOST_DOMINANT = 0.05
+"""Largest share of the runs that can be dominant, apart from a single run: a choice."""
+MOST_NAMED = 3
+"""Largest number of gaps that a sentence names."""
 
 
 class Looseness(NamedTuple):
@@ -64,39 +68,61 @@ def looseness_of(draws: Draws) -> Looseness:
     return Looseness(gap(draws.gold), gap(draws.target))
 
 
-class DominantRun(NamedTuple):
-    """One run that makes up most of a looseness.
+class DominantRuns(NamedTuple):
+    """One run or few runs that make up most of a looseness.
 
     Attributes:
-        gap: The gap of this run, in nats.
+        gaps: The gaps of these runs in nats, the largest first.
         rest: The mean gap of all other runs, in nats.
         num_runs: Number of all runs.
     """
 
-    gap: float
+    gaps: tuple[float, ...]
     rest: float
     num_runs: int
 
+    @property
+    def subject(self) -> str:
+        """The runs and their verb: `One run of 500 dominates`, `3 runs of 500 dominate`."""
+        num = len(self.gaps)
+        if num == 1:
+            return f"One run of {self.num_runs:,} dominates"
+        return f"{num} runs of {self.num_runs:,} dominate"
 
-def dominant_run_of(draws: Draws, role: Role) -> DominantRun | None:
-    """The run that dominates the looseness of an algorithm, if one does."""
+    @property
+    def words(self) -> str:
+        """Their gaps, and the mean gap of all other runs."""
+        shown = ", ".join(f"{gap:.2g}" for gap in self.gaps[:MOST_NAMED])
+        more = " and less" if len(self.gaps) > MOST_NAMED else ""
+        subject = "its gap is" if len(self.gaps) == 1 else "their gaps are"
+        return f"{subject} {shown}{more} nats, the mean over all others is {self.rest:.2g}"
+
+
+def dominant_runs_of(draws: Draws, role: Role) -> DominantRuns | None:
+    """The few runs that dominate the looseness of an algorithm, if there are such runs."""
     side = draws.side(role)
     fresh = side.fresh()
-    return None if fresh is None else dominant_run(side.kept() - fresh)
+    return None if fresh is None else dominant_runs(side.kept() - fresh)
 
 
-def dominant_run(gaps: np.ndarray) -> DominantRun | None:
-    """The run that dominates the mean of these gaps, if one does.
+def dominant_runs(gaps: np.ndarray) -> DominantRuns | None:
+    """The runs that dominate the mean of these gaps, if few do.
 
-    Such a mean has a standard error as large as itself and says nothing about the other runs.
+    Such a mean has a standard error about as large as itself and says nothing about other runs.
+    Named are all runs with a large gap or, if these are many, the fewest that dominate.
     """
     sizes = np.abs(gaps)
     if gaps.size < FEWEST_RUNS or not np.all(np.isfinite(gaps)) or not np.any(sizes > 0):
         return None
-    largest = int(np.argmax(sizes))
-    if sizes[largest] < DOMINANT_SHARE * sizes.sum() or sizes[largest] < DOMINANT_NATS * gaps.size:
+    order = np.argsort(-sizes, kind="stable")
+    num = 1 + int(np.argmax(np.cumsum(sizes[order]) >= DOMINANT_SHARE * sizes.sum()))
+    most = max(1, int(MOST_DOMINANT * gaps.size))
+    num_large = int((sizes >= DOMINANT_NATS * gaps.size).sum())
+    if num > min(most, num_large):
         return None
-    return DominantRun(float(gaps[largest]), float(np.delete(gaps, largest).mean()), gaps.size)
+    chosen = order[: num_large if num_large <= most else num]
+    rest = float(np.delete(gaps, chosen).mean())
+    return DominantRuns(tuple(gaps[chosen].tolist()), rest, gaps.size)
 
 
 def fall_at_other(draws: Draws, role: Role) -> Mean | None:

@@ -19,7 +19,7 @@ from aide.estimation.interval import (
     pareto_shape,
     skewness,
 )
-from aide.estimation.looseness import dominant_run_of
+from aide.estimation.looseness import dominant_runs_of
 from aide.estimation.reach import DISAGREEMENT_NATS, Reach, reach_of
 from aide.estimation.terms import rests_on_one_density
 from aide.reporting.numbers import in_nats
@@ -226,13 +226,13 @@ def _loose(estimate: "Estimate") -> list[str]:
         gap = estimate.looseness.of(role)
         if gap is None or not np.isfinite(estimate.value):
             continue
-        dominant = dominant_run_of(estimate.draws, role)
+        dominant = dominant_runs_of(estimate.draws, role)
         if dominant is not None:
+            times = "once" if len(dominant.gaps) == 1 else f"{len(dominant.gaps)} times"
             found.append(
-                f"One run of {dominant.num_runs:,} dominates the looseness of the "
-                f"{NAMES[role]}, {in_nats(gap.value, 2)}: its gap is "
-                f"{in_nats(dominant.gap, 2)}, the mean over all others is {dominant.rest:.2g}. "
-                "Meta-inference failed there once; more runs tell how often."
+                f"{dominant.subject} the looseness of the {NAMES[role]}, "
+                f"{in_nats(gap.value, 2)}: {dominant.words}. "
+                f"Meta-inference failed there {times}; more runs tell how often."
             )
             continue
         # The remedy is stated once: by the advice, if there is one.

@@ -14,7 +14,7 @@ from aide._core.types import TARGET, Key
 from aide._core.validate import check_positive, check_size
 from aide.engine.programs.tracing import one_call
 from aide.engine.runners.choose import MetaTrial
-from aide.estimation.looseness import DominantRun, dominant_run
+from aide.estimation.looseness import DominantRuns, dominant_runs
 from aide.learned.refined import RefinedChain, RefinedLangevin
 from aide.learned.refined_smc import RefinedSmc
 from aide.reporting.numbers import with_error
@@ -34,7 +34,7 @@ class TighteningTrial(NamedTuple):
         std_error: Standard error of the looseness.
         seconds: Seconds that an estimate takes for one output of each algorithm: a run, and M
             meta-inference runs at both outputs, measured on this machine under its present load.
-        lone: The one run that dominates the looseness, if there is one.
+        lone: The one run or the few runs that dominate the looseness, if there are such runs.
     """
 
     num_reverse: int
@@ -42,7 +42,7 @@ class TighteningTrial(NamedTuple):
     looseness: float
     std_error: float
     seconds: float
-    lone: DominantRun | None = None
+    lone: DominantRuns | None = None
 
     @property
     def words(self) -> str:
@@ -52,13 +52,12 @@ class TighteningTrial(NamedTuple):
         if self.lone is None:
             return words
         return (
-            f"{words}; one run of {self.lone.num_runs:,} has a gap of {self.lone.gap:.3g} nats, "
-            f"the mean over all others is {self.lone.rest:.2g}"
+            f"{words}; {self.lone.subject[0].lower()}{self.lone.subject[1:]} it: {self.lone.words}"
         )
 
     def numbers(self) -> dict[str, Any]:
         """The numbers of one trial."""
-        lone = 0.0 if self.lone is None else self.lone.gap
+        lone = 0.0 if self.lone is None else self.lone.gaps[0]
         return {**self._asdict(), "lone": lone}
 
 
@@ -219,8 +218,7 @@ def _too_loose(last: TighteningTrial, looseness: float) -> str:
     )
     if last.lone is not None:
         return (
-            f"{found}One run of {last.lone.num_runs:,} dominates it: its gap is "
-            f"{last.lone.gap:.3g} nats, the mean over all others is {last.lone.rest:.2g}. "
+            f"{found}{last.lone.subject} it: {last.lone.words}. "
             "Such a run did what no pilot showed: raise num_runs to see how often, and num_pilots "
             "of aide.refine to learn it."
         )
@@ -230,8 +228,8 @@ def _too_loose(last: TighteningTrial, looseness: float) -> str:
     )
 
 
-def _looseness(scores: np.ndarray) -> tuple[float, float, DominantRun | None]:
-    """Mean and standard error of the gap with M meta-inference runs; the dominating run, if any.
+def _looseness(scores: np.ndarray) -> tuple[float, float, DominantRuns | None]:
+    """Mean and standard error of the gap with M meta-inference runs; dominating runs, if any.
 
     The first column of the scores belongs to the real trace.
     """
@@ -240,4 +238,4 @@ def _looseness(scores: np.ndarray) -> tuple[float, float, DominantRun | None]:
         raise ValueError("log_xi is NaN in some runs: is the log density NaN somewhere?")
     if not np.isfinite(gap).all():
         return np.inf, np.inf, None
-    return float(gap.mean()), float(gap.std(ddof=1) / len(gap) ** 0.5), dominant_run(gap)
+    return float(gap.mean()), float(gap.std(ddof=1) / len(gap) ** 0.5), dominant_runs(gap)
