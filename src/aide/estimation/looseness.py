@@ -30,7 +30,7 @@ FEWEST_RUNS = 20
 DOMINANT_SHARE = 0.5
 """Share of the sum of all gaps from which on few runs dominate: as much as all others together."""
 DOMINANT_NATS = 0.05
-"""Least nats by which each dominant run changes the looseness; smaller looseness counts as tight."""
+"""Least nats by which a dominant run changes the looseness; smaller looseness counts as tight."""
 MOST_DOMINANT = 0.05
 """Largest share of the runs that can be dominant, apart from a single run: a choice."""
 MOST_NAMED = 3
