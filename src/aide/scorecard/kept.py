@@ -25,6 +25,9 @@ class KeptTask(Protocol):
     def file(self) -> Path:
         """Where the row is written."""
 
+    def refusal(self) -> str:
+        """Return a reason, known without any work, why there is no row; empty if there is none."""
+
     def row(self) -> dict[str, Any]:
         """Do the work."""
 
@@ -49,6 +52,9 @@ def finish_all(
     progress: bool | None = None,
 ) -> None:
     """Do all tasks without a file, each in a process of its own unless an executor is given."""
+    for task in tasks:
+        if not task.file.exists() and (reason := task.refusal()):
+            write_json(task.file, {"name": task.name, **facts(), "reason": reason})
     missing = [task for task in tasks if not task.file.exists()]
     with Progress(["posteriors"], [len(missing)], progress) as bars:
         report = bars.reporter(0)

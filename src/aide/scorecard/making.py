@@ -27,6 +27,8 @@ MAX_SECONDS = 300.0
 NUM_ATTEMPTS = 3
 """Gold standards that are made, with keys of their own, until one passes its tests."""
 
+NO_MODEL = "There is no NumPyro model of the Stan program {program}."
+
 
 class Reference(NamedTuple):
     """The making of the reference of one posterior.
@@ -51,6 +53,11 @@ class Reference(NamedTuple):
     def file(self) -> Path:
         """Where the row is written."""
         return Path(self.out) / "rows" / f"{self.name}.json"
+
+    def refusal(self) -> str:
+        """Return a reason if there is no model."""
+        program = model_of(Path(self.folder), self.name)
+        return "" if program in MODELS else NO_MODEL.format(program=program)
 
     def row(self) -> dict[str, Any]:
         """Make gold standards until one passes, write its draws, and sum them up."""
@@ -108,6 +115,10 @@ class LongRun(NamedTuple):
     def file(self) -> Path:
         """Where the row is written."""
         return Path(self.reference.out) / "nuts" / f"{self.name}.json"
+
+    def refusal(self) -> str:
+        """Return nothing: what was made can be compared."""
+        return ""
 
     def row(self) -> dict[str, Any]:
         """Run NUTS and compare."""
@@ -192,6 +203,6 @@ def posterior_of(folder: Path, name: str) -> NumpyroPosterior:
     """Return the posterior of the NumPyro model, with the data of the database."""
     program = model_of(folder, name)
     if program not in MODELS:
-        raise CannotRun(f"There is no NumPyro model of the Stan program {program}.")
+        raise CannotRun(NO_MODEL.format(program=program))
     model = MODELS[program]
     return posterior(model.model, *model.arguments(load_data(folder, name)))

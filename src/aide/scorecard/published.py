@@ -58,6 +58,11 @@ class PublishedTask(NamedTuple):
         """Where the row is written."""
         return Path(self.out) / f"{self.name}.json"
 
+    def refusal(self) -> str:
+        """Return a reason if the suite has no model or no data."""
+        suite = suite_at(self.folder)
+        return "" if suite is None else suite.refusal(self.name)
+
     def row(self) -> dict[str, Any]:
         """Make a gold standard and compare its numbers with the published ones."""
         suite = suite_at(self.folder)

@@ -11,7 +11,6 @@ import numpyro
 import numpyro.distributions as dist
 
 from aide.adapters.numpyro.posterior import posterior
-from aide.scorecard.pairs import CannotRun
 from aide.scorecard.suites.suite import PublishedCase
 
 EVIDENCE = "evidence"
@@ -36,6 +35,11 @@ def design_of(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return labels, np.insert(x, 0, 1.0, axis=1)
 
 
+def file_of(name: str) -> Any:
+    """Return where the data are, if they come with this package."""
+    return resources.files("aide").joinpath(f"data/{name}.csv")
+
+
 class EvidenceSuite:
     """Logistic regressions whose log evidence is published."""
 
@@ -45,15 +49,16 @@ class EvidenceSuite:
         """Return the names of the data."""
         return list(PUBLISHED)
 
+    def refusal(self, name: str) -> str:
+        """Return why there is no row: data that do not come with this package."""
+        if file_of(name).is_file():
+            return ""
+        value, error = PUBLISHED[name]
+        return f"The {name} data do not come with this package (published: {value} ± {error})."
+
     def load(self, name: str) -> PublishedCase:
         """Return a regression with its published log evidence."""
-        file = resources.files("aide").joinpath(f"data/{name}.csv")
-        if not file.is_file():
-            value, error = PUBLISHED[name]
-            raise CannotRun(
-                f"The {name} data do not come with this package (published: {value} ± {error})."
-            )
-        with file.open() as lines:
+        with file_of(name).open() as lines:
             table = np.loadtxt(lines, delimiter=",", skiprows=1)
         post = posterior(standard_logistic, *design_of(table))
         return PublishedCase(post, SOURCE, log_evidence=PUBLISHED[name])

@@ -15,7 +15,6 @@ import numpy as np
 
 from aide.adapters.numpyro.posterior import posterior
 from aide.scorecard.moments import MeanAndSd
-from aide.scorecard.pairs import CannotRun
 from aide.scorecard.suites.gym_models import GYM_MODELS
 from aide.scorecard.suites.suite import PublishedCase
 
@@ -55,12 +54,14 @@ class GymSuite(NamedTuple):
         files = (self.folder / "targets" / "ground_truth").glob("*.py")
         return sorted(file.stem for file in files if not file.stem.startswith("_"))
 
+    def refusal(self, name: str) -> str:
+        """Return why there is no row: no data in the checkout, or no model of ours."""
+        if name.startswith(DOWNLOADED):
+            return "Its data are not part of the checkout: the gym downloads them."
+        return "" if name in GYM_MODELS else f"There is no NumPyro model of the target {name}."
+
     def load(self, name: str) -> PublishedCase:
         """Return a target with its means and standard deviations."""
-        if name.startswith(DOWNLOADED):
-            raise CannotRun("Its data are not part of the checkout: the gym downloads them.")
-        if name not in GYM_MODELS:
-            raise CannotRun(f"There is no NumPyro model of the target {name}.")
         model = GYM_MODELS[name]
         data = {}
         if model.data:

@@ -40,9 +40,8 @@ class Suite(Protocol):
     def names(self) -> list[str]:
         """Return the names of its posteriors, also of those that cannot be run."""
 
-    def load(self, name: str) -> PublishedCase:
-        """Return a posterior with its published numbers.
+    def refusal(self, name: str) -> str:
+        """Return why a posterior cannot be run; empty if it can."""
 
-        Raises:
-            CannotRun: The reason why there is no row.
-        """
+    def load(self, name: str) -> PublishedCase:
+        """Return a posterior with its published numbers."""

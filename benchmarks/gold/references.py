@@ -1,0 +1,132 @@
+"""References where posteriordb has none, and gold standards beside numbers that others published.
+
+    python benchmarks/run.py gold/references --database posterior_database --rows FOLDER
+    python benchmarks/run.py gold/references --gym CHECKOUT --rows FOLDER
+    python benchmarks/run.py gold/references --database posterior_database --pattern 'wells*'
+
+Rows are those of the commands `aide references` and `aide scorecard`, in FOLDER/references,
+FOLDER/gym and FOLDER/evidence: what is there is not made again. A table whose data are not given
+has no rows.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from aide.reporting.numbers import with_error
+from benchmarks.table import Row
+
+
+def _made(database: str, rows: str, pattern: str) -> Any:
+    from aide.scorecard import references
+
+    patterns = pattern.split(",")
+    return references(database, Path(rows) / "references", only=patterns, nuts=False)
+
+
+def _commit(row: Mapping[str, Any]) -> str:
+    return f"{row['date'][:10]}, {row['versions']['commit']}"
+
+
+def references(database: str = "", rows: str = "rows", pattern: str = "*") -> Iterator[Row]:
+    """One line per reference that was made."""
+    for row in _made(database, rows, pattern).made if database else ():
+        yield {
+            "posterior": row["name"],
+            "variables": row["dimension"],
+            "looseness": with_error(*row["looseness_nats"]),
+            "log evidence": with_error(*row["log_evidence"]),
+            "mean log density": with_error(row["mean_log_density"], row["mcse_mean_log_density"]),
+            "R-hat": max(map(float, row["r_hat"])),
+            "lag 1": max(map(abs, map(float, row["mean_lag1_ac"]))),
+            "attempts": row["num_attempts"],
+            "seconds: gold": round(row["seconds_gold"]),
+            "10,000 draws": round(row["seconds_draws"]),
+            "shown": "; ".join(row["shown"]),
+            "remarks": "; ".join(row["remarks"]) or None,
+            "made": _commit(row),
+        }
+
+
+def nuts(database: str = "", rows: str = "rows", pattern: str = "*") -> Iterator[Row]:
+    """One line per reference that was compared with a long run of NUTS."""
+    checks = _made(database, rows, pattern).checks if database else {}
+    for name, row in checks.items():
+        if "reason" in row:
+            continue
+        yield {
+            "posterior": name,
+            "draws": row["num_draws"],
+            "R-hat": row["r_hat"],
+            "effective": round(row["effective"]),
+            "divergences": row["num_divergent"],
+            "means and sds": row["num_moments"],
+            "largest z": row["largest_z"],
+            "of": row["worst"],
+            "agrees": "yes" if row["agrees"] else "no",
+            "compare_draws": row["compare_draws"],
+            "seconds": round(row["seconds"]),
+        }
+
+
+def moments(database: str = "", rows: str = "rows", pattern: str = "*") -> Iterator[Row]:
+    """Means and standard deviations of all variables, with Monte Carlo errors."""
+    for row in _made(database, rows, pattern).made if database else ():
+        for each in row["variables"]:
+            names = ("mean", "mean_error", "sd", "sd_error")
+            yield {
+                "posterior": row["name"],
+                "variable": each["name"],
+                **{name: each[name] for name in names},
+            }
+
+
+def without(database: str = "", rows: str = "rows", pattern: str = "*") -> Iterator[Row]:
+    """One line per reason why there is no reference."""
+    reasons: dict[str, list[str]] = {}
+    for row in _made(database, rows, pattern).failed if database else ():
+        is_model = "no NumPyro model" in row["reason"]
+        words = "There is no NumPyro model of the Stan program." if is_model else row["reason"]
+        reasons.setdefault(words, []).append(row["name"])
+    for reason, names in reasons.items():
+        yield {"reason": reason, "number": len(names), "posteriors": ", ".join(names)}
+
+
+def published(gym: str = "", rows: str = "rows", pattern: str = "*") -> Iterator[Row]:
+    """One line per posterior with published numbers, and the number that differs most."""
+    from aide.scorecard import published as compare
+
+    suites = {"gym": gym, "evidence": "evidence"} if gym else {}
+    for suite, where in suites.items():
+        found = compare(where, Path(rows) / suite, only=pattern.split(",") if gym else "*")
+        for row in found.cells:
+            numbers = row.get("numbers", [])
+            worst = max(numbers, key=lambda each: each["z"], default={})
+            yield {
+                "suite": row.get("suite", "Inference Gym" if suite == "gym" else "log evidence"),
+                "posterior": row["name"],
+                "variables": row.get("dimension"),
+                "numbers": len(numbers) or None,
+                "differs most": worst.get("quantity"),
+                "published": _number(worst, "published"),
+                "ours": _number(worst, "ours"),
+                "z": worst.get("z"),
+                "above 3": sum(each["z"] > 3 for each in numbers) if numbers else None,
+                "own verdict": row.get("own_verdict"),
+                "words": row.get("reason") or "; ".join(row["own_doubts"]) or None,
+                "seconds": round(row["seconds_gold"]) if "seconds_gold" in row else None,
+                "made": _commit(row),
+            }
+
+
+def _number(each: Mapping[str, Any], name: str) -> str | None:
+    return with_error(each[name], each[f"{name}_error"]) if each else None
+
+
+TABLES = {
+    "references": references,
+    "nuts": nuts,
+    "moments": moments,
+    "without": without,
+    "published": published,
+}
