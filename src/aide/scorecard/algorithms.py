@@ -59,7 +59,7 @@ class ReadyAlgorithm(NamedTuple):
 
     Attributes:
         target: The algorithm.
-        num_gradients: Gradients that fitting evaluated, or that one run evaluates at most; `None`
+        num_gradients: Gradients that fitting evaluated, and that one run evaluates at most; `None`
             where the library does not tell.
         rhat: R-hat of the chains that the algorithm makes; `None` where there is no chain.
     """
@@ -136,42 +136,43 @@ def pathfinder(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
     return ReadyAlgorithm(approximation(run(key_path, start), "Pathfinder"), None)
 
 
-def _start(post: NumpyroPosterior, key: Key) -> tuple[Tractable, np.ndarray]:
-    """Return the widened Laplace approximation, and the covariance before it was widened."""
+def _start(post: NumpyroPosterior, key: Key) -> tuple[Tractable, LaplaceMode]:
+    """Return the widened Laplace approximation, and the mode with the covariance there."""
     mode = find_mode(post, key)
     factor = WIDENED * np.linalg.cholesky(mode.covariance)
-    return Tractable.of(Gaussian(mode.centre, factor), "widened Laplace"), mode.covariance
+    return Tractable.of(Gaussian(mode.centre, factor), "widened Laplace"), mode
 
 
 def smc(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
     """Tempered SMC with few particles."""
-    start, covariance = _start(post, key)
+    start, mode = _start(post, key)
     target = tempered_smc(
         start,
         post.log_joint,
-        kernel=Hmc(STEP_SIZE, NUM_LEAPFROG, metric=covariance),
+        kernel=Hmc(STEP_SIZE, NUM_LEAPFROG, metric=mode.covariance),
         num_particles=NUM_PARTICLES,
         num_temperatures=NUM_TEMPERATURES,
     )
-    return ReadyAlgorithm(target, NUM_PARTICLES * (NUM_TEMPERATURES - 1) * (NUM_LEAPFROG + 1))
+    of_a_run = NUM_PARTICLES * (NUM_TEMPERATURES - 1) * (NUM_LEAPFROG + 1)
+    return ReadyAlgorithm(target, mode.num_gradients + of_a_run)
 
 
 def annealed(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
     """Annealed importance sampling."""
-    start, covariance = _start(post, key)
-    kernel = Hmc(STEP_SIZE, NUM_LEAPFROG, metric=covariance)
+    start, mode = _start(post, key)
+    kernel = Hmc(STEP_SIZE, NUM_LEAPFROG, metric=mode.covariance)
     target = ais(start, post.log_joint, kernel=kernel, num_temperatures=AIS_TEMPERATURES)
-    return ReadyAlgorithm(target, (AIS_TEMPERATURES - 1) * (NUM_LEAPFROG + 1))
+    return ReadyAlgorithm(target, mode.num_gradients + (AIS_TEMPERATURES - 1) * (NUM_LEAPFROG + 1))
 
 
 def nuts(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
     """A few transitions of NUTS with learned meta-inference."""
-    start, covariance = _start(post, key)
-    kernel = Nuts(NUTS_STEP_SIZE, NUTS_DEPTH, covariance, "numpyro")
+    start, mode = _start(post, key)
+    kernel = Nuts(NUTS_STEP_SIZE, NUTS_DEPTH, mode.covariance, "numpyro")
     chain = mcmc(start, post.log_joint, kernel=kernel, num_steps=NUTS_STEPS)
     refined = refine(key, chain, num_reverse=NUM_REVERSE, progress=False)
     rhat = rhat_of_short_chains(jax.random.fold_in(key, 1), start, kernel, post.log_joint)
-    return ReadyAlgorithm(refined, NUTS_STEPS * 2**NUTS_DEPTH, rhat)
+    return ReadyAlgorithm(refined, mode.num_gradients + NUTS_STEPS * 2**NUTS_DEPTH, rhat)
 
 
 def rhat_of_short_chains(key: Key, start: Tractable, kernel: Nuts, log_joint: Any) -> float:

@@ -226,7 +226,7 @@ class Scorecard(Result):
         return PanelGrid(1, 2, (12.0, max(4.0, 0.22 * num)), {"width_ratios": (3, 2)})
 
     def plot_on(self, panels: np.ndarray) -> None:
-        """Left: nats by posterior and algorithm. Right: nats against seconds of fitting."""
+        """Left: nats by posterior and algorithm. Right: nats against gradients."""
         plot_heat(panels[0], self.cells, self.order)
         if len(panels) > 1:
             plot_costs(panels[1], self.measured, self.order)
@@ -236,7 +236,7 @@ class Scorecard(Result):
         plot_heat(axis, self.cells, self.order)
 
     def plot_costs(self, axis: Any) -> None:
-        """Draw nats against seconds of fitting on matplotlib axes."""
+        """Draw nats against gradients on matplotlib axes."""
         plot_costs(axis, self.measured, self.order)
 
     def plot_k_hats(self, axis: Any) -> None:
