@@ -58,6 +58,14 @@ class ObservedSteps(NamedTuple):
         squared_jump: Mean squared distance of every coordinate.
         mean: Mean of every coordinate, after the step.
         mean_square: Mean square of every coordinate.
+
+    Example:
+        >>> start, posterior = Normal(0.0, 3.0), Normal(1.0, 0.5)
+        >>> kernel = aide.kernels.RandomWalk(0.9)
+        >>> chain = aide.mcmc(start, posterior.log_prob, kernel=kernel, num_steps=8)
+        >>> steps = chain.observe_steps(jax.random.key(0))[0]
+        >>> steps.acceptance.shape, steps.relative_ess is None
+        ((8, 1), True)
     """
 
     log_evidence: Float[Array, " T"] | None = None

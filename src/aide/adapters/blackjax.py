@@ -74,6 +74,12 @@ class BlackjaxKernel(AbstractInvariantKernel):
         name: The algorithm's name in `blackjax`.
         settings: Its settings by name. Numbers with a decimal point and arrays are traced, so that
             other ones compile nothing.
+
+    Example:
+        >>> import blackjax
+        >>> kernel = aide.blackjax.kernel(blackjax.mala, step_size=0.3)
+        >>> kernel.name, kernel.reversal() is kernel
+        ('mala', True)
     """
 
     name: str = eqx.field(static=True)
@@ -237,6 +243,19 @@ def reference_draws(
 
     Returns:
         The draws with their density, as a gold standard.
+
+    Example:
+        >>> import blackjax
+        >>> log_density = lambda x: -0.5 * jnp.sum(x**2)
+        >>> sampler = blackjax.mala(log_density, step_size=0.3)
+        >>> def step(state, key):
+        ...     state, _ = sampler.step(key, state)
+        ...     return state, state
+        ...
+        >>> keys = jax.random.split(jax.random.key(0), 200)
+        >>> _, states = jax.lax.scan(step, sampler.init(jnp.zeros(1)), keys)
+        >>> aide.blackjax.reference_draws(states, log_density).draws.shape  # one chain
+        (1, 200, 1)
     """
     logs = np.asarray(states.logdensity, np.float64)
     if logs.ndim not in (1, 2) or (logs.ndim == 2) != (chain_axis is not None):

@@ -163,6 +163,16 @@ def state_space_model(filtered: Filter, model_inputs: Value) -> StateSpaceModel:
 
     Returns:
         The model, for `aide.ParticleFilter` and `aide.gold_standard`.
+
+    Example:
+        >>> from cuthbert.gaussian import moments
+        >>> data = np.array([[0.9], [0.6], [1.2]])
+        >>> dynamics = lambda state, y: (lambda x: (0.9 * x, 0.5 * jnp.eye(1)), state.mean)
+        >>> observation = lambda state, y: (lambda x: (x, 0.5 * jnp.eye(1)), state.mean, y)
+        >>> filtered = moments.build_filter(jnp.ones(1), jnp.eye(1), dynamics, observation)
+        >>> model = aide.cuthbert.state_space_model(filtered, data)
+        >>> model.num_steps  # the first state has no observation
+        4
     """
     if not isinstance(filtered, Filter):
         raise TypeError(f"expected a cuthbert Filter, got {type(filtered).__name__}.")
@@ -251,6 +261,13 @@ class SmoothedPaths(eqx.Module):
         shifts: $g_0, \dots, g_{T-1}$.
         gains: $E_t$.
         factors: $D_t$.
+
+    Example:
+        >>> ones = np.ones((3, 1, 1))
+        >>> parts = {"shifts": np.zeros((3, 1)), "gains": 0.9 * ones, "factors": 0.5 * ones}
+        >>> paths = aide.cuthbert.SmoothedPaths(Normal(np.zeros(1), 1.0), **parts)
+        >>> paths.sample(jax.random.key(0)).shape
+        (4, 1)
     """
 
     last: Gaussian
@@ -295,6 +312,17 @@ def smoothed_paths(
 
     Returns:
         The law of paths as a target with a known density.
+
+    Example:
+        >>> from cuthbert.gaussian import moments
+        >>> data = np.array([[0.9], [0.6], [1.2]])
+        >>> dynamics = lambda state, y: (lambda x: (0.9 * x, 0.5 * jnp.eye(1)), state.mean)
+        >>> observation = lambda state, y: (lambda x: (x, 0.5 * jnp.eye(1)), state.mean, y)
+        >>> filtered = moments.build_filter(jnp.ones(1), jnp.eye(1), dynamics, observation)
+        >>> smoother = moments.build_smoother(dynamics)
+        >>> fit = aide.cuthbert.smoothed_paths(filtered, smoother, data)
+        >>> fit.label, fit.log_z
+        ("cuthbert's smoother", 0.0)
     """
     for what, part in (("filter", filtered.init_prepare), ("smoother", smoother.smoother_prepare)):
         if not builder_of(part).startswith("cuthbert.gaussian"):

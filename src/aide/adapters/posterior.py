@@ -84,6 +84,20 @@ class AbstractPosterior(ABC):
         derived: Names of functions of the variables (deterministic sites, generated quantities),
             which draws may have and which are left out.
         label: A name for messages.
+
+    Example:
+        >>> class Mean(aide.adapters.AbstractPosterior):  # of one datum, 2.0, with a normal prior
+        ...     def log_prior(self, x): return Normal(0.0, 1.0).log_prob(x[0])
+        ...     def log_likelihood(self, x): return Normal(x[0], 1.0).log_prob(2.0)
+        ...     def log_joint(self, x): return self.log_prior(x) + self.log_likelihood(x)
+        ...     def log_jacobian(self, x): return jnp.zeros(())
+        ...     def constrain(self, x): return {"mean": x[0]}
+        ...     def unconstrain(self, values): return jnp.atleast_1d(values["mean"])
+        ...
+        >>> post = Mean(aide.adapters.Layout((aide.adapters.Variable("mean"),)))
+        >>> fit = post.on_vector(Normal(np.ones(1), 0.7), {"mean": 0})
+        >>> fit.simulate(jax.random.key(0)).value.shape, post.names
+        ((1,), ('mean',))
     """
 
     def __init__(self, layout: Layout, derived: tuple[str, ...] = (), label: str = "posterior"):

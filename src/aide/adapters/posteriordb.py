@@ -26,6 +26,16 @@ class Entry(NamedTuple):
         name: `DATA-MODEL`.
         data: The data of the model, by name: numbers, and arrays for lists.
         draws: Reference draws by name, arrays (chain, draw, ...) on the scale of the model.
+
+    Example:
+        >>> import json, pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> chains = [{"mu": [1.1, 0.9, 1.3]}, {"mu": [0.8, 1.2, 1.0]}]
+        >>> _ = (folder / "two-mean.draws.json").write_text(json.dumps(chains))
+        >>> _ = (folder / "two.data.json").write_text(json.dumps({"y": [0.7, 1.4]}))
+        >>> entry = aide.posteriordb.load(folder, "two-mean")
+        >>> entry.name, entry.data["y"].shape
+        ('two-mean', (2,))
     """
 
     name: str
@@ -45,6 +55,15 @@ def load(folder: str | Path, name: str) -> Entry:
 
     Returns:
         Data and reference draws by name.
+
+    Example:
+        >>> import json, pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> chains = [{"mu": [1.1, 0.9, 1.3]}, {"mu": [0.8, 1.2, 1.0]}]
+        >>> _ = (folder / "two-mean.draws.json").write_text(json.dumps(chains))
+        >>> _ = (folder / "two.data.json").write_text(json.dumps({"y": [0.7, 1.4]}))
+        >>> aide.posteriordb.load(folder, "two-mean").draws["mu"].shape  # chains, draws
+        (2, 3)
     """
     return Entry(name, load_data(folder, name), load_draws(folder, name))
 
@@ -111,6 +130,15 @@ def list_names(folder: str | Path) -> list[str]:
 
     Returns:
         Names such as `eight_schools-eight_schools_noncentered`.
+
+    Example:
+        >>> import json, pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> chains = [{"mu": [1.1, 0.9, 1.3]}, {"mu": [0.8, 1.2, 1.0]}]
+        >>> _ = (folder / "two-mean.draws.json").write_text(json.dumps(chains))
+        >>> _ = (folder / "two.data.json").write_text(json.dumps({"y": [0.7, 1.4]}))
+        >>> aide.posteriordb.list_names(folder)
+        ['two-mean']
     """
     folder = Path(folder)
     flat = [path.name.partition(".draws.json")[0] for path in folder.glob("*.draws.json*")]

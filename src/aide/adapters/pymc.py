@@ -142,6 +142,16 @@ class PymcPosterior(AbstractPosterior):
     Prior: the free variables. Likelihood: observed variables and potentials. The map
     $\theta = T(x)$ consists of the model's own transforms, which may depend on other variables. The
     data are those at construction: after `pm.set_data`, make another posterior.
+
+    Example:
+        >>> import pymc as pm
+        >>> with pm.Model() as model:
+        ...     scale = pm.HalfNormal("scale", 1.0)
+        ...     observed = pm.Normal("y", 0.0, scale, observed=2.0)
+        ...
+        >>> post = aide.pymc.posterior(model)
+        >>> post.values_of(np.zeros((1, 1)))["scale"]  # the coordinate is the log of the scale
+        array([1.])
     """
 
     def __init__(self, model: Model, layout: Layout):

@@ -29,6 +29,17 @@ class SbiPosterior:
         posterior: Has `sample(shape, x=...)` and `log_prob(theta, x=...)`; `sample_batched` and
             `log_prob_batched`, where it has them, handle many observations in one call.
         label: A name for tables.
+
+    Example:
+        >>> class Network:  # what build_posterior() of sbi returns has the same two methods
+        ...     def sample(self, shape, x):
+        ...         return np.random.normal(0.5 * x, 0.5**0.5, (*shape, 1))
+        ...     def log_prob(self, theta, x):
+        ...         return -((theta - 0.5 * x) ** 2)[:, 0] - 0.5 * np.log(np.pi)
+        ...
+        >>> target = aide.sbi.SbiPosterior(Network())
+        >>> target.sample_batch(jax.random.key(0), np.array([[0.5], [1.0]]), 3).shape
+        (2, 3, 1)
     """
 
     def __init__(self, posterior: Any, label: str = ""):
@@ -111,6 +122,18 @@ def posterior(posterior: Any, label: str = "") -> SbiPosterior:
 
     Example, with `posterior = NPE(prior).append_simulations(theta, x)...build_posterior()`:
     `aide.tuning.measure_amortized(0, aide.sbi.posterior(posterior), observations, gold)`.
+
+    Example:
+        >>> class Network:  # what build_posterior() of sbi returns has the same two methods
+        ...     def sample(self, shape, x):
+        ...         return np.random.normal(0.5 * x, 0.5**0.5, (*shape, 1))
+        ...     def log_prob(self, theta, x):
+        ...         return -((theta - 0.5 * x) ** 2)[:, 0] - 0.5 * np.log(np.pi)
+        ...
+        >>> target, observations = aide.sbi.posterior(Network()), np.linspace(-2.0, 2.0, 5)[:, None]
+        >>> exact = lambda y: Normal(0.5 * y, 0.5**0.5)
+        >>> aide.tuning.measure_amortized(0, target, observations, exact).values.round(6)
+        array([0., 0., 0., 0., 0.])
     """
     return SbiPosterior(posterior, label)
 

@@ -38,7 +38,22 @@ _lock = Lock()
 
 
 class StanModel(Protocol):
-    """A model with BridgeStan's methods; `propto` says whether constants are dropped."""
+    """A model with BridgeStan's methods; `propto` says whether constants are dropped.
+
+    Example:
+        >>> class Mean:  # what bridgestan.StanModel is; the mean of one datum, 2.0
+        ...     def param_names(self, *, include_tp=False, include_gq=False): return ["mu"]
+        ...     def param_unc_num(self): return 1
+        ...     def param_constrain(self, theta_unc): return theta_unc
+        ...     def param_unconstrain(self, theta): return theta
+        ...     def log_density(self, theta_unc, *, propto=True, jacobian=True):
+        ...         return float(-0.5 * theta_unc[0] ** 2 - 0.5 * (2.0 - theta_unc[0]) ** 2)
+        ...     def log_density_gradient(self, theta_unc, *, propto=True, jacobian=True):
+        ...         return self.log_density(theta_unc), 2.0 - 2.0 * theta_unc
+        ...
+        >>> aide.stan.posterior(Mean()).names
+        ('mu',)
+    """
 
     def param_names(self, *, include_tp: bool = False, include_gq: bool = False) -> list[str]:
         """Names of the scalars, such as `theta.1`; on request transformed and generated ones."""
@@ -205,6 +220,13 @@ class StanPosterior(AbstractPosterior):
     no second derivatives. BridgeStan keeps all constants (`keeps_constants`), so that $\log Z$ is
     the log evidence. httpstan drops those of `~` statements: divergences do not change, but
     $\log Z$ does, and the name of reference draws says so.
+
+    Example:
+        >>> code = "parameters { real mu; } model { mu ~ normal(0, 1); 2 ~ normal(mu, 1); }"
+        >>> model = aide.stan.compile_program(code, {}, optimise=False)
+        >>> post = aide.stan.posterior(model)
+        >>> post.names, post.dimension, post.keeps_constants
+        (('mu',), 1, False)
     """
 
     def __init__(self, model: StanModel, layout: Layout, derived: tuple[str, ...], label: str):
@@ -267,6 +289,14 @@ def posterior(model: StanModel, label: str = "Stan model") -> StanPosterior:
 
     Returns:
         The posterior, with methods that make gold standards and targets from draws.
+
+    Example:
+        >>> code = "parameters { real mu; } model { mu ~ normal(0, 1); 2 ~ normal(mu, 1); }"
+        >>> model = aide.stan.compile_program(code, {}, optimise=False)
+        >>> post = aide.stan.posterior(model)
+        >>> fit = post.on_vector(Normal(np.ones(1), 0.7), {"mu": 0})
+        >>> fit.simulate(jax.random.key(0)).value.shape
+        (1,)
     """
     missing = [method for method in METHODS if not callable(getattr(model, method, None))]
     if missing:

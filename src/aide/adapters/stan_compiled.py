@@ -22,6 +22,12 @@ class HttpstanModel:
     httpstan evaluates `target` without the constants that `~` drops, and has no other form:
     `keeps_constants` is false. Every call sets up the data again, which is slow for large data;
     BridgeStan avoids that.
+
+    Example:
+        >>> code = "parameters { real mu; } model { mu ~ normal(0, 1); 2 ~ normal(mu, 1); }"
+        >>> model = aide.stan.compile_program(code, {}, optimise=False)
+        >>> model.param_names(), model.param_unc_num()
+        (['mu'], 1)
     """
 
     keeps_constants = False
@@ -109,6 +115,12 @@ def compile_program(
 
     Returns:
         The compiled model with its data, for `aide.stan.posterior`.
+
+    Example:
+        >>> code = "parameters { real mu; } model { mu ~ normal(0, 1); 2 ~ normal(mu, 1); }"
+        >>> model = aide.stan.compile_program(code, {}, optimise=False)
+        >>> float(model.log_density(np.ones(1)))
+        -1.0
     """
     try:
         from httpstan import models  # pyrefly: ignore[missing-import]

@@ -34,6 +34,28 @@ class NumpyProposal:
         transition: `transition(rng, t, particles)` draws $x_t \sim k_t(\cdot; x_{t-1})$, one for
             each particle.
         log_transition: `log_transition(t, before, after)`: $\log k_t(x_t; x_{t-1})$ of each.
+
+    Example:
+        >>> log_normal = lambda x, m, s: -0.5 * ((x - m) / s) ** 2 - np.log(s * np.sqrt(2 * np.pi))
+        >>> y = np.array([0.2, -0.1, 0.8])
+        >>> wider = aide.algorithms.NumpyProposal(
+        ...     initial=lambda rng, num: 2.0 * rng.normal(size=num),
+        ...     log_initial=lambda x: log_normal(x, 0.0, 2.0),
+        ...     transition=lambda rng, t, x: x + rng.normal(size=len(x)),
+        ...     log_transition=lambda t, before, after: log_normal(after, before, 1.0),
+        ... )
+        >>> filtered = aide.numpy_filter(
+        ...     lambda rng, num: rng.normal(size=num),
+        ...     lambda rng, t, x: x + 0.5 * rng.normal(size=len(x)),
+        ...     lambda t, x: log_normal(y[t], x, 1.0),
+        ...     num_steps=3,
+        ...     num_particles=20,
+        ...     log_initial=lambda x: log_normal(x, 0.0, 1.0),
+        ...     log_transition=lambda t, before, after: log_normal(after, before, 0.5),
+        ...     proposal=wider,
+        ... )
+        >>> bool(np.isfinite(aide.estimate(0, filtered, filtered, num_gold=5, num_target=5).value))
+        True
     """
 
     initial: Draw

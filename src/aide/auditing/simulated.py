@@ -55,6 +55,17 @@ class Simulated(Result):
         log_z: The algorithm's claim about $\log Z$.
         name: The algorithm.
         why_slow: The reason why data sets were run one by one; empty if they were compiled.
+
+    Example:
+        >>> def sample_joint(key):
+        ...     x, noise = jax.random.normal(key, 2)
+        ...     return x, x + noise
+        ...
+        >>> log_joint = lambda x, y: Normal(0.0, 1.0).log_prob(x) + Normal(x, 1.0).log_prob(y)
+        >>> wrong = lambda y: aide.Tractable.of(Normal(0.0, 1.0))  # the prior, whatever the data
+        >>> found = aide.audit_simulated(0, sample_joint, log_joint, wrong, num_datasets=100)
+        >>> bool(found.interval()[0] > 0.5), bool(found.consistent)
+        (True, True)
     """
 
     pieces: Pieces

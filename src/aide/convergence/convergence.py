@@ -50,6 +50,16 @@ class Convergence(Result):
         num_chains: Number of ordinary chains.
         lacks: The reason, in words, why there are no lower limits.
         pilots: Notes on stuck and late pilot chains (`ReverseFit.notes`).
+
+    Example:
+        >>> posterior = Normal(1.0, 0.5)
+        >>> kernel = aide.kernels.RandomWalk(0.9)
+        >>> chain = aide.mcmc(Normal(0.0, 1.0), posterior.log_prob, kernel=kernel, num_steps=8)
+        >>> gold = aide.Tractable.of(posterior)
+        >>> sizes = {"num_gold": 60, "num_target": 60, "num_chains": 0}
+        >>> found = aide.measure_convergence(0, gold, chain, steps=[2, 8], **sizes)
+        >>> [record["steps"] for record in found.records()]
+        [2, 8]
     """
 
     steps: tuple[int, ...]

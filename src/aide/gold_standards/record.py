@@ -30,6 +30,11 @@ class Agreement:
         outcome: `passed` (they agree to within 0.5 nats), `failed` or `undecided`; undecided, with
             infinite numbers, if an error ended the comparison.
         left_out: Share of either algorithm's outputs that may be of a kind that no run shows (95%).
+
+    Example:
+        >>> other = aide.gold_standards.Agreement("twice the budget", 0.012, 0.01, 0.04, "passed")
+        >>> other.words
+        'agrees with twice the budget (0.012 ± 0.010 nats)'
     """
 
     name: str
@@ -69,6 +74,14 @@ class Record:
         seconds: Wall time of the making.
         objections: Reasons why the gold standard does not pass, besides its numbers: tests that
             could not be made, and what pilots showed.
+
+    Example:
+        >>> other = aide.gold_standards.Agreement("twice the budget", 0.012, 0.01, 0.04, "passed")
+        >>> facts = {"goal": 0.05, "chosen": (), "scatter": 0.1, "agreements": (other,)}
+        >>> measured = {"looseness": (0.02, 0.005), "log_evidence": (-3.1, 0.02)}
+        >>> record = aide.gold_standards.Record("tempered SMC", **facts, **measured)
+        >>> record.passed, aide.gold_standards.Record.from_json(record.to_json()) == record
+        (True, True)
     """
 
     title: str

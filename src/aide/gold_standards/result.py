@@ -53,6 +53,13 @@ class GoldStandard(AbstractAlgorithm, Result):
     Attributes:
         algorithm: The algorithm that makes the runs.
         making: The making, which plays no part in what the gold standard computes.
+
+    Example:
+        >>> prior = Normal(0.0, 3.0)
+        >>> log_joint = lambda x: prior.log_prob(x) - 0.5 * ((x - 1.0) / 0.5) ** 2
+        >>> gold = aide.gold_standard(0, log_joint, prior, num_pilots=100, max_looseness=0.3)
+        >>> isinstance(gold, aide.gold_standards.GoldStandard), gold.record.goal
+        (True, 0.3)
     """
 
     algorithm: AbstractAlgorithm

@@ -104,6 +104,17 @@ def load(
 
     Returns:
         The gold standard, which gives the same numbers as the one that was saved.
+
+    Example:
+        >>> import tempfile
+        >>> prior = Normal(0.0, 3.0)
+        >>> log_joint = lambda x: prior.log_prob(x) - 0.5 * ((x - 1.0) / 0.5) ** 2
+        >>> gold = aide.gold_standard(0, log_joint, prior, num_pilots=100, max_looseness=0.3)
+        >>> path = f"{tempfile.mkdtemp()}/gold.zip"
+        >>> gold.save(path)
+        >>> again = aide.gold_standards.load(path, log_joint, prior)
+        >>> again.record == gold.record
+        True
     """
     about, arrays = _read(Path(path))
     begin = start

@@ -109,6 +109,16 @@ class RefinedChain(AbstractRefined):
         num_reverse: $P$, reverse particles.
         resampler: When and how the walk back resamples.
         label: A name for tables.
+
+    Example:
+        >>> start, posterior = Normal(0.0, 3.0), Normal(1.0, 0.5)
+        >>> kernel = aide.kernels.RandomWalk(0.9)
+        >>> chain = aide.mcmc(start, posterior.log_prob, kernel=kernel, num_steps=8)
+        >>> refined = aide.refine(0, chain, num_pilots=300, num_reverse=30)
+        >>> isinstance(refined, aide.learned.RefinedChain)
+        True
+        >>> refined.with_steps(4).chain.num_steps  # the same fit serves shorter chains
+        4
     """
 
     chain: MarkovChain
@@ -190,6 +200,14 @@ class RefinedLangevin(AbstractRefined):
         num_reverse: $P$, reverse particles.
         resampler: When and how the walk back resamples.
         label: A name for tables.
+
+    Example:
+        >>> start, posterior = Normal(0.0, 3.0), Normal(1.0, 0.5)
+        >>> kernel = aide.kernels.Ula(0.2)
+        >>> sampler = aide.annealed_langevin(start, posterior.log_prob, kernel=kernel, num_steps=6)
+        >>> refined = aide.refine(0, sampler, num_pilots=300, num_reverse=30)
+        >>> isinstance(refined, aide.learned.RefinedLangevin), refined.fit.num_steps
+        (True, 6)
     """
 
     algorithm: AnnealedLangevin

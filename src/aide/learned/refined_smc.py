@@ -78,6 +78,15 @@ class RefinedSmc(AbstractRefined):
             that more paths average out, unlike more reverse particles.
         resampler: When and how reverse particles and populations are resampled.
         label: A name for tables.
+
+    Example:
+        >>> start, posterior = Normal(0.0, 3.0), Normal(1.0, 0.5)
+        >>> sizes = {"num_particles": 3, "num_temperatures": 4}
+        >>> kernel = aide.kernels.RandomWalk(0.9)
+        >>> smc = aide.tempered_smc(start, posterior.log_prob, kernel=kernel, **sizes)
+        >>> refined = aide.refine(0, smc, num_pilots=300, num_reverse=30)
+        >>> isinstance(refined, aide.learned.RefinedSmc), refined.num_reverse
+        (True, 30)
     """
 
     smc: Smc

@@ -136,6 +136,14 @@ class DataSweep(Result):
         hardness: A model of the log divergence, or `None` without features or with few data sets.
         num_floored: Number of estimates that the model replaces by their larger standard error.
         trusts: The trust in the gold standard of every data set, if known.
+
+    Example:
+        >>> exact = lambda y: aide.Tractable.of(Normal(0.5 * y, 0.7))
+        >>> fit = lambda y: aide.Tractable.of(Normal(0.4 * y, 0.7))
+        >>> data = {"near": jnp.array(0.5), "far": jnp.array(4.0)}
+        >>> found = aide.tuning.sweep_data(0, data, exact, fit, num_gold=100, num_target=100)
+        >>> [record["data"] for record in found.records()]
+        ['near', 'far']
     """
 
     points: tuple[Point, ...]

@@ -95,6 +95,25 @@ class ParticlesFilter(FilterVersions):
     `regenerate` is conditional SMC. That of the package (`conditional="theirs"`) puts the retained
     path into slot 0 of *sorted* ancestors, which is not the law of ancestors given that
     slot 0 has the retained one; `"permuted"` shuffles them first. Built by `particle_filter`.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "model.py"
+        >>> _ = file.write_text('''
+        ... from particles import distributions as dists, state_space_models as ssm
+        ...
+        ... class LocalLevel(ssm.StateSpaceModel):
+        ...     def PX0(self): return dists.Normal(scale=1.0)
+        ...     def PX(self, t, xp): return dists.Normal(loc=xp, scale=0.1)
+        ...     def PY(self, t, xp, x): return dists.Normal(loc=x, scale=1.0)
+        ...
+        ... def make():
+        ...     return ssm.Bootstrap(ssm=LocalLevel(), data=[2.0, 2.0, 2.0])
+        ... ''')
+        >>> python = ".venv-particles/bin/python"  # where the package is installed
+        >>> filtered = aide.particles.particle_filter(file, python=python, num_particles=20)
+        >>> filtered.label
+        'particles, 20 particles'
     """
 
     python: str
@@ -175,6 +194,25 @@ def particle_filter(
 
     Returns:
         The filter, whose runs are made by the other interpreter.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "model.py"
+        >>> _ = file.write_text('''
+        ... from particles import distributions as dists, state_space_models as ssm
+        ...
+        ... class LocalLevel(ssm.StateSpaceModel):
+        ...     def PX0(self): return dists.Normal(scale=1.0)
+        ...     def PX(self, t, xp): return dists.Normal(loc=xp, scale=0.1)
+        ...     def PY(self, t, xp, x): return dists.Normal(loc=x, scale=1.0)
+        ...
+        ... def make():
+        ...     return ssm.Bootstrap(ssm=LocalLevel(), data=[2.0, 2.0, 2.0])
+        ... ''')
+        >>> python = ".venv-particles/bin/python"  # where the package is installed
+        >>> filtered = aide.particles.particle_filter(file, python=python, num_particles=20)
+        >>> filtered.num_workers
+        1
     """
     place = str(Path(file).resolve())
     interpreter = os.path.abspath(python)  # a resolved link would leave its virtual environment

@@ -225,6 +225,10 @@ def keep_programs(folder: str | Path | None = None) -> None:
 
     Returns:
         Nothing: programs that are compiled from now on are kept.
+
+    Example:
+        >>> import tempfile
+        >>> aide.keep_programs(tempfile.mkdtemp())  # without a folder: the user's own
     """
     global _folder
     path = "the user's cache folder"

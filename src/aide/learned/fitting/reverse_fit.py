@@ -134,6 +134,15 @@ class ReverseFit(eqx.Module):
             numbers of Gaussians; of their outputs, for a tilted model and a mixture.
         mean_weights: For SMC, the mean weight of the population given that of the surviving
             particle, at the start and after each move; empty for chains.
+
+    Example:
+        >>> start, posterior = Normal(0.0, 3.0), Normal(1.0, 0.5)
+        >>> kernel = aide.kernels.RandomWalk(0.9)
+        >>> chain = aide.mcmc(start, posterior.log_prob, kernel=kernel, num_steps=8)
+        >>> fit = aide.refine(0, chain, num_pilots=300).fit
+        >>> fit.num_steps
+        8
+        >>> refined = aide.refine(None, chain, fit=fit, num_reverse=200)  # learns nothing anew
     """
 
     models: tuple[Any, ...]
@@ -210,6 +219,17 @@ def load_reverse(path: str | Path) -> ReverseFit:
 
     Returns:
         The fit, for the argument `fit` of `aide.refine`.
+
+    Example:
+        >>> import tempfile
+        >>> start, posterior = Normal(0.0, 3.0), Normal(1.0, 0.5)
+        >>> kernel = aide.kernels.RandomWalk(0.9)
+        >>> chain = aide.mcmc(start, posterior.log_prob, kernel=kernel, num_steps=8)
+        >>> fit = aide.refine(0, chain, num_pilots=300).fit
+        >>> path = f"{tempfile.mkdtemp()}/walk.fit"
+        >>> fit.save(path)
+        >>> aide.learned.load_reverse(path).num_steps
+        8
     """
     return read_tree(path, FORMAT, _skeleton)
 
