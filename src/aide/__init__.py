@@ -9,6 +9,7 @@ from aide import (
     adapters,
     algorithms,
     auditing,
+    calibrating,
     checking,
     comparing,
     convergence,
@@ -37,6 +38,7 @@ from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.tractable import Amortized, Tractable
 from aide.auditing.audit import audit
 from aide.auditing.simulated import audit_simulated
+from aide.calibrating.check import check_calibration
 from aide.checking.algorithm.check import check
 from aide.checking.kernel.check import check_kernel
 from aide.comparing.compare import compare
@@ -84,7 +86,9 @@ __all__ = [
     "audit",
     "audit_simulated",
     "auditing",
+    "calibrating",
     "check",
+    "check_calibration",
     "check_kernel",
     "checking",
     "compare",

@@ -169,6 +169,14 @@ aide.compare(3, gold, {"chain": chain})
 aide.check_kernel(3, walk, log_joint, prior)
 aide.check_kernel(key, ula, log_joint, prior, reversal=False)
 aide.check_kernel(key, transition, log_joint, prior, reversal=transition)
+calibration = aide.check_calibration(
+    key,
+    lambda key: (jnp.zeros(()), jnp.ones(())),
+    lambda key, y: jnp.ones(100),
+    log_joint=lambda x, y: log_joint(x),
+    num_datasets=20,
+)
+print(calibration.ranks.shape, calibration.p_value, calibration.verdict)
 aide.audit_simulated(
     key,
     lambda key: (jnp.zeros(()), jnp.ones(())),

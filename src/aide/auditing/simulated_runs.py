@@ -83,7 +83,7 @@ def run_study(study: SimulatedStudy, key: Key, num: int) -> tuple[Pieces, str]:
     """
     rows = (np.arange(num, dtype=np.uint32),)
     try:
-        return map_runs(_one_data_set, study, key, rows, what="the study"), ""
+        return map_runs(one_data_set, study, key, rows, what="the study"), ""
     except NotTraceable as error:
         why_slow = error.reason
     except PlainPython as error:
@@ -93,13 +93,19 @@ def run_study(study: SimulatedStudy, key: Key, num: int) -> tuple[Pieces, str]:
 
 def first_data_set(study: SimulatedStudy, key: Key) -> tuple[Value, Any]:
     """The exact draw and the data of the first data set, computed outside of compiled code."""
-    pair = in_double(study.sample_joint, run_key(key, 0, 0))
+    return first_pair(study.sample_joint, key)
+
+
+def first_pair(sample_joint: Callable[[Key], tuple[Value, Any]], key: Key) -> tuple[Value, Any]:
+    """The parameters and the data of the first data set; an error if they are no pair."""
+    pair = in_double(sample_joint, run_key(key, 0, 0))
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise TypeError(f"sample_joint(key) must return (x, y), got {type(pair).__name__}.")
     return pair
 
 
-def _one_data_set(study: SimulatedStudy, stream: Key, run: Any) -> Pieces:
+def one_data_set(study: SimulatedStudy, stream: Key, run: Any) -> Pieces:
+    """The pieces of one data set, traced by JAX."""
     key_joint, key_run, key_exact, key_own = (run_key(stream, run, part) for part in range(4))
     x, y = study.sample_joint(key_joint)
     algorithm = study.algorithm_for(y)
