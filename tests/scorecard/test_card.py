@@ -1,9 +1,14 @@
 """The card of rows that were written down: counts, silent diagnostics, gold standards, figures."""
 
+import importlib
 import json
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from matplotlib import image
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from aide.scorecard import ALGORITHMS, Scorecard, read_scorecard
@@ -157,3 +162,14 @@ def test_figures(card):
     assert len(axis.get_xticklabels()) == len({row["algorithm"] for row in CELLS})
     assert len(axis.lines) == 2  # one cross for each row without a number
     assert set(card.order) == {*ALGORITHMS, MADE}
+
+
+def test_figures_of_the_page_have_its_colours(card, tmp_path, monkeypatch):
+    pytest.importorskip("sphinx")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "docs" / "_ext")
+    parts: Any = importlib.import_module("scorecard_parts")
+    for theme, colours in parts.THEMES.items():
+        for name in parts.FIGURES:
+            parts._draw(card, name, colours, tmp_path / theme / f"{name}.png")
+        corner = image.imread(tmp_path / theme / "heat.png")[0, 0, :3]
+        np.testing.assert_allclose(corner, to_rgb(colours[0]), atol=1 / 255)

@@ -48,14 +48,17 @@ def _version(name: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """Return the commit of a checkout of this package; `None` where it is installed."""
+    """Return the commit of a checkout of this package, or what `AIDE_COMMIT` says it is.
+
+    A copy of the files without their history, on another machine, knows no commit: then `None`.
+    """
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     try:
         done = subprocess.run(
             [*command, "--exclude=*"], capture_output=True, text=True, timeout=20, check=True
         )
     except (OSError, subprocess.SubprocessError):
-        return None
+        return os.environ.get("AIDE_COMMIT")
     return done.stdout.strip() or None
 
 
