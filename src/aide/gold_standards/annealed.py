@@ -8,9 +8,9 @@ from aide._core.algorithm import InferenceAlgorithm
 from aide._core.distribution import Distribution
 from aide._core.types import Key, LogDensity
 from aide._core.versions import budget_version
-from aide.gold_standards.budget import Goal
+from aide.gold_standards.budget import LAST_LENGTHENING, Goal
 from aide.gold_standards.exploring import Explored
-from aide.gold_standards.pilots.pilot import Pilot
+from aide.gold_standards.pilots.pilot import PilotedPath
 from aide.gold_standards.pilots.schedule import Recipe, make_recipe
 from aide.gold_standards.pilots.tuners import HmcTuner, Tuner
 from aide.gold_standards.sizing import Sizing, choose_size
@@ -18,8 +18,6 @@ from aide.smc.smc import Smc
 
 SIZING_SHARE = 0.3
 """Share of the budget's evaluations for the search for the number of particles: a choice."""
-SIZING_TIME = 0.6
-"""Share of the seconds of a budget after which no longer path is tried: a choice."""
 LENGTHEN = 3
 """Factor by which the number of temperatures grows where more particles do not help: a choice."""
 MOST_LENGTHENED = 3
@@ -34,7 +32,7 @@ class Annealed(NamedTuple):
 
     start: Distribution
     recipe: Recipe
-    pilot: Pilot | None
+    pilot: PilotedPath | None
     algorithm: Smc
     num_evaluations: float
     quick: bool = True
@@ -45,12 +43,12 @@ def make_annealed(
     log_joint: LogDensity,
     explored: Explored,
     goal: Goal,
-    fewest: int,
+    fewest_temperatures: int,
 ) -> Annealed:
     """Tune tempered SMC: the recipe comes from pilots, the number of particles from trial runs."""
     start, pilot, tuner = explored.start, explored.pilot, explored.tuner
     spent, most = float(pilot.num_evaluations), SIZING_SHARE * goal.budget.evaluations
-    recipe, sizing = make_recipe(pilot, tuner, fewest=fewest), Sizing(1, 0.0)
+    recipe, sizing = make_recipe(pilot, tuner, fewest=fewest_temperatures), Sizing(1, 0.0)
     # With one particle, pilots estimate the variance of the log evidence as about Λ²/T.
     guess = int(np.ceil(pilot.length**2 / len(recipe.temperatures) / goal.looseness))
     for number in range(MOST_LENGTHENED + 1):
@@ -61,7 +59,7 @@ def make_annealed(
         left = goal.budget.part(pilot.num_evaluations + most - spent)
         sizing = choose_size(key, build, guess, goal.looseness, recipe.cost(tuner), left)
         spent += sizing.num_evaluations
-        if not sizing.is_rare or number == MOST_LENGTHENED or left.is_late(SIZING_TIME):
+        if not sizing.is_rare or number == MOST_LENGTHENED or left.is_late(LAST_LENGTHENING):
             break
         # Looseness comes from a few outputs that the path hardly reaches: more steps reach these
         # outputs, more particles do not.

@@ -1,4 +1,8 @@
-"""Limits on the cost of making a gold standard: evaluations and seconds."""
+"""Limits on the cost of making a gold standard: evaluations and seconds.
+
+The timetable names the shares of the seconds after which a step is left out (`LAST_…`: no such step
+begins later) or ends; all shares are choices. What is left at the end is for the tests.
+"""
 
 import time
 from collections.abc import Iterator
@@ -8,6 +12,25 @@ from functools import partial
 from typing import NamedTuple
 
 from aide.engine.programs.places import checking_often
+
+CLIMBS_STOP = 0.1
+"""Optimisers that look for a start stop, but not before one climb has ended."""
+LAST_PASS = 0.3
+"""No further pass of pilots along a path begins."""
+LAST_RIVAL = 0.4
+"""No pilots leave from a wider start."""
+PILOTS_CUT = 0.45
+"""Pilots take the rest of their path in one step; the search for modes ends."""
+LAST_COVERING = 0.5
+"""No pilots leave from a start that covers what others found."""
+RIVAL_GIVEN_UP = 0.55
+"""Pilots from a wider start are given up."""
+COVERING_GIVEN_UP = 0.6
+"""Pilots from a covering start are given up."""
+LAST_LENGTHENING = 0.6
+"""No longer path is tried to reach the looseness."""
+SIZING_GIVEN_UP = 0.8
+"""The trial of a number of particles is given up."""
 
 
 class TooLate(RuntimeError):

@@ -18,6 +18,9 @@ from aide.kernels.kernel import AnyKernel, as_invariant
 
 MOST_DENSE = 300
 """Largest dimension in which the metric is a full matrix instead of a diagonal: a choice."""
+STEP_COST = 2.0
+"""Evaluations of the log density that a step of the caller's kernel counts as: those of a step of
+Metropolis, a choice."""
 NUM_CHECKED_DRAWS = 1000
 """Draws of the start that are checked against the stated values of integers: a choice."""
 
@@ -36,7 +39,7 @@ def choose_tuner(
     if kernel is not None:
         if num_values is not None:
             raise TypeError("num_values= is for the Gibbs sweeps that kernel= replaces: pass one.")
-        return GivenKernel(as_invariant(kernel), 2.0, "your kernel")
+        return GivenKernel(as_invariant(kernel), STEP_COST, "your kernel")
     state = shape_of(key, start)
     leaves, num = jax.tree.leaves(state), dimension_of(state)
     if all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves):

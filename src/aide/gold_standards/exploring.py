@@ -13,11 +13,18 @@ from aide._core.algorithm import Aside
 from aide._core.distribution import Distribution
 from aide._core.types import Key, LogDensity
 from aide.auditing.audit import Widened, can_be_widened, widen
-from aide.gold_standards.budget import Goal, TooLate
+from aide.gold_standards.budget import (
+    COVERING_GIVEN_UP,
+    LAST_COVERING,
+    LAST_PASS,
+    PILOTS_CUT,
+    Goal,
+    TooLate,
+)
 from aide.gold_standards.choices import dimension_of, shape_of
-from aide.gold_standards.pilots.pilot import COARSE_SHARE, SHARE, Pilot, run_pilot
+from aide.gold_standards.pilots.pilot import COARSE_SHARE, SHARE, PilotedPath, walk_pilots
 from aide.gold_standards.pilots.population import Path
-from aide.gold_standards.pilots.schedule import CUT_TIME, PILOT_TIME, first_pass, further_passes
+from aide.gold_standards.pilots.schedule import first_pass, further_passes
 from aide.gold_standards.pilots.tuners import GivenKernel, HmcTuner, Tuner
 from aide.gold_standards.starts.climbing import Mode
 from aide.gold_standards.starts.regions import Region, missing_region
@@ -42,26 +49,22 @@ KEY_SEARCHED = 1001
 """Index that derives the key of the search for modes."""
 SEARCH_SHARE = 0.05
 """Share of the budget's evaluations for climbs that look for modes: a choice."""
-COVER_TIME = 0.5
-"""Share of the seconds of a budget after which no pilots leave from a covering start: a choice."""
-COVERED_TIME = 0.6
-"""Share of the seconds after which pilots from a covering start are given up: a choice."""
 
 
 class Explored(NamedTuple):
     """A start, and what the pilots that left from this start found with the kernels of a tuner.
 
     `modes` are the modes between which the pilots are divided, empty if these are unknown;
-    `doubts` are sentences with reasons not to trust the pilots; `before` are the places of the
-    pilots from the start as the caller gave it, where a covering start has replaced that start.
+    `doubts` are sentences with reasons not to trust the pilots; `places_before` are the places of
+    the pilots from the start as the caller gave it, where a covering start has replaced that start.
     """
 
     start: Distribution
-    pilot: Pilot
+    pilot: PilotedPath
     tuner: Tuner
     modes: tuple[Mode, ...] = ()
     doubts: tuple[str, ...] = ()
-    before: np.ndarray | None = None
+    places_before: np.ndarray | None = None
 
     @property
     def can_be_covered(self) -> bool:
@@ -90,11 +93,11 @@ def explore(
     if not found.can_be_covered:
         pilot = further_passes(key, path, tuner, pilot, budget, report)
         return found._replace(pilot=pilot)
-    if budget.is_late(PILOT_TIME) or not isinstance(tuner, HmcTuner):
+    if budget.is_late(LAST_PASS) or not isinstance(tuner, HmcTuner):
         return found
-    late = lambda: budget.is_late(PILOT_TIME)
+    late = lambda: budget.is_late(LAST_PASS)
     search, modes = Search(jax.random.fold_in(key, KEY_SEARCHED), path, pilot, late), ()
-    with suppress(TooLate), budget.until(CUT_TIME):
+    with suppress(TooLate), budget.until(PILOTS_CUT):
         modes = search.find(SEARCH_SHARE * goal.budget.evaluations)
     spent = pilot.num_evaluations + search.num_evaluations
     return Explored(start, pilot._replace(num_evaluations=spent), tuner, modes)
@@ -110,9 +113,9 @@ def cover_explored(
 ) -> Explored:
     """Run pilots from a start that covers what was found; take them if their path is shorter.
 
-    With several modes the covering start has a component about each mode. With fewer modes, or if
-    that path is no shorter, it has one component about all pilots. A covering start is refused
-    if its pilots miss a region that the first pilots held, and is always taken if the first pilots
+    Two covering starts are tried: with several modes, one that has a component about each mode;
+    then, unless that start was taken, one with a component about all pilots. A start is refused if
+    its pilots miss a region that the first pilots held; it is always taken if the first pilots
     hardly reached a mode. After a refusal pilots walk the first path until its length is known.
     """
     start, pilot, tuner, doubts = found.start, found.pilot, found.tuner, found.doubts
@@ -126,30 +129,32 @@ def cover_explored(
         plain = HmcTuner(tuner.dense, tuner.structure, may_split=False)
     subkey = jax.random.fold_in(key, KEY_COVERED)
     hidden = hidden_modes(modes, pilot.population.flat)
-    # Outside of modes, pilots say more than a mean and a spread do, unless pilots missed a mode.
+    # A component for everything outside of the modes (`is_rest`) is the pilots' mean and spread,
+    # which the start about all pilots states better. A start about modes is tried only without such
+    # a component, or where pilots missed a mode.
     about_modes = len(modes) > 1 and (bool(hidden) or not any(mode.is_rest for mode in modes))
     for start_near in ([cover_modes(start, modes)] if about_modes else []) + [cover(start, pilot)]:
-        if goal.budget.is_late(COVER_TIME):
+        if goal.budget.is_late(LAST_COVERING):
             break
         longest = np.inf if hidden else WORTH_TAKING * pilot.length
         report_pass = partial(report, 1)
         path = Path(start_near, log_joint, names=Aside(goal.names))
-        is_late = lambda: goal.budget.is_late(COVERED_TIME)
-        again = run_pilot(subkey, path, plain, num, report_pass, longest=longest, is_late=is_late)
+        is_late = lambda: goal.budget.is_late(COVERING_GIVEN_UP)
+        again = walk_pilots(subkey, path, plain, num, report_pass, longest=longest, is_late=is_late)
         if again.cut_at is not None:
             break
         spent, losses = spent + again.num_evaluations, losses.joined(again.losses)
         if again.length >= longest:
             continue
-        lost = missing_region(pilot.population.flat, again.population.flat)
-        if lost is None or hidden:
+        missing = missing_region(pilot.population.flat, again.population.flat)
+        if missing is None or hidden:
             # Pilots that hardly reached a mode cannot serve as a standard for others.
-            before = None if hidden else pilot.population.flat
-            found = Explored(start_near, again, tuner, before=before)
+            places_before = None if hidden else pilot.population.flat
+            found = Explored(start_near, again, tuner, places_before=places_before)
             break
-        doubts = (_loss_words(lost),)
+        doubts = (_region_words(missing),)
     last = found.pilot
-    if found.start is start:
+    if found.start is start:  # no covering start was taken
         path = Path(start, log_joint, names=Aside(goal.names))
         budget = goal.budget.part(PILOT_SHARE * goal.budget.evaluations)
         first = last._replace(num_evaluations=spent, losses=losses)
@@ -173,21 +178,21 @@ def compare_pilots(explored: Sequence[Explored]) -> tuple[str, ...]:
     as they were given; then pilots from the two starts that were taken with each other.
     """
     after = [one.pilot.population.flat for one in explored]
-    before = [one.before for one in explored if one.before is not None]
+    before = [one.places_before for one in explored if one.places_before is not None]
     pairs = [(np.vstack(before), np.vstack(after))] if before else []
     pairs += [(one, other) for one in after for other in after if one is not other]
-    lost = [missing_region(*pair) for pair in pairs]
+    missing = [missing_region(*pair) for pair in pairs]
     doubts = [doubt for one in explored for doubt in one.doubts]
     cuts = [one.pilot.cut_at for one in explored if one.pilot.cut_at is not None]
     doubts += [_cut_words(cut) for cut in cuts]
-    return (*doubts, *(_loss_words(one) for one in lost if one is not None))[:1]
+    return (*doubts, *(_region_words(one) for one in missing if one is not None))[:1]
 
 
-def _loss_words(lost: Region) -> str:
+def _region_words(missing: Region) -> str:
     return (
-        f"pilots along two paths to the posterior ended differently ({lost.share:.1%} along one "
-        f"and {lost.other:.1%} along the other have {lost.words}): the gold standard may miss that "
-        "region; pass a start that is nearer to the posterior, or other coordinates"
+        f"pilots along two paths to the posterior ended differently ({missing.share:.1%} along one "
+        f"and {missing.other:.1%} along the other have {missing.words}): the gold standard may "
+        "miss that region; pass a start that is nearer to the posterior, or other coordinates"
     )
 
 

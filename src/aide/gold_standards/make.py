@@ -18,10 +18,18 @@ from aide.engine.programs.map_runs import Progress, quick_while_fast
 from aide.engine.programs.programs import compile_quickly
 from aide.engine.programs.tracing import one_call
 from aide.gold_standards.annealed import Annealed, half_of, make_annealed, make_rival
-from aide.gold_standards.budget import Budget, Goal, Stopwatch, TooLate, now
+from aide.gold_standards.budget import (
+    COVERING_GIVEN_UP,
+    LAST_RIVAL,
+    RIVAL_GIVEN_UP,
+    Budget,
+    Goal,
+    Stopwatch,
+    TooLate,
+    now,
+)
 from aide.gold_standards.choices import check_kind, choose_tuner, has_gradient
 from aide.gold_standards.exploring import (
-    COVERED_TIME,
     check_arrived,
     compare_pilots,
     cover_explored,
@@ -44,10 +52,6 @@ MAX_LOOSENESS = 0.05
 """Default of the largest accepted looseness, in nats: a choice, small beside usual tolerances."""
 MAX_EVALUATIONS = 1e9
 """Default limit of evaluations of the log density or its gradient: no limit in practice."""
-WIDER_TIME = 0.4
-"""Share of the seconds of a budget after which no pilots leave from a wider start: a choice."""
-RIVAL_TIME = 0.55
-"""Share of the seconds of a budget after which pilots from a wider start are given up: a choice."""
 LATE_WORDS = "Pilots from a wider start were left out:"
 """Begin the sentence on a rival that was left out for lack of time."""
 PHASES = ("pilots", "pilots from a wider start", "number of particles")
@@ -136,28 +140,31 @@ def gold_standard(
     if max_seconds is not None:
         check_positive("max_seconds", max_seconds)
     seconds = np.inf if max_seconds is None else float(max_seconds)
-    called = None if names is None else tuple(map(str, names))
-    goal = Goal(max_looseness, Budget(float(max_evaluations), seconds), num_pilots, called)
+    words = None if names is None else tuple(map(str, names))
+    goal = Goal(max_looseness, Budget(float(max_evaluations), seconds), num_pilots, words)
     _check_parts(log_joint, start, kernel, proposals, num_values)
     if isinstance(log_joint, StateSpaceModel):
         return make_filtered(key, log_joint, tuple(proposals), goal, progress)
     log_joint = possible(log_joint)
     key_start, key_one, key_other, key_size, key_test = jax.random.split(key, 5)
-    begin = stretchable(key_start, _start(key_start, log_joint, start, goal.budget, progress))
-    tuner, clock = choose_tuner(key_start, log_joint, begin, kernel, num_values), Stopwatch(begun)
+    # Only `_start` draws with `key_start`: the other two look at the shape of a draw.
+    own_start = stretchable(key_start, _start(key_start, log_joint, start, goal.budget, progress))
+    tuner = choose_tuner(key_start, log_joint, own_start, kernel, num_values)
+    clock = Stopwatch(begun)
     clock.lap("start")
-    wider_start, rival, failure = wider(begin), None, ""
+    wider_start, rival, failure = wider(own_start), None, ""
     with Progress(PHASES, (TICKS, TICKS, 1), progress) as bars, ExitStack() as quickly:
-        report_first, report_rival, sized = _reporter(bars, 0), _reporter(bars, 1), bars.reporter(2)
-        quickly.enter_context(quick_while_fast())
-        first = explore(key_one, log_joint, begin, tuner, goal, report_first)
+        report_first, report_rival = _reporter(bars, 0), _reporter(bars, 1)
+        report_size = bars.reporter(2)
+        quickly.enter_context(quick_while_fast())  # until the last pilots have arrived
+        first = explore(key_one, log_joint, own_start, tuner, goal, report_first)
         clock.lap("pilots")
         tuner, modes = first.tuner, first.modes  # the tuner knows the structure that pilots found
-        if wider_start is not None and goal.budget.is_late(WIDER_TIME):
-            failure = f"{LATE_WORDS} {goal.budget.words(WIDER_TIME)} had passed."
+        if wider_start is not None and goal.budget.is_late(LAST_RIVAL):
+            failure = f"{LATE_WORDS} {goal.budget.words(LAST_RIVAL)} had passed."
         elif wider_start is not None:
             try:
-                with goal.budget.until(RIVAL_TIME):
+                with goal.budget.until(RIVAL_GIVEN_UP):
                     rival = explore(key_other, log_joint, wider_start, tuner, goal, report_rival)
                     check_arrived(rival, goal)
                     modes = join_modes(modes, rival.modes)  # both covering starts need all modes
@@ -165,16 +172,16 @@ def gold_standard(
             except (ValueError, RuntimeError) as error:
                 rival, failure = None, f"Pilots from a wider start failed: {error}"
         clock.lap("pilots from a wider start")
-        with suppress(TooLate), goal.budget.until(COVERED_TIME):
+        with suppress(TooLate), goal.budget.until(COVERING_GIVEN_UP):
             first = cover_explored(key_one, log_joint, first, modes, goal, report_first)
         clock.lap("pilots")
         quickly.close()
         objections = compare_pilots([first] if rival is None else [first, rival])
-        fewest = 0 if rival is None else len(make_recipe(rival.pilot, tuner).temperatures)
-        sized(0)  # its seconds begin
-        one = make_annealed(key_size, log_joint, first, goal, fewest)
+        num_rival = 0 if rival is None else len(make_recipe(rival.pilot, tuner).temperatures)
+        report_size(0)  # the clock of this progress bar starts
+        one = make_annealed(key_size, log_joint, first, goal, fewest_temperatures=num_rival)
         other = make_rival(log_joint, one, rival) if rival is not None else None
-        sized(1)
+        report_size(1)
         clock.lap("number of particles")
     half = half_of(log_joint, one, tuner)
     versions = (one, half, other)
@@ -269,8 +276,8 @@ def _reporter(bars: Progress, bar: int) -> Any:
 
     def on_progress(number: int, temperature: float) -> None:
         # Small temperatures take as many steps as large ones; a second pass starts at the end.
-        now = TICKS if number else int(TICKS * temperature**0.25)
-        report(max(now - done[0], 0))
-        done[0] = max(now, done[0])
+        reached = TICKS if number else int(TICKS * temperature**0.25)
+        report(max(reached - done[0], 0))
+        done[0] = max(reached, done[0])
 
     return on_progress

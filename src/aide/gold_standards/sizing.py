@@ -13,7 +13,7 @@ from aide._core.algorithm import InferenceAlgorithm
 from aide._core.types import GOLD, Key
 from aide.engine.programs.programs import compile_quickly
 from aide.engine.runners.choose import run_pairs
-from aide.gold_standards.budget import Budget, TooLate, now
+from aide.gold_standards.budget import SIZING_GIVEN_UP, Budget, TooLate, now
 
 FEWEST_PARTICLES = 32
 """Least number of particles: a choice."""
@@ -28,8 +28,6 @@ MOST_GROWTH = 8.0
 PATIENCE = 20.0
 """Processor seconds of runs in the final test up to which programs are compiled quickly rather than
 well: quick compilation takes a third of the time, and the runs three times as long (measured)."""
-SIZING_END = 0.8
-"""Share of the seconds of a budget after which a trial is given up: a choice."""
 HELPED = 0.7
 """More particles help if they reduce the looseness to less than this share: a choice."""
 
@@ -56,7 +54,8 @@ def choose_size(
 ) -> Sizing:
     """The fewest particles with a looseness of at most `goal`, as far as a few runs can show.
 
-    A trial has half of the particles: the test of the result needs that version again.
+    A trial runs half of the particles on which it decides: with twice as many the looseness is half
+    of what the trial shows. The result is the number of the trial if that number was enough.
 
     Args:
         key: A JAX key.
@@ -70,7 +69,7 @@ def choose_size(
     for attempt in range(MOST_ATTEMPTS):
         begun = now()
         try:
-            with compile_quickly(quick), budget.until(SIZING_END):
+            with compile_quickly(quick), budget.until(SIZING_GIVEN_UP):
                 pairs = run_pairs(jax.random.fold_in(key, attempt), build(num), GOLD, NUM_RUNS)
         except TooLate:
             return Sizing(num, spent, quick=quick)

@@ -109,9 +109,9 @@ def run_tests(
     much as the making did. A test that the seconds of `budget` end counts as a failure.
     """
     versions = {} if half is None else {"itself at half the budget": half}
-    key_compare, key_look = jax.random.split(key)
+    key_compare, key_diagnosis = jax.random.split(key)
     spent, cost = evaluations
-    # A further meta-run per output has two parts: at own outputs, and at the other algorithm's.
+    # One more meta-run per output is one at the outputs of either algorithm of a comparison.
     more = spent / (2 * NUM_RUNS * cost * max(len(versions) + len(rivals), 1))
     settings: dict[str, Any] = {
         "tolerance": TOLERANCE,
@@ -126,17 +126,17 @@ def run_tests(
         return _untested(failed)
     side = next(iter(found[0].values())).draws.gold
     rows = (jax.tree.map(np.asarray, side.values),)
-    log_joint = map_runs(_log_joint, algorithm, key_look, rows, what="log_joint")
-    looked, failures = None, tuple(_sentence(name, error) for name, error in failed.items())
+    log_joint = map_runs(_log_joint, algorithm, key_diagnosis, rows, what="log_joint")
+    diagnosis, failures = None, tuple(_sentence(name, error) for name, error in failed.items())
     try:
         with budget.until(1.0):
-            looked = diagnose(key_look, algorithm, num_runs=NUM_OBSERVED)
+            diagnosis = diagnose(key_diagnosis, algorithm, num_runs=NUM_OBSERVED)
     except (ValueError, RuntimeError) as error:
         failures = (*failures, f"The steps of single runs could not be observed: {error}")
     pairs = Pairs(side.own[:, 0], side.own[:, 1])
     agreements = (*(a for one in found for a in agreements_of(one)), *map(_not_compared, failed))
     num = _num_runs(found)
-    return Tested(pairs, log_joint - pairs.log_xi, looked, agreements, num, failures)
+    return Tested(pairs, log_joint - pairs.log_xi, diagnosis, agreements, num, failures)
 
 
 def _compare_all(

@@ -35,12 +35,12 @@ def chosen_words(one: Annealed, tuner: Tuner) -> tuple[tuple[str, str], ...]:
     start = start.distribution if isinstance(start, Widened) else start
     if isinstance(start, StudentMixture):
         num = len(start.weights)
-        begin = f"heavy tails about {num} mode{'s' if num > 1 else ''} that optimisers found"
+        words = f"heavy tails about {num} mode{'s' if num > 1 else ''} that optimisers found"
     else:
-        begin = describe(start)
+        words = describe(start)
     if about:
-        begin = f"heavy tails about {about}, and a tenth of it: {begin}"
-    rows = [("start", begin)]
+        words = f"heavy tails about {about}, and a tenth of it: {words}"
+    rows = [("start", words)]
     low, high, num = recipe.temperatures[0], recipe.temperatures[-2], len(recipe.temperatures)
     rows.append(("temperatures", f"{num}, from {low:.2g} over {high:.2g} to 1"))
     rows.append(("kernel", tuner.words(recipe.settings)))

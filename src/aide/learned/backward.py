@@ -179,6 +179,7 @@ class Backward(eqx.Module):
             for part in reversed(range(len(kernels))):
 
                 def score_before(states: Array, density: Array, part: int = part) -> Any:
+                    # Before the first part stands the last one, of the step before.
                     model = _slice(self.models[part - 1], before if part == 0 else now)
                     if part == 0 and transitions.inputs is not None:  # another density
                         earlier = transitions.kernels(inputs_before, layout)[-1]

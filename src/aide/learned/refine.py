@@ -20,7 +20,7 @@ from aide.engine.programs.tracing import one_call
 from aide.engine.runners.choose import run_pairs
 from aide.kernels.retrace import parts_of
 from aide.learned.fitting.families import state_size
-from aide.learned.fitting.learn import can_tilt, extend_fit, learn_reverse, learn_tilted
+from aide.learned.fitting.learn import can_tilt, extend_fit, learn_joint, learn_tilted
 from aide.learned.fitting.reverse_fit import ReverseFit
 from aide.learned.records.recorders import ChainRecorder, Recorder, SmcRecorder
 from aide.learned.records.transitions import Transitions
@@ -51,12 +51,12 @@ class FitScore(NamedTuple):
     Attributes:
         log_likelihood: Mean $\log\xi$ of fresh meta-inference at outputs: a lower bound on
             $E[\log q(x)]$, which is higher for the better model.
-        looseness: Mean $\log\xi$ with the true trace minus `log_likelihood`, plus one standard
-            error.
+        looseness_limit: Looseness (mean $\log\xi$ with the true trace minus `log_likelihood`) plus
+            one standard error.
     """
 
     log_likelihood: float
-    looseness: float
+    looseness_limit: float
 
 
 def learn_best(
@@ -80,12 +80,12 @@ def learn_best(
     of_mixture: dict[str, Any] = {"num_components": num_components, "log_z": log_z}
     shared: dict[str, Any] = {"num_pilots": num_pilots, "progress": progress}
     if num_components is not None or size < FEWEST_DIMENSIONS or not can_tilt(transitions):
-        return learn_reverse(key, recorder, **of_mixture, **shared)
+        return learn_joint(key, recorder, **of_mixture, **shared)
     key_tilted, key_runs, key_power = (jax.random.fold_in(key, number) for number in (2, 3, 4))
     learners = {
         "tilted": lambda: learn_tilted(key_tilted, recorder, **shared),
         "power": lambda: learn_tilted(key_power, recorder, **shared, with_power=True),
-        "mixture": lambda: learn_reverse(key, recorder, **of_mixture, **shared),
+        "mixture": lambda: learn_joint(key, recorder, **of_mixture, **shared),
     }
     if transitions.inputs is not None and size > MOST_DIMENSIONS:
         del learners["mixture"]
@@ -93,7 +93,7 @@ def learn_best(
     for name, learn in learners.items():
         fit = learn()
         found[name] = _score_fit(key_runs, build(fit)), fit
-        if found[name][0].looseness <= TIGHT_ENOUGH:
+        if found[name][0].looseness_limit <= TIGHT_ENOUGH:
             break
     _, best = max(found.values(), key=lambda one: one[0].log_likelihood)
     scores = {name: score.log_likelihood for name, (score, _) in found.items()}
@@ -225,8 +225,8 @@ def refine(
         >>> tight.value < loose.value  # the same chain, a tighter bound
         True
     """
-    refined_by = _refinement_of(algorithm, num_reverse, num_islands, label)
-    recorder = refined_by.recorder
+    refinement = _refinement_of(algorithm, num_reverse, num_islands, label)
+    recorder = refinement.recorder
     if not isinstance(algorithm, MarkovChain):
         _refuse("towards", towards, "annealing must start from a density that covers all modes")
     if isinstance(algorithm, Smc):
@@ -236,13 +236,13 @@ def refine(
         effort |= {"log_z": log_z, "progress": progress}
         check_size("num_steps", recorder.transitions.num_steps)
         if towards is None:
-            fit = learn_best(as_key(key), recorder, refined_by.build, **effort)
+            fit = learn_best(as_key(key), recorder, refinement.build, **effort)
         else:  # only a mixture can be divided
-            fit = learn_reverse(as_key(key), recorder, **effort)
+            fit = learn_joint(as_key(key), recorder, **effort)
     if towards is not None:
         key_towards = jax.random.fold_in(as_key(key), 2)
         fit = extend_fit(key_towards, recorder.transitions, fit, towards)
-    refined = refined_by.build(fit)
+    refined = refinement.build(fit)
     first = recorder.transitions.first()
     fit.check_serves(recorder.transitions.start, first.log_density, first.kernel)
     return refined

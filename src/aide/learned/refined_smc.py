@@ -243,7 +243,7 @@ def _map(function: Callable[..., Array], *arguments: Array) -> Array:
 
 
 class _First(eqx.Module):
-    """Builds a move from the first of a pair of inputs."""
+    """Builds the move of a step from its own inputs, which a pair holds beside the mean weights."""
 
     move_at: Any
 

@@ -170,9 +170,9 @@ def step_back(
     """
     key_resample, key_block, key_own = derive_keys(key, 3)
     particles, ancestors = _resample(key_resample, resampler, particles)
-    y, here, scores = particles.states, particles.log_density, particles.scores
+    y, density_here, scores = particles.states, particles.log_density, particles.scores
     # One block of random numbers for all uses: small draws cost more, to compile and to run.
-    shape = (2 + kernel.noise_size, here.shape[0])
+    shape = (2 + kernel.noise_size, density_here.shape[0])
     block = computed_once(standard_uniform(key_block, shape, y.dtype))
     white = normal_quantile(block[2:] + 0.5 * jnp.finfo(block.dtype).eps)
     inputs = jnp.concatenate([y, kernel.gradient(y)]) if model.tilts and model.uses_gradient else y
@@ -184,7 +184,7 @@ def step_back(
         centre = jnp.zeros((), y.dtype)
         noise = jnp.where(guess.own, kernel.reverse_noise(key_own, white, y), guess.noise)
     noise = _place(noise, particles.retained, record.noise)
-    undone = Undone(*kernel.retrace(y, here, noise))
+    undone = Undone(*kernel.retrace(y, density_here, noise))
     several = undone.log_own.shape[0] > 1
     if several and (kernel.weighs_origins or model.tilts):
         chosen = weigh_origins(block[1], undone, score_before)
@@ -192,18 +192,18 @@ def step_back(
         keep = lambda branch: _place(branch, particles.retained, record.branch)
         chosen = guess_branch(block[1], guess, undone, keep)
     # No run forward has an overflowed state: such a guess has weight 0, and the state stays.
-    gone = ~jnp.all(jnp.abs(chosen.states) < FARTHEST, axis=0)
-    x = _place(jnp.where(gone, y, chosen.states), particles.retained, record.before)
-    gone = _place(gone, particles.retained, jnp.asarray(False))
+    overflowed = ~jnp.all(jnp.abs(chosen.states) < FARTHEST, axis=0)
+    x = _place(jnp.where(overflowed, y, chosen.states), particles.retained, record.before)
+    overflowed = _place(overflowed, particles.retained, jnp.asarray(False))
     density = _place(chosen.log_density, particles.retained, record.log_density)
-    law = (chosen.branch, chosen.possible, chosen.log_own)
-    log_joint = model.log_joint(scores, inputs, noise - centre, *law)
+    branch = (chosen.branch, chosen.possible, chosen.log_own)
+    log_joint = model.log_joint(scores, inputs, noise - centre, *branch)
     scores, log_before, density = score_before(x, density)
     log_reach = chosen.log_reach
     if log_reach is None:
         log_reach = log_before + chosen.log_forward
     # A record of density 0 under the chain has weight 0, even if its proposal underflows too.
-    log_w = jnp.where(gone, -jnp.inf, log_ratio(log_reach, log_joint))
+    log_w = jnp.where(overflowed, -jnp.inf, log_ratio(log_reach, log_joint))
     log_weights = particles.log_weights + log_w
     evidence, retained = particles.log_evidence, particles.retained
     return ReverseParticles(x, density, scores, log_weights, evidence, retained), ancestors

@@ -6,7 +6,7 @@ import pytest
 from support import Z_MAX
 
 import aide
-from aide.gold_standards.pilots.pilot import Pilot, Stage
+from aide.gold_standards.pilots.pilot import PilotedPath, Stage
 from aide.gold_standards.pilots.population import Frame, Population, PopulationMoments
 from aide.gold_standards.pilots.schedule import FEWEST_TEMPERATURES, STEP, make_recipe
 from aide.gold_standards.pilots.tuners import GivenKernel, HmcTuner
@@ -31,7 +31,7 @@ def pilot_of(length, settings, num=NUM):
         for beta in temperatures
     )
     flat = np.zeros((1, 2))
-    return Pilot(stages, Population(flat, flat, np.zeros(1)), 10)
+    return PilotedPath(stages, Population(flat, flat, np.zeros(1)), 10)
 
 
 def one_part(beta):

@@ -7,7 +7,7 @@ import pytest
 from support.traps import TRAPS
 
 from aide.engine.programs.map_runs import map_runs
-from aide.gold_standards.pilots.pilot import Pilot
+from aide.gold_standards.pilots.pilot import PilotedPath
 from aide.gold_standards.pilots.population import Path, Population, start_particle
 from aide.gold_standards.starts import searching
 from aide.gold_standards.starts.ascent import UNEXPLAINED, Ascent, Screen, residual_at_start
@@ -78,7 +78,7 @@ def found_beside(seed):
     points = np.random.default_rng(4).normal(size=(1000, 2))
     population = Population(points, points, -0.5 * np.sum(points**2, axis=1))
     path = Path(BESIDE.start, BESIDE.log_joint)
-    modes = Search(jax.random.key(seed), path, Pilot((), population, 500_000)).find(5e7)
+    modes = Search(jax.random.key(seed), path, PilotedPath((), population, 500_000)).find(5e7)
     np.testing.assert_allclose(modes[0].mean, 0.0, atol=1e-3)
     if len(modes) == 1:
         return False

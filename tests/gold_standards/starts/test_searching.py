@@ -8,7 +8,7 @@ from support import Z_MAX
 from support.posteriors import funnel
 
 import aide
-from aide.gold_standards.pilots.pilot import Pilot
+from aide.gold_standards.pilots.pilot import PilotedPath
 from aide.gold_standards.pilots.population import Path, Population
 from aide.gold_standards.starts import searching
 from aide.gold_standards.starts.ascent import Ascent
@@ -25,7 +25,7 @@ def log_joint(x, places=PLACES, widths=WIDTHS):
 
 def pilots_at(points):
     states = {"a": points[:, :1], "b": points[:, 1:]}
-    return Pilot((), Population(states, points, np.zeros(len(points))), 0)
+    return PilotedPath((), Population(states, points, np.zeros(len(points))), 0)
 
 
 def drawn(places, num=200):
@@ -74,7 +74,7 @@ def test_too_many_modes_to_count_are_none():
     """Sixteen double wells have 65,536 modes; no two of the climbs end at the same one."""
     wells = lambda x: -jnp.sum((x**2 - 4.0) ** 2)
     points = np.random.default_rng(1).choice([-2.0, 2.0], size=(200, 16))
-    pilot = Pilot((), Population(points, points, np.zeros(200)), 0)
+    pilot = PilotedPath((), Population(points, points, np.zeros(200)), 0)
     path = Path(Normal(np.zeros(16), 2.0), wells)
     assert Search(jax.random.key(0), path, pilot).find(1e9) == ()
 
@@ -85,7 +85,7 @@ def test_modes_that_do_not_hold_the_pilots_are_none():
     draws = np.random.default_rng(2).normal(size=(500, 10))
     draws[:, 1:] *= np.exp(1.5 * draws[:, :1])
     draws[:, 0] *= 3.0
-    pilot = Pilot((), Population(draws, draws, np.zeros(500)), 0)
+    pilot = PilotedPath((), Population(draws, draws, np.zeros(500)), 0)
     path = Path(Normal(np.zeros(10), 5.0), funnel().log_joint)
     assert Search(jax.random.key(0), path, pilot).find(1e9) == ()
 
@@ -127,7 +127,7 @@ def nested(x, width=0.03):
 def test_a_peak_that_no_pilot_reached_counts_with_its_mass():
     """All climbs end there, and not one pilot is inside; the rest is another component."""
     points = np.random.default_rng(4).normal(size=(500, 4))
-    pilot = Pilot((), Population(points, points, -0.5 * np.sum(points**2, axis=1)), 0)
+    pilot = PilotedPath((), Population(points, points, -0.5 * np.sum(points**2, axis=1)), 0)
     peak, rest = Search(jax.random.key(0), Path(Normal(np.zeros(4), 3.0), nested), pilot).find(1e9)
     assert not peak.is_rest
     assert rest.is_rest

@@ -40,7 +40,7 @@ ADVICE = (
 
 
 class StartError(ValueError):
-    """Error: most draws of the start have no log density, or all have none of the mass."""
+    """Error: most draws of the start have no log density, or the posterior has density 0 at all."""
 
 
 class Losses(NamedTuple):
@@ -123,7 +123,7 @@ def losses_near(key: Key, path: Path, states: Value, factor: np.ndarray) -> Loss
 def _evaluate_beside(path: Path, key: Key, x: Value, shift: np.ndarray) -> tuple[object, object]:
     """Whether the log density has no value at a point beside a state, as an engine operation."""
     flat = flat_reals(x) + shift
-    return path.look(unraveller(x)(flat))[1], flat
+    return path.log_ratio_and_lost(unraveller(x)(flat))[1], flat
 
 
 def check_near(losses: Losses, path: Path, states: Value) -> None:

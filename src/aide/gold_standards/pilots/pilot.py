@@ -1,9 +1,10 @@
 r"""Pilot runs: SMC that adapts as it goes, to find the numbers of an algorithm that does not adapt.
 
-Pilots find at every temperature the distance to the next temperature (by the spread of the
-weights), the spread of the particles, the numbers of the kernel, and its autocorrelation time. The
-result keeps only these numbers, which are fixed from then on: a run that adapted to its own
-particles would have a wrong $\xi$.
+With $h = \log\gamma - \log k_1$ (`log_ratios`) the log weight from start to posterior, pilots find
+at every temperature the distance to the next temperature (by the spread of the weights), the spread
+of the particles, the numbers of the kernel, and its autocorrelation time. The result keeps only
+these numbers, which are fixed from then on: a run that adapted to its own particles would have a
+wrong $\xi$.
 """
 
 from collections.abc import Callable, Sequence
@@ -86,7 +87,7 @@ class Stage(NamedTuple):
         return float(self.distance * np.sqrt(self.time))
 
 
-class Pilot(NamedTuple):
+class PilotedPath(NamedTuple):
     """A path as the pilots found it, their final places, their cost, and their losses.
 
     `peaks` are flat states with the largest $h$ among the pilots at every temperature, the largest
@@ -106,13 +107,13 @@ class Pilot(NamedTuple):
         r"""$\Lambda = \sum_t s_t\sqrt{\tau_t}$; log evidence varies by about $\Lambda^2/TP$."""
         return float(sum(stage.length for stage in self.stages))
 
-    def after(self, earlier: "Pilot") -> "Pilot":
+    def after(self, earlier: "PilotedPath") -> "PilotedPath":
         """This pilot with the cost and the losses of earlier pilots added."""
         spent = self.num_evaluations + earlier.num_evaluations
         return self._replace(num_evaluations=spent, losses=earlier.losses.joined(self.losses))
 
 
-def run_pilot(
+def walk_pilots(
     key: Key,
     path: Path,
     tuner: Tuner,
@@ -122,7 +123,7 @@ def run_pilot(
     longest: float = np.inf,
     share: float = SHARE,
     is_late: Callable[[], bool] = lambda: False,
-) -> Pilot:
+) -> PilotedPath:
     """Walk from the start to the posterior, by steps of equal length or along given temperatures.
 
     Args:
@@ -164,7 +165,7 @@ def run_pilot(
             after = float(temperatures[len(stages)])
         key = jax.random.fold_in(key, 1)
         step = after - temperature
-        stage, population, cost, seen = _stage(
+        stage, population, cost, losses_here = _stage(
             key, path.at(after), tuner, population, step, settings, rng
         )
         spent, temperature, settings = spent + cost, after, stage.settings
@@ -172,13 +173,13 @@ def run_pilot(
         highest = np.argsort(-population.log_ratios, kind="stable")[:NUM_PEAKS]
         peaks.append(population.take(highest))
         length += stage.length
-        losses = losses.joined(seen if temperature == 1.0 else seen.far())
+        losses = losses.joined(losses_here if temperature == 1.0 else losses_here.far())
         report(temperature)
     if temperature == 1.0:
         losses = _check_end(key, path.at(1.0), population, losses)
     ratios = np.concatenate([one.log_ratios for one in peaks])
     places = np.vstack([one.flat for one in peaks])[np.argsort(-ratios, kind="stable")]
-    return Pilot(tuple(stages), population, int(spent), losses, places, cut_at)
+    return PilotedPath(tuple(stages), population, int(spent), losses, places, cut_at)
 
 
 def _check_end(key: Key, path: Path, population: Population, losses: Losses) -> Losses:

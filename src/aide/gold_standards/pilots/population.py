@@ -43,9 +43,9 @@ class Path(eqx.Module):
 
     def log_ratio(self, x: Value) -> LogProb:
         r"""$h(x) = \log\gamma(x) - \log k_1(x)$, the logarithm of the weights of tempering."""
-        return self.look(x)[0]
+        return self.log_ratio_and_lost(x)[0]
 
-    def look(self, x: Value) -> tuple[LogProb, Bool[Array, ""]]:
+    def log_ratio_and_lost(self, x: Value) -> tuple[LogProb, Bool[Array, ""]]:
         r"""$h(x)$, and whether $\log\gamma(x)$ is NaN or $+\infty$ as it was written."""
         end, lost = evaluate(self.log_joint, x)
         return log_ratio(end, LogDensityOf(self.start)(x)), lost
@@ -60,7 +60,7 @@ def start_watched(path: Path, key: Key, run: int) -> tuple[Value, Array, LogProb
     """Draw one particle, and tell whether the log density has no value there."""
     x = sample_from(path.start, jax.random.fold_in(key, run))
     x = jax.tree.map(jnp.asarray, x)
-    return x, flat_reals(x), *path.look(x)
+    return x, flat_reals(x), *path.log_ratio_and_lost(x)
 
 
 def unraveller(x: Value) -> Callable[[Array], Value]:

@@ -19,8 +19,8 @@ from jaxtyping import Float
 from aide._core.distribution import Distribution
 from aide._core.types import Key, LogDensity
 from aide.algorithms.annealed import tempered_smc
-from aide.gold_standards.budget import Budget
-from aide.gold_standards.pilots.pilot import Pilot, run_pilot
+from aide.gold_standards.budget import LAST_PASS, PILOTS_CUT, Budget
+from aide.gold_standards.pilots.pilot import PilotedPath, walk_pilots
 from aide.gold_standards.pilots.population import Frame, Path
 from aide.gold_standards.pilots.straightening import find_structure
 from aide.gold_standards.pilots.tuners import RUNG, HmcTuner, Tuner
@@ -96,7 +96,9 @@ class Recipe(NamedTuple):
         return jax.tree.map(lambda leaf: leaf[place], self.coordinates)
 
 
-def make_recipe(pilot: Pilot, tuner: Tuner, like: Recipe | None = None, fewest: int = 0) -> Recipe:
+def make_recipe(
+    pilot: PilotedPath, tuner: Tuner, like: Recipe | None = None, fewest: int = 0
+) -> Recipe:
     """Choose temperatures at equal lengths, and kernels between those of the pilots.
 
     Args:
@@ -162,7 +164,7 @@ def _between(values: np.ndarray, places: np.ndarray) -> np.ndarray:
     return np.exp((1 - share) * np.log(values[low]) + share * np.log(values[high]))
 
 
-def _frame_at(pilot: Pilot, place: float) -> Frame:
+def _frame_at(pilot: PilotedPath, place: float) -> Frame:
     low = min(int(place), max(len(pilot.stages) - 2, 0))
     high = min(low + 1, len(pilot.stages) - 1)
     share = place - low
@@ -172,10 +174,6 @@ def _frame_at(pilot: Pilot, place: float) -> Frame:
 
 MOST_PASSES = 5
 """Largest number of passes of pilots along a path: a choice."""
-PILOT_TIME = 0.3
-"""Share of the seconds of a budget after which no further pass begins: a choice."""
-CUT_TIME = 0.45
-"""Share of the seconds after which pilots take the rest of the path in one step: a choice."""
 GROWTH = 1.2
 """Another pass follows a pass whose path was this many times longer than the last: a choice."""
 SLOW = 3.0
@@ -191,17 +189,17 @@ def first_pass(
     budget: Budget,
     report: Callable[[int, float], None],
     share: float,
-) -> tuple[Pilot, Tuner]:
+) -> tuple[PilotedPath, Tuner]:
     """Walk pilots along the path once, or twice if scales turn out to depend on coordinates.
 
     If no single step size suited all pilots for that reason, kernels move in other coordinates from
-    then on: the returned tuner knows these coordinates. `share`: see `run_pilot`.
+    then on: the returned tuner knows these coordinates. `share`: see `walk_pilots`.
     """
-    is_late = lambda: budget.is_late(CUT_TIME)
-    walk = partial(run_pilot, path=path, num_pilots=num_pilots, share=share, is_late=is_late)
+    is_late = lambda: budget.is_late(PILOTS_CUT)
+    walk = partial(walk_pilots, path=path, num_pilots=num_pilots, share=share, is_late=is_late)
     pilot = walk(jax.random.fold_in(key, 0), tuner=tuner, report=partial(report, 0))
     may_straighten = isinstance(tuner, HmcTuner) and tuner.structure is None and _needs_sizes(pilot)
-    if not isinstance(tuner, HmcTuner) or not may_straighten or budget.is_late(PILOT_TIME):
+    if not isinstance(tuner, HmcTuner) or not may_straighten or budget.is_late(LAST_PASS):
         return pilot, tuner
     structure = find_structure(pilot.population.flat)
     if structure is None:
@@ -218,10 +216,10 @@ def further_passes(
     key: Key,
     path: Path,
     tuner: Tuner,
-    pilot: Pilot,
+    pilot: PilotedPath,
     budget: Budget,
     report: Callable[[int, float], None],
-) -> Pilot:
+) -> PilotedPath:
     """Walk pilots along the path again until its length is known, or the budget is spent.
 
     With kernels that mix slowly, pilots of a first pass lag behind the temperatures and find the
@@ -230,13 +228,13 @@ def further_passes(
     for number in range(1, MOST_PASSES):
         if max(stage.time for stage in pilot.stages) < SLOW:
             break
-        if pilot.num_evaluations > budget.evaluations or budget.is_late(PILOT_TIME):
+        if pilot.num_evaluations > budget.evaluations or budget.is_late(LAST_PASS):
             break
         temperatures = make_recipe(pilot, tuner, fewest=len(pilot.stages)).temperatures
         subkey, on_progress = jax.random.fold_in(key, number), partial(report, number)
         num_pilots = pilot.population.num
-        is_late = lambda: budget.is_late(CUT_TIME)
-        again = run_pilot(
+        is_late = lambda: budget.is_late(PILOTS_CUT)
+        again = walk_pilots(
             subkey, path, tuner, num_pilots, on_progress, temperatures.tolist(), is_late=is_late
         )
         if again.cut_at is not None:
@@ -248,6 +246,6 @@ def further_passes(
     return pilot
 
 
-def _needs_sizes(pilot: Pilot) -> bool:
+def _needs_sizes(pilot: PilotedPath) -> bool:
     """Whether a stage needed steps of several sizes."""
     return any(len(stage.settings) > 1 for stage in pilot.stages)

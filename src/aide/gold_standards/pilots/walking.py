@@ -180,7 +180,7 @@ def follow(trial: Trial, key: Key, run: int, x: Value, step_size: Parameter) -> 
         # After a proposal without any acceptance the other results do not count, NaN or not.
         keep = lambda value: jnp.where(acceptance > 0, value, 0.0)
         there, jump = at(position), jnp.mean(travelled**2)
-        ratio, lost = trial.path.look(there)
+        ratio, lost = trial.path.log_ratio_and_lost(there)
         seen = jnp.all(jnp.isfinite(flat_reals(there)))
         lost = lost & seen
         place = jnp.where(lost & ~any_lost, flat_reals(there), place)

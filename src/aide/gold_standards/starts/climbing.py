@@ -254,7 +254,7 @@ class Optimiser:
         return (1e100, np.zeros_like(flat)) if bad else (float(value), slope)
 
 
-class _TooLate(Exception):
+class _ClimbStopped(Exception):
     """The time is up."""
 
 
@@ -278,7 +278,7 @@ class _Watch:
 
     def __call__(self, flat: Flat) -> tuple[float, Flat]:
         if self._is_late():
-            raise _TooLate
+            raise _ClimbStopped
         value, slope = self._objective(flat)
         if value < self._least:
             self._least, self._place = value, np.array(flat)
@@ -292,7 +292,7 @@ class _Watch:
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> bool:
-        return kind is not None and issubclass(kind, (_TooLate, *_SCIPY_FAILED))
+        return kind is not None and issubclass(kind, (_ClimbStopped, *_SCIPY_FAILED))
 
 
 def join_modes(known: Iterable[Mode], others: Iterable[Mode]) -> tuple[Mode, ...]:

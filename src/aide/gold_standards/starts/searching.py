@@ -18,7 +18,7 @@ from jaxtyping import Array
 
 from aide._core.types import Key, Parameter
 from aide.engine.programs.map_runs import map_runs
-from aide.gold_standards.pilots.pilot import Pilot
+from aide.gold_standards.pilots.pilot import PilotedPath
 from aide.gold_standards.pilots.population import Path, moments_of
 from aide.gold_standards.starts.ascent import (
     NUM_STEPS,
@@ -88,7 +88,7 @@ class Search:
     """
 
     def __init__(
-        self, key: Key, path: Path, pilot: Pilot, is_late: Callable[[], bool] = lambda: False
+        self, key: Key, path: Path, pilot: PilotedPath, is_late: Callable[[], bool] = lambda: False
     ):
         self.num_evaluations = 0
         self._key, flat = key, pilot.population.flat

@@ -20,8 +20,8 @@ from aide._core.numerics import as_parameter, flat_reals
 from aide._core.random import derive_keys
 from aide._core.types import Key, LogDensity, LogProb, Numbers, Parameter, Value
 from aide.engine.programs.map_runs import in_double
-from aide.gold_standards.budget import Budget
-from aide.gold_standards.pilots.pilot import Pilot, moved
+from aide.gold_standards.budget import CLIMBS_STOP, Budget
+from aide.gold_standards.pilots.pilot import PilotedPath, moved
 from aide.gold_standards.pilots.population import Frame, moments_of, unraveller
 from aide.gold_standards.starts.climbing import End, FlatDensity, Mode, Optimiser
 from aide.kernels.coordinates import ScaledCoordinates
@@ -75,8 +75,6 @@ NUM_POINTS = 32
 """Number of points from which optimisers climb: a choice."""
 SCATTER = (0.1, 1.0, 3.0, 10.0)
 """Standard deviations of the points about the given one, in turn: a choice."""
-CLIMB_TIME = 0.1
-"""Share of the seconds of a budget for all climbs: a choice."""
 MOST_MODES = 12
 """Largest number of modes that are kept: a choice."""
 LOWEST = 20.0
@@ -143,10 +141,10 @@ def fit_start(
     like = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), point)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     scales = [0.0, *(SCATTER[number % len(SCATTER)] for number in range(1, NUM_POINTS))]
-    optimiser = Optimiser(FlatDensity(log_joint, like), lambda: budget.is_late(CLIMB_TIME))
+    optimiser = Optimiser(FlatDensity(log_joint, like), lambda: budget.is_late(CLIMBS_STOP))
     ends = list[End]()
     for number, scale in enumerate(scales):
-        if ends and budget.is_late(CLIMB_TIME):
+        if ends and budget.is_late(CLIMBS_STOP):
             report(len(scales) - number)
             break
         ends += optimiser.climb([centre + scale * rng.normal(size=centre.size)])
@@ -246,7 +244,7 @@ def cover_modes(start: Distribution, modes: Sequence[Mode]) -> Covering:
     return Covering(start, *mixture_of(modes))
 
 
-def cover(start: Distribution, pilot: Pilot) -> Covering:
+def cover(start: Distribution, pilot: PilotedPath) -> Covering:
     """A start with one component about the final pilots."""
     flat, coordinates = pilot.population.flat, pilot.stages[-1].frame.coordinates
     weights = np.full(len(flat), 1 / len(flat))

@@ -1,6 +1,6 @@
 """Learning the reverse of a run from pilots, for chains and for SMC.
 
-`learn_reverse` stores thousands of pilots and fits mixtures or tables. `learn_tilted` stores
+`learn_joint` stores thousands of pilots and fits mixtures or tables. `learn_tilted` stores
 sums over many more pilots and fits models of few parameters. `extend_fit` adds to the fit of a
 chain the way back from outputs of a gold standard in modes that the pilots do not show.
 """
@@ -56,7 +56,7 @@ NUM_OUTPUTS = 200
 """Outputs of the gold standard from which the way back from missed states is learned."""
 
 
-def learn_reverse(
+def learn_joint(
     key: Key,
     recorder: Recorder,
     *,
@@ -169,8 +169,8 @@ def learn_tilted(
     check_size("num_pilots", num_pilots, 50)
     keys = jax.random.split(key, 2)
     with Progress(("pilots", "sums"), (num_pilots, FOLDS), progress) as bars:
-        shapes = in_double(jax.eval_shape, lambda: recorder.record(keys[0])[3])
-        watched = min(num_pilots, count_pilots(None, size) if shapes.size else NUM_WATCHED)
+        evidence = in_double(jax.eval_shape, lambda: recorder.record(keys[0]).log_evidence)
+        watched = min(num_pilots, count_pilots(None, size) if evidence.size else NUM_WATCHED)
         pilots = run_pilots(keys[0], recorder, watched, bars.reporter(0))
         check_pilots(pilots)
         statistics = gather_statistics(keys[1], recorder, num_pilots, bars.reporter(1), with_power)
