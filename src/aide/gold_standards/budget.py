@@ -99,7 +99,7 @@ class Budget:
         return f"{part}max_seconds={self.seconds:g}"
 
 
-class Stopwatch:
+class Laps:
     """Seconds of one phase after another, for the record of a gold standard."""
 
     def __init__(self, begun: float):

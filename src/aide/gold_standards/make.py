@@ -24,7 +24,7 @@ from aide.gold_standards.budget import (
     RIVAL_GIVEN_UP,
     Budget,
     Goal,
-    Stopwatch,
+    Laps,
     TooLate,
     now,
 )
@@ -150,7 +150,7 @@ def gold_standard(
     # Only `_start` draws with `key_start`: the other two look at the shape of a draw.
     own_start = stretchable(key_start, _start(key_start, log_joint, start, goal.budget, progress))
     tuner = choose_tuner(key_start, log_joint, own_start, kernel, num_values)
-    clock = Stopwatch(begun)
+    clock = Laps(begun)
     clock.lap("start")
     wider_start, rival, failure = wider(own_start), None, ""
     with Progress(PHASES, (TICKS, TICKS, 1), progress) as bars, ExitStack() as quickly:
@@ -179,7 +179,7 @@ def gold_standard(
         objections = compare_pilots([first] if rival is None else [first, rival])
         num_rival = 0 if rival is None else len(make_recipe(rival.pilot, tuner).temperatures)
         report_size(0)  # the clock of this progress bar starts
-        one = make_annealed(key_size, log_joint, first, goal, fewest_temperatures=num_rival)
+        one = make_annealed(key_size, log_joint, first, goal, num_rival)
         other = make_rival(log_joint, one, rival) if rival is not None else None
         report_size(1)
         clock.lap("number of particles")
@@ -197,7 +197,7 @@ def _test(
     objections: tuple[str, ...],
     progress: bool | None,
     begun: float,
-    clock: Stopwatch,
+    clock: Laps,
 ) -> GoldStandard:
     (one, half, other), name = versions, "itself from a start twice as wide, tuned there"
     losses = Losses() if one.pilot is None else one.pilot.losses
