@@ -12,7 +12,8 @@ import jax
 import numpy as np
 
 import aide
-from aide.estimation.errors.find import BELOW, INTERVAL, MEAN, SD, find_lines
+from aide.estimation.errors.find import BELOW, INTERVAL, MEAN, SD
+from aide.estimation.errors.lines import find_lines
 from aide.estimation.errors.overlap import Overlap, apart_in, bennett_constant
 from aide.estimation.errors.simultaneous import limits_of, single_level
 from aide.estimation.errors.variables import OutputVariable
@@ -128,15 +129,11 @@ def _truths(pool: Pool, known: bool) -> tuple[Truths, float]:
     """Values by variable and quantity, and how far plain differences are, in their errors."""
     overlap, variables = _overlap(pool, known)
     plain = apart_in(overlap.num_runs, (None, None))
-    tables = [
-        {(line.variable, line.quantity): line.found for line in find_lines(each, variables)}
-        for each in (overlap, plain)
-    ]
-    gaps = [
-        abs(one.value - other.value) / max(other.std_error, 1e-12)
-        for one, other in zip(tables[0].values(), tables[1].values(), strict=True)
-    ]
-    return {place: one.value for place, one in tables[0].items()}, max(gaps)
+    tables = [find_lines(each, variables) for each in (overlap, plain)]
+    found, other = (one.found for one in tables)
+    gaps = np.abs(found.value - other.value) / np.maximum(other.std_error, 1e-12)
+    places = zip(tables[0].variables, tables[0].quantities, strict=True)
+    return dict(zip(places, found.value.tolist(), strict=True)), float(gaps.max())
 
 
 def _count(
@@ -156,13 +153,12 @@ def shares_that_hold(
 ) -> dict[str, float]:
     """Of single limits at 95%, by quantity; and whether all limits of the table hold."""
     lines = find_lines(overlap, variables)
-    single = single_level(overlap, [line.found for line in lines], LEVEL)
-    alone: dict[str, list[bool]] = {quantity: [] for quantity in QUANTITIES}
-    table = []
-    for line in lines:
-        truth = truths[line.variable, line.quantity]
-        for level, into in ((LEVEL, alone[line.quantity]), (single, table)):
-            low, high = limits_of(line.found, level)
-            into.append(low <= truth <= high)
-    shares = {quantity: float(np.mean(each)) for quantity, each in alone.items()}
-    return shares | {"all": float(all(table))}
+    places = list(zip(lines.variables, lines.quantities, strict=True))
+    wanted = np.array([truths[place] for place in places])
+    holds = []
+    for level in (LEVEL, single_level(overlap, lines.found, LEVEL)):
+        low, high = limits_of(lines.found, level)
+        holds.append((low <= wanted) & (wanted <= high))
+    quantities = np.array(lines.quantities)
+    shares = {quantity: float(holds[0][quantities == quantity].mean()) for quantity in QUANTITIES}
+    return shares | {"all": float(holds[1].all())}

@@ -85,12 +85,24 @@ class MeanVariance(NamedTuple):
     effective: float
 
 
+class MeanVariances(NamedTuple):
+    """`MeanVariance` of many quantities of the same chains: arrays, one number per quantity."""
+
+    variance: np.ndarray
+    freedom: np.ndarray
+    effective: np.ndarray
+
+
 MAX_BIAS_CORRECTION = 0.9
 """Largest share of the variance that the correction for an estimated mean may take to be missing.
 
 A choice: the variance grows tenfold at most. The coverage of the intervals that follow is measured
 in `benchmarks/coverage/reference_draws.py`.
 """
+
+
+ROUNDING = 1e-12
+"""Sums of autocovariances that are smaller, relative to the variance, are rounding errors of 0."""
 
 
 def mean_variance(sequences: Sequence[np.ndarray]) -> MeanVariance:
@@ -108,38 +120,54 @@ def mean_variance(sequences: Sequence[np.ndarray]) -> MeanVariance:
     Args:
         sequences: The terms of every chain, in the order of the chain.
     """
-    num = sum(part.size for part in sequences)
+    found = mean_variances([part[None] for part in sequences])
+    return MeanVariance(*(float(each[0]) for each in found))
+
+
+def mean_variances(sequences: Sequence[np.ndarray]) -> MeanVariances:
+    """Return `mean_variance` of many quantities of the same chains at once.
+
+    Args:
+        sequences: The terms of every chain: one row per quantity, in the order of the chain.
+    """
+    num = sum(part.shape[-1] for part in sequences)
     gamma = autocovariances(sequences)
-    if num < 2 or not gamma[0] > 0:
-        return MeanVariance(0.0, np.inf, float(num))
-    pairs = gamma[: gamma.size // 2 * 2].reshape(-1, 2).sum(axis=1)
-    if pairs.size == 0:
-        pairs = gamma[:1]
-    negative = np.flatnonzero(pairs <= 0)
-    last = negative[0] if negative.size else pairs.size
-    monotone = np.minimum.accumulate(pairs[: max(last, 1)])
-    total = max(2 * monotone.sum() - gamma[0], gamma[0] / num)
-    lags = 4 * monotone.size - 1
-    total /= 1 - min((1 + 1 / len(sequences)) * lags / num, MAX_BIAS_CORRECTION)
-    variance = total / num
-    independent = gamma[0] * num / (num - 1) / num
-    effective = num * independent / variance
-    return MeanVariance(float(variance), max(num / lags - 1, 1.0), float(effective))
+    pairs = gamma[..., : gamma.shape[-1] // 2 * 2].reshape(len(gamma), -1, 2).sum(axis=2)
+    if pairs.shape[1] == 0:
+        pairs = gamma[:, :1]
+    used = np.logical_and.accumulate(pairs > ROUNDING * gamma[:, :1], axis=1)
+    used[:, 0] = True
+    monotone = np.where(used, np.minimum.accumulate(pairs, axis=1), 0.0)
+    first = gamma[:, 0]
+    total = np.maximum(2 * monotone.sum(axis=1) - first, first / num)
+    lags = 4 * used.sum(axis=1) - 1
+    missing = (1 + 1 / len(sequences)) * lags / num
+    variance = total / (1 - np.minimum(missing, MAX_BIAS_CORRECTION)) / num
+    moving = (first > 0) & (num > 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        effective = first * num / (num - 1) / variance
+    return MeanVariances(
+        np.where(moving, variance, 0.0),
+        np.where(moving, np.maximum(num / lags - 1, 1.0), np.inf),
+        np.where(moving, effective, float(num)),
+    )
 
 
 def autocovariances(sequences: Sequence[np.ndarray]) -> np.ndarray:
     r"""$\hat\gamma_0, \hat\gamma_1, \dots$ about the mean of all chains, pooled over them.
 
     $\hat\gamma_k = \frac1n\sum_c\sum_i (x_{c,i} - \bar x)(x_{c,i+k} - \bar x)$ with $n$ terms in
-    all.
+    all. The last axis is that of a chain's steps, and then that of $k$.
     """
-    num = sum(part.size for part in sequences)
-    mean = sum(part.sum() for part in sequences) / num
-    total = np.zeros(max(part.size for part in sequences))
+    num = sum(part.shape[-1] for part in sequences)
+    mean = sum(part.sum(axis=-1) for part in sequences) / num
+    longest = max(part.shape[-1] for part in sequences)
+    total = np.zeros((*np.shape(mean), longest))
     for part in sequences:
-        size = 2 ** (2 * part.size - 1).bit_length()
-        power = np.abs(np.fft.rfft(part - mean, size)) ** 2
-        total[: part.size] += np.fft.irfft(power, size)[: part.size]
+        length = part.shape[-1]
+        size = 2 ** (2 * length - 1).bit_length()
+        power = np.abs(np.fft.rfft(part - np.asarray(mean)[..., None], size)) ** 2
+        total[..., :length] += np.fft.irfft(power, size)[..., :length]
     return total / num
 
 

@@ -8,7 +8,7 @@ import pytest
 from aide._core.types import GOLD, TARGET
 from aide.estimation.errors.overlap import Overlap, bennett_constant
 from aide.estimation.errors.quantities import probability_error
-from aide.estimation.errors.statistics import estimate_statistic
+from aide.estimation.errors.statistics import estimate_statistics
 from aide.estimation.errors.total_variation import (
     hellinger_sizes,
     jensen_shannon_sizes,
@@ -89,16 +89,16 @@ def test_the_difference_is_a_mean_of_bounded_terms(metas):
 @pytest.mark.parametrize("share", [0.5, 0.3])
 def test_controls_add_up_to_nothing(share):
     *_, x, overlap, per_run = enumerate_pair(2, 1, share)
-    functions = np.stack([np.ones(x.size), x, x**2.0], axis=1)
-    controls, slopes = overlap.controls(functions)
-    np.testing.assert_allclose(per_run @ controls, 0.0, atol=EXACT)
+    functions = np.stack([np.ones(x.size), x, x**2.0])
+    np.testing.assert_allclose((functions * overlap.control) @ per_run, 0.0, atol=EXACT)
     step = 1e-6
     sides = [
-        Overlap(overlap.log_ratio - c, overlap.num_gold, share, True).controls(functions)[0]
+        Overlap(overlap.log_ratio - c, overlap.num_gold, share, True).control.sum()
         for c in (-step, step)
     ]
-    found = (sides[1] - sides[0]).sum(axis=0) / (2 * step)
-    np.testing.assert_allclose(slopes, found, rtol=1e-6)
+    assert overlap.control_slope == pytest.approx((sides[1] - sides[0]) / (2 * step), rel=1e-6)
+    weights = Overlap(overlap.log_ratio + 0.7, overlap.num_gold, share, True).control
+    assert abs(weights @ per_run) > 1e-3  # the control of this test: a constant that is off
 
 
 def test_wrong_ratios_break_the_identity():
@@ -128,7 +128,7 @@ def test_infinite_ratios_are_plain_differences():
     """Where no output of one has mass under the other, each sample stands for itself."""
     overlap = Overlap(np.repeat([np.inf, -np.inf], [30, 20]), 30, 0.6, True)
     x = np.repeat([1.0, 0.0, 1.0, 0.0], [12, 18, 5, 15])
-    found = estimate_statistic(overlap, probability_error(overlap, x), x[:, None])
+    found = estimate_statistics(overlap, [probability_error(overlap, x)], x[None])
     assert found.value == pytest.approx(5 / 20 - 12 / 30, abs=EXACT)
     plain = 0.4 * 0.6 / 29 + 0.25 * 0.75 / 19
     assert found.std_error**2 == pytest.approx(plain + 1 / 30**2 + 1 / 20**2)

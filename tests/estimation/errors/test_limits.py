@@ -6,10 +6,12 @@ from scipy import stats
 from support import Z_MAX
 
 from aide.estimation.errors.find import BELOW, INTERVAL, MEAN, SD, find_table
+from aide.estimation.errors.lines import AT_ONCE, find_lines
 from aide.estimation.errors.overlap import Overlap, apart, apart_in, bennett_constant
-from aide.estimation.errors.quantities import moments_of, sd_log_ratio, share_below
-from aide.estimation.errors.simultaneous import limits_of
-from aide.estimation.errors.statistics import Estimated, estimate_statistic
+from aide.estimation.errors.quantiles import ranked_by, share_below
+from aide.estimation.errors.quantities import moments_of, scaled_by, sd_log_ratio
+from aide.estimation.errors.simultaneous import SEED, largest_errors, limits_of
+from aide.estimation.errors.statistics import Estimated, estimate_statistics
 from aide.estimation.errors.total_variation import mean_limits, upper_mean
 from aide.estimation.errors.variables import OutputVariable
 
@@ -100,8 +102,8 @@ def test_limits_hold_for_the_whole_table():
     assert alone < 0.95 - Z_MAX * np.sqrt(0.05 * 0.95 / 80)
 
 
-def _student(found: Estimated, level: float) -> tuple[float, float]:
-    half = found.std_error * float(stats.t.ppf(0.5 + level / 2, found.freedom))
+def _student(found: Estimated, level: float) -> tuple[np.ndarray, np.ndarray]:
+    half = found.std_error * stats.t.ppf(0.5 + level / 2, found.freedom)
     return found.value - half, found.value + half
 
 
@@ -109,13 +111,19 @@ def test_limits_far_out_of_a_small_share():
     """Where limits of large tables lie, Student's, the control, fail above."""
     rng, num, level, count = np.random.default_rng(1), 400, 0.999, 3000
     overlap, missed = apart_in((num, num), (None, None)), {limits_of: 0, _student: 0}
-    for _ in range(count):
-        found = estimate_statistic(overlap, share_below(overlap, rng.normal(size=2 * num), 0.05))
+    for _ in range(10):
+        ranked = ranked_by(overlap, rng.normal(size=(count // 10, 2 * num)))
+        found = estimate_statistics(overlap, [share_below(overlap, ranked, 0.05)])
         for limits in missed:
-            missed[limits] += limits(found, level)[1] < 0.05
+            missed[limits] += int(np.sum(limits(found, level)[1] < 0.05))
     expected = count * (1 - level) / 2
     most = expected + Z_MAX * np.sqrt(expected)
     assert missed[limits_of] < most < missed[_student]
+
+
+def _sd_error(overlap: Overlap, x: np.ndarray) -> Estimated:
+    scaled = scaled_by(moments_of(overlap, x), x)
+    return estimate_statistics(overlap, [sd_log_ratio(overlap, scaled)])
 
 
 def test_limits_of_a_skewed_estimate_are_longer_on_one_side_and_never_shorter():
@@ -125,7 +133,7 @@ def test_limits_of_a_skewed_estimate_are_longer_on_one_side_and_never_shorter():
     for is_target in (True, False):
         x = np.concatenate([rng.normal(size=num), rng.exponential(size=num)])
         x = x if is_target else x[::-1]
-        found = estimate_statistic(overlap, sd_log_ratio(overlap, x, moments_of(overlap, x)))
+        found = _sd_error(overlap, x)
         (low, high), plain = limits_of(found, level), _student(found, level)
         assert low <= plain[0]
         assert plain[1] <= high
@@ -138,7 +146,7 @@ def test_skewness_and_curvature_are_those_of_a_variance():
     rng, num = np.random.default_rng(7), 500
     x = np.concatenate([np.tile([-1.0, 1.0], num // 2), rng.exponential(size=num)])
     overlap = apart_in((num, num), (None, None))
-    found = estimate_statistic(overlap, sd_log_ratio(overlap, x, moments_of(overlap, x)))
+    found = _sd_error(overlap, x)
     z = (x[num:] - x[num:].mean()) / x[num:].std()
     used = 0.5 * (z**2 - 1)
     assert found.skewness == pytest.approx(stats.skew(used) / np.sqrt(num), rel=0.01)
@@ -155,6 +163,36 @@ def test_one_estimate_needs_no_correction_and_more_need_it():
     assert find_table(overlap, event, 0.95).single == 0.95
     single = find_table(overlap, variables, 0.95).single
     assert 1 - 0.05 / 2 < single < 1 - 0.05 / 18 + 1e-12
+
+
+def test_many_variables_at_once_are_each_of_them_alone():
+    """The same estimates from one variable and from many; the control: of another variable."""
+    overlap, variables = sample(np.random.default_rng(8), [(0.1, 1.2)] * 60)
+    assert 60 * overlap.log_ratio.size > AT_ONCE
+    many = find_lines(overlap, variables).found
+    one, other = (find_lines(overlap, [variables[index]]).found for index in (41, 42))
+    for found, alone, wrong in zip(many, one, other, strict=True):
+        np.testing.assert_allclose(found[6 * 41 : 6 * 42], alone, rtol=1e-9, atol=1e-14)
+        assert wrong.dtype == bool or not np.allclose(found[6 * 41 : 6 * 42], wrong)
+
+
+def test_simulated_quantile_is_exact():
+    """Single precision finds the tables near the quantile; the quantile is that of doubles."""
+    root = np.random.default_rng(3).normal(size=(40, 90))
+    root /= np.sqrt(np.sum(root**2, axis=0))
+    draws = np.random.default_rng(SEED).standard_normal((1000, 40))
+    exact = np.abs(draws @ root).max(axis=1)
+    found = largest_errors(root, 1000, 0.95)
+    assert np.quantile(found, 0.95) == pytest.approx(np.quantile(exact, 0.95), rel=1e-14)
+    assert np.any(found != exact)  # most numbers are in single precision
+
+
+def test_constant_under_one_of_two_is_named():
+    """Also where the mean of a constant is rounded, as of 0.3 in most numbers of runs."""
+    for num in range(10, 40):
+        x = np.concatenate([np.full(num, 0.3), np.linspace(0.0, 1.0, num)])
+        table = find_table(apart_in((num, num), (None, None)), [OutputVariable("x", x)], 0.95)
+        assert table.collapsed == ("x",)
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -16,11 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from aide._core.types import Role
-from aide.estimation.errors.find import standardised_powers
 from aide.estimation.errors.overlap import Overlap
-from aide.estimation.errors.quantities import moments_of, sd_log_ratio
+from aide.estimation.errors.quantities import moments_of, scaled_by, sd_log_ratio
 from aide.estimation.errors.simultaneous import limits_of
-from aide.estimation.errors.statistics import estimate_statistic
+from aide.estimation.errors.statistics import estimate_statistics
 from aide.estimation.errors.variables import OutputVariable
 
 MOST_VARIABLES = 40
@@ -90,16 +89,34 @@ class _Gaussians(NamedTuple):
     gold: np.ndarray
     target: np.ndarray
 
-    def nats(self, chosen: Sequence[int]) -> float:
-        """Symmetrised divergence of a set of variables."""
-        rows = np.ix_(chosen, chosen)
-        gold, target, shift = self.gold[rows], self.target[rows], self.shift[list(chosen)]
-        try:
-            back, forth = np.linalg.inv(gold), np.linalg.inv(target)
-        except np.linalg.LinAlgError:
-            return np.nan
-        traces = np.sum(back * target.T) + np.sum(forth * gold.T)
-        return float(0.5 * (traces + shift @ (back + forth) @ shift) - len(chosen))
+    def nats(self, sets: np.ndarray) -> np.ndarray:
+        """Symmetrised divergence of sets of variables: one row of indices per set."""
+        rows, columns = sets[:, :, None], sets[:, None, :]
+        gold, target, shift = self.gold[rows, columns], self.target[rows, columns], self.shift[sets]
+        back, forth = _inverses(gold), _inverses(target)
+        traces = np.einsum("sij,sji->s", back, target) + np.einsum("sij,sji->s", forth, gold)
+        moved = np.einsum("si,sij,sj->s", shift, back + forth, shift)
+        return 0.5 * (traces + moved) - sets.shape[1]
+
+    def nats_of(self, chosen: Sequence[int]) -> float:
+        """Symmetrised divergence of one set of variables."""
+        return float(self.nats(np.array([list(chosen)]))[0])
+
+    def added(self, sets: np.ndarray) -> np.ndarray:
+        """What sets of variables add to the divergences of their single variables."""
+        alone = self.nats(np.arange(self.shift.size)[:, None])
+        found = self.nats(sets) - alone[sets].sum(axis=1)
+        return np.where(np.isfinite(found), found, -np.inf)
+
+
+def _inverses(matrices: np.ndarray) -> np.ndarray:
+    """Inverses of square matrices; not a number for singular ones."""
+    try:
+        return np.linalg.inv(matrices)
+    except np.linalg.LinAlgError:
+        if len(matrices) == 1:
+            return np.full(matrices.shape, np.nan)
+        return np.concatenate([_inverses(one[None]) for one in matrices])
 
 
 def find_blame(overlap: Overlap, variables: Sequence[OutputVariable], level: float) -> Blame | None:
@@ -118,12 +135,12 @@ def find_blame(overlap: Overlap, variables: Sequence[OutputVariable], level: flo
     whole = _gaussians(overlap, columns)
     if not np.isfinite(whole.gold).all() or not np.isfinite(whole.target).all():
         return None
-    alone = np.array([whole.nats([i]) for i in range(len(real))])
+    alone = whole.nats(np.arange(len(real))[:, None])
     order = np.argsort(-alone, kind="stable")
     kept = _searched(whole, order, min(MOST_VARIABLES, room))
-    nats = whole.nats(kept)
+    nats = whole.nats_of(kept)
     singles = tuple((real[i].name, float(alone[i])) for i in order)
-    directions = _directions(overlap, columns, kept, level, nats)
+    directions = _directions(overlap, columns, whole, kept, level, nats)
     named = tuple(
         one._replace(names=tuple(real[int(i)].name for i in one.names)) for one in directions
     )
@@ -137,6 +154,7 @@ def _searched(whole: _Gaussians, order: np.ndarray, most: int) -> list[int]:
     chosen = order[: most // 2].tolist()
     scale = np.sqrt(np.diag(whole.target))
     gap = np.abs(whole.target / np.outer(scale, scale) - whole.gold)
+    gap = np.maximum(gap, gap.T)  # rounding errors do not order the two variables of a pair
     for i in np.argsort(-gap.max(axis=1), kind="stable"):
         if len(chosen) < most and i not in chosen:
             chosen.append(int(i))
@@ -149,12 +167,17 @@ def _blocks(whole: _Gaussians, names: list[str], room: int) -> tuple[tuple[str, 
         arrays.setdefault(name.partition("[")[0], []).append(index)
     if len(arrays) < 2:
         return ()
-    found = [(name, whole.nats(rows)) for name, rows in arrays.items() if len(rows) <= room]
+    found = [(name, whole.nats_of(rows)) for name, rows in arrays.items() if len(rows) <= room]
     return tuple(sorted(found, key=lambda pair: -pair[1]))
 
 
 def _directions(
-    overlap: Overlap, columns: np.ndarray, kept: list[int], level: float, nats: float
+    overlap: Overlap,
+    columns: np.ndarray,
+    whole: _Gaussians,
+    kept: list[int],
+    level: float,
+    nats: float,
 ) -> list[Direction]:
     """Disjoint sets of two or three variables, chosen on half of the runs, measured on the rest."""
     choose, measure = (_half(overlap, columns, part) for part in (0, 1))
@@ -163,8 +186,7 @@ def _directions(
     left, single = list(kept), 1 - (1 - level) / MOST_DIRECTIONS
     while len(left) >= 2 and len(found) < MOST_DIRECTIONS:
         chosen = _best_set(half, left)
-        whole = _gaussians(overlap, columns)
-        added = _added(whole, chosen)
+        added = float(whole.added(np.array([chosen]))[0])
         pair = _correlations(whole, chosen) if len(chosen) == 2 else None
         is_missed = pair is not None and abs(pair[0] - pair[1]) > MISSED
         if not added > max(LEAST_NATS, 0.0 if is_missed else LEAST_SHARE * nats):
@@ -177,18 +199,16 @@ def _directions(
 
 def _best_set(half: _Gaussians, left: list[int]) -> list[int]:
     """The two variables that add most to single ones, or three if these add much more."""
-    pairs = sorted(combinations(left, 2), key=lambda pair: -_added(half, pair))
-    best = list(pairs[0])
-    triples = [sorted({*pair, i}) for pair in pairs[:5] for i in left if i not in pair]
+    pairs = np.array(list(combinations(left, 2)))
+    gains = half.added(pairs)
+    order = np.argsort(-gains, kind="stable")
+    best, most = pairs[order[0]].tolist(), gains[order[0]]
+    firsts = pairs[order[:5]].tolist()
+    triples = [sorted({*pair, i}) for pair in firsts for i in left if i not in pair]
     if not triples:
         return best
-    triple = max(triples, key=lambda one: _added(half, one))
-    return best if _added(half, best) >= ENOUGH * _added(half, triple) else triple
-
-
-def _added(gaussians: _Gaussians, chosen: Sequence[int]) -> float:
-    nats = gaussians.nats(chosen) - sum(gaussians.nats([i]) for i in chosen)
-    return nats if np.isfinite(nats) else -np.inf
+    more = half.added(np.array(triples))
+    return best if most >= ENOUGH * more.max() else triples[int(np.argmax(more))]
 
 
 def _measured(
@@ -204,13 +224,11 @@ def _measured(
     direction /= np.linalg.norm(direction) * np.sign(direction[np.argmax(np.abs(direction))])
     scale = np.sqrt(np.maximum(np.diag(_raw(overlap.as_gold, columns)[1])[chosen], 1e-300))
     x = (columns[:, chosen] / scale) @ direction
-    moments = moments_of(overlap, x)
-    found = estimate_statistic(
-        overlap, sd_log_ratio(overlap, x, moments), standardised_powers(x, moments)
-    )
-    low, high = limits_of(found, level)
+    scaled = scaled_by(moments_of(overlap, x), x)
+    found = estimate_statistics(overlap, [sd_log_ratio(overlap, scaled)], scaled.powers)
+    numbers = np.concatenate([found.value, *limits_of(found, level)])
+    ratio, low, high = np.exp(np.minimum(numbers, 700.0)).tolist()
     names = tuple(map(str, chosen))
-    ratio, low, high = (float(np.exp(min(one, 700.0))) for one in (found.value, low, high))
     return Direction(names, tuple(map(float, direction)), ratio, low, high, 0.0, None)
 
 

@@ -5,32 +5,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aide.estimation.errors.overlap import Overlap
-from aide.estimation.errors.quantities import (
-    CONTENT,
-    QUANTILES,
-    Moments,
-    interval_content,
-    mean_error,
-    moments_of,
-    probability_error,
-    sd_log_ratio,
-    share_below,
+from aide.estimation.errors.lines import (
+    BELOW,
+    INTERVAL,
+    MEAN,
+    PROBABILITY,
+    SD,
+    Lines,
+    find_lines,
 )
+from aide.estimation.errors.overlap import Overlap
+from aide.estimation.errors.quantiles import CONTENT
 from aide.estimation.errors.simultaneous import limits_of, single_level
-from aide.estimation.errors.statistics import Estimated, Statistic, estimate_statistic
 from aide.estimation.errors.variables import OutputVariable
 
-MEAN = "mean"
-"""Name of the error of the mean, as in records."""
-SD = "sd"
-"""Name of the ratio of sds, as in records."""
-INTERVAL = "90% interval"
-"""Name of the content of the target's central interval, as in records."""
-PROBABILITY = "probability"
-"""Name of the error of a probability, as in records."""
-BELOW = tuple(f"below {100 * level:g}%" for level in QUANTILES)
-"""Names of the shares below quantiles of the gold standard, as in records."""
 WORTH_MENTIONING = {MEAN: 0.1, SD: np.log(1.1), INTERVAL: 0.05, PROBABILITY: 0.05} | {
     name: 0.05 for name in BELOW
 }
@@ -151,12 +139,15 @@ class VariableErrors(NamedTuple):
 
     @property
     def rank(self) -> tuple[float, float]:
-        """Key of the order of variables: lower limits of errors first, then estimates."""
+        """Key of the order of variables: lower limits of errors first, then estimates.
+
+        Keys are rounded, so that rounding errors do not order variables with equal errors.
+        """
         units = [WORTH_MENTIONING[one.quantity] for one in self.errors]
         parts = list(zip(self.errors, units, strict=True))
         return (
-            max((one.least / unit for one, unit in parts), default=0.0),
-            max((one.size / unit for one, unit in parts), default=0.0),
+            round(max((one.least / unit for one, unit in parts), default=0.0), 9),
+            round(max((one.size / unit for one, unit in parts), default=0.0), 9),
         )
 
 
@@ -185,107 +176,44 @@ class Table(NamedTuple):
         return (*self.infinite, *self.collapsed)
 
 
-class TableLine(NamedTuple):
-    """One quantity of one variable before its limits are known.
-
-    Attributes:
-        variable: The name of the variable.
-        quantity: See `ErrorOf`.
-        found: The estimate; for `sd` the logarithm of the ratio.
-        gold: The quantity under the gold standard.
-        scale: The unit of the error, in units of the variable.
-    """
-
-    variable: str
-    quantity: str
-    found: Estimated
-    gold: float
-    scale: float
-
-
 def find_table(overlap: Overlap, variables: Sequence[OutputVariable], level: float) -> Table:
     """Estimate every quantity of every variable; limits hold together at `level`."""
-    lines: list[TableLine] = []
-    constant, infinite, collapsed = [], [], []
+    infinite, constant, moving = [], [], []
     for variable in variables:
         if not np.isfinite(variable.values).all():
             infinite.append(variable.name)
         elif np.ptp(variable.values) == 0:
             constant.append(variable.name)
         else:
-            own = _lines_of(overlap, variable)
-            lines += own
-            if not own:
-                collapsed.append(variable.name)
-    single = single_level(overlap, [line.found for line in lines], level)
-    errors: dict[str, list[ErrorOf]] = {}
-    for line in lines:
-        errors.setdefault(line.variable, []).append(_with_limits(line, single))
-    found = [VariableErrors(name, tuple(each)) for name, each in errors.items()]
-    ordered = sorted(found, key=lambda one: one.rank, reverse=True)
+            moving.append(variable)
+    lines = find_lines(overlap, moving)
+    found: dict[str, list[ErrorOf]] = {}
+    single = level
+    if lines.variables:
+        single = single_level(overlap, lines.found, level)
+        for name, error in zip(lines.variables, _with_limits(lines, single), strict=True):
+            found.setdefault(name, []).append(error)
+    collapsed = tuple(one.name for one in moving if one.name not in found)
+    errors = [VariableErrors(name, tuple(each)) for name, each in found.items()]
+    ordered = sorted(errors, key=lambda one: one.rank, reverse=True)
     unable = tuple(constant), tuple(infinite)
-    return Table(tuple(ordered), *unable, level, single, tuple(collapsed))
+    return Table(tuple(ordered), *unable, level, single, collapsed)
 
 
-def find_lines(overlap: Overlap, variables: Sequence[OutputVariable]) -> list[TableLine]:
-    """The estimates of all quantities of all variables."""
-    return [line for variable in variables for line in _lines_of(overlap, variable)]
-
-
-def standardised_powers(x: np.ndarray, moments: Moments) -> np.ndarray:
-    """Columns $z$ and $z^2$ for the controls that are regressed out."""
-    z = (x - moments.gold_mean) / (moments.gold_sd or moments.target_sd or 1.0)
-    return np.stack([z, z**2], axis=1)
-
-
-def _lines_of(overlap: Overlap, variable: OutputVariable) -> list[TableLine]:
-    x, name = variable.values, variable.name
-    if variable.is_event:
-        gold = float(overlap.as_gold @ x / overlap.as_gold.sum())
-        return [_line(overlap, name, PROBABILITY, probability_error(overlap, x), x[:, None], gold)]
-    moments = moments_of(overlap, x)
-    if min(moments.gold_sd, moments.target_sd) == 0.0:
-        return []
-    powers = standardised_powers(x, moments)
-    mean, sd = mean_error(overlap, x, moments), sd_log_ratio(overlap, x, moments)
-    found = [
-        _line(overlap, name, MEAN, mean, powers, moments.gold_mean, moments.gold_sd),
-        _line(overlap, name, SD, sd, powers, moments.gold_sd),
+def _with_limits(lines: Lines, single: float) -> list[ErrorOf]:
+    """Errors of all lines, on the scale on which they are reported."""
+    found, gold = lines.found, lines.gold
+    quantities = np.array(lines.quantities)
+    numbers = np.stack([found.value, *limits_of(found, single)])
+    ratios, events, means = (quantities == one for one in (SD, PROBABILITY, MEAN))
+    shares = ~(ratios | events | means)
+    numbers[:, ratios] = np.exp(np.minimum(numbers[:, ratios], 700.0))
+    numbers[1:, events] = np.clip(numbers[1:, events], -1.0, 1.0)
+    numbers[:, shares] = np.clip(numbers[:, shares], 0.0, 1.0)
+    value = numbers[0]
+    target = np.select([ratios, shares], [gold * value, value], gold + value * lines.scale)
+    columns = (*numbers, found.std_error, gold, target)
+    return [
+        ErrorOf(quantity, *row)
+        for quantity, row in zip(lines.quantities, np.stack(columns, axis=1).tolist(), strict=True)
     ]
-    if variable.is_discrete:
-        return found
-    for quantity, level in zip(BELOW, QUANTILES, strict=True):
-        share = share_below(overlap, x, level)
-        found.append(_line(overlap, name, quantity, share, powers, level))
-    content = interval_content(overlap, x)
-    return [*found, _line(overlap, name, INTERVAL, content, powers, CONTENT)]
-
-
-def _line(
-    overlap: Overlap,
-    name: str,
-    quantity: str,
-    statistic: Statistic,
-    functions: np.ndarray,
-    gold: float,
-    scale: float = 1.0,
-) -> TableLine:
-    found = estimate_statistic(overlap, statistic, functions)
-    return TableLine(name, quantity, found, gold, scale)
-
-
-def _with_limits(line: TableLine, single: float) -> ErrorOf:
-    low, high = limits_of(line.found, single)
-    value, gold = line.found.value, line.gold
-    if line.quantity == SD:
-        value, low, high = (float(np.exp(min(one, 700.0))) for one in (value, low, high))
-        target = gold * value
-    elif line.quantity == PROBABILITY:
-        low, high = max(low, -1.0), min(high, 1.0)
-        target = gold + value
-    elif line.quantity == MEAN:
-        target = gold + value * line.scale
-    else:
-        value, low, high = (float(np.clip(one, 0.0, 1.0)) for one in (value, low, high))
-        target = value
-    return ErrorOf(line.quantity, value, low, high, line.found.std_error, gold, target)

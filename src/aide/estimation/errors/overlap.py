@@ -19,7 +19,6 @@ from functools import cached_property
 
 import numpy as np
 
-from aide._core.chains import mean_variance
 from aide._core.numerics import special
 from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
@@ -27,10 +26,6 @@ from aide.estimation.terms import Sequences, log_z_shift, rests_on_one_density, 
 
 MOST_APART = 700.0
 """Largest finite log ratio, in nats; the exponential of a larger one overflows."""
-LEAST_FREEDOM = 8.0
-"""Least degrees of freedom, since single outliers would make limits infinite: a choice."""
-PER_EFFECTIVE = 2.0
-"""Length of a block, in draws per independent draw: a choice."""
 
 
 @dataclass(frozen=True)
@@ -76,86 +71,37 @@ class Overlap:
         outside = special.expit(-self.log_ratio - np.log(self.share) + np.log1p(-self.share))
         return outside * self._per_run(self.share / (1 - self.share), 1.0)
 
-    @property
+    @cached_property
     def largest_step(self) -> float:
         """The change of a difference of probabilities by a single run, both sides together."""
         steps = np.abs(self.as_target - self.as_gold)
         return float(np.hypot(*(steps[self.part(role)].max() for role in Role)))
 
-    def controls(self, functions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        r"""Contributions of $E_P[g\frac{Q}{\alpha P+\beta Q}] - E_Q[g\frac{P}{\alpha P+\beta Q}]$.
+    @cached_property
+    def control(self) -> np.ndarray:
+        r"""Contributions of $E_P[\frac{Q}{\alpha P+\beta Q}] - E_Q[\frac{P}{\alpha P+\beta Q}]$.
 
-        Contributions add up to 0 on average, for every column $g$ of `functions`. The second result
-        is the derivative of each sum by $c$.
+        They add up to 0 on average, also if all are multiplied by any function of the output.
         """
-        gold, target = self.part(GOLD), self.part(TARGET)
-        found = np.empty_like(functions)
-        found[gold] = functions[gold] * self.as_target[gold, None] / self.share
-        found[target] = -functions[target] * self.as_gold[target, None] / (1 - self.share)
-        return found, self._speed() @ found
+        found, (gold, target) = np.empty_like(self.log_ratio), (self.part(role) for role in Role)
+        found[gold] = self.as_target[gold] / self.share
+        found[target] = -self.as_gold[target] / (1 - self.share)
+        return found
 
-    def slope(self, in_gold: np.ndarray, in_target: np.ndarray) -> float:
-        r"""The derivative of $\sum_i (p_i b_i + q_i a_i)$ by $c$."""
+    @cached_property
+    def control_slope(self) -> float:
+        """The derivative by $c$ of the sum of `control`."""
+        is_gold = np.arange(self.log_ratio.size) < self.num_gold
+        return float(np.where(is_gold, self.membership, self.membership - 1) @ self.control)
+
+    def slope(self, in_gold: np.ndarray, in_target: np.ndarray) -> np.ndarray:
+        r"""The derivative of $\sum_i (p_i b_i + q_i a_i)$ by $c$; the last axis is that of runs."""
         inside = self.membership
-        return float(
-            np.sum(in_target * self.as_target * inside - in_gold * self.as_gold * (1 - inside))
-        )
-
-    def variance(self, contributions: np.ndarray) -> tuple[float, float]:
-        r"""Variance of a sum of contributions, and its degrees of freedom $\nu$.
-
-        The relative variance of the estimated variance is $2/\nu$; $\nu$ accounts for the kurtosis
-        of the contributions, so that it is small if few runs decide.
-        """
-        total, spread = 0.0, 0.0
-        for role in Role:
-            own = contributions[self.part(role)] * self.num_runs[role]
-            rows, num = self.rows[role], float(own.size)
-            deviation = own - own.mean()
-            scale = float(np.std(own))
-            if num < 2 or not scale > 0:
-                continue
-            if rows is None:
-                part, freedom = own.var(ddof=1) / num, num - 1
-            else:
-                found = mean_variance([own[each] for each in rows])
-                part, freedom = found.variance, found.freedom
-            kurtosis = max(float(np.mean((deviation / scale) ** 4)), 1.5)
-            total, spread = total + part, spread + part**2 * (kurtosis - 1) / freedom
-        freedom = 2 * total**2 / spread if spread > 0 else np.inf
-        return float(total), float(max(freedom, LEAST_FREEDOM))
-
-    def third_cumulant(self, contributions: np.ndarray) -> float:
-        """Third cumulant of the sum of contributions; 0 if its law is symmetric."""
-        return float(sum(np.sum(self.block_sums(role, contributions) ** 3) for role in Role))
-
-    def block_sums(self, role: Role, contributions: np.ndarray) -> np.ndarray:
-        """Centred sums over independent parts: single runs, or blocks of a chain."""
-        own, rows = contributions[self.part(role)], self.rows[role]
-        own = own - own.mean(axis=0)
-        if rows is None:
-            return own
-        size = self._block_size(role)
-        parts = [
-            own[each[b : b + size]].sum(axis=0) for each in rows for b in range(0, len(each), size)
-        ]
-        return np.stack(parts)
-
-    def _block_size(self, role: Role) -> int:
-        """Number of draws of a chain in a block."""
-        share = self.share if role is Role.GOLD else 1 - self.share
-        worth = self.num_runs[role.other] * share / (1 - share)  # of equal worth per run
-        factor = PER_EFFECTIVE * max(self.num_runs[role] / worth, 1.0)
-        return int(np.clip(np.ceil(factor), 1, max(self.num_runs[role] // 8, 1)))
+        return in_target @ (self.as_target * inside) - in_gold @ (self.as_gold * (1 - inside))
 
     def _per_run(self, at_gold: float, at_target: float) -> np.ndarray:
         gold, target = self.num_runs
         return np.repeat([at_gold / gold, at_target / target], [gold, target])
-
-    def _speed(self) -> np.ndarray:
-        """Derivative by $c$ of the logarithm of each contribution of a control."""
-        is_gold = np.arange(self.log_ratio.size) < self.num_gold
-        return np.where(is_gold, self.membership, self.membership - 1)
 
 
 def overlap_of(draws: Draws) -> Overlap | None:

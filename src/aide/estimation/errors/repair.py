@@ -14,7 +14,7 @@ import numpy as np
 
 from aide._core.types import TARGET
 from aide.estimation.errors.overlap import Overlap
-from aide.estimation.errors.quantities import QUANTILES
+from aide.estimation.errors.quantiles import QUANTILES
 from aide.estimation.errors.variables import OutputVariable
 from aide.estimation.interval import importance_shape
 from aide.reporting.figures import PanelGrid, plot_limits

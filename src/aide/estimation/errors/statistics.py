@@ -13,12 +13,14 @@ plain difference. With an estimated $c$ further controls gained nothing, and at 
 own bias doubled the error (measured).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from aide._core.types import Role
 from aide.estimation.errors.overlap import Overlap
+from aide.estimation.errors.sums import centred, sum_moments
 
 SHRINK = 3.0
 r"""Coefficients are multiplied by $1 - 3\frac{K}{n}\frac{1-R^2}{R^2}$ for K of them, if positive.
@@ -35,8 +37,14 @@ SINGULAR = 1e-8
 """Smallest eigenvalue of controls relative to the largest; smaller ones are combinations."""
 
 
+ValueAlong = Callable[[np.ndarray], np.ndarray]
+"""Values at a step of the multiplicities of runs, in some direction."""
+
+
 class Statistic(NamedTuple):
-    r"""A function of two distributions at their weighted samples.
+    r"""A function of two distributions at their weighted samples, of one variable or of many.
+
+    The last axis of arrays over runs is that of runs; axes before it are those of variables.
 
     Attributes:
         value: The value at the samples.
@@ -45,107 +53,151 @@ class Statistic(NamedTuple):
         is_probability: Whether the value is a probability or a difference of two, so that a run
             with an output of a new kind would change it by a known step.
         is_share: Whether the value is a single probability, between 0 and 1.
-        value_of: The value for given multiplicities of the runs; `None` if that is not smooth.
+        along: From directions $d_i$ to the values for multiplicities $1 + td_i$ of the runs, as
+            functions of $t$; `None` if the value is not smooth.
     """
 
-    value: float
+    value: np.ndarray
     in_gold: np.ndarray
     in_target: np.ndarray
     is_probability: bool = False
     is_share: bool = False
-    value_of: Callable[[np.ndarray], float] | None = None
+    along: Callable[[np.ndarray], ValueAlong] | None = None
 
 
 class Estimated(NamedTuple):
-    r"""An estimate with its error.
+    r"""Estimates with their errors: arrays, one number per estimate.
 
     Attributes:
         value: The estimate.
         std_error: Standard error of the estimate.
         freedom: Degrees of freedom of the standard error.
-        contributions: $u_i$, by which errors of several estimates are correlated.
+        contributions: $u_i$, by which errors of several estimates are correlated; the last axis is
+            that of runs.
         skewness: Skewness of the law of $\sum_i u_i$.
         curvature: Half of the second derivative of the value, in standard errors, as multiplicities
             of runs change in proportion to $u_i$: 0 for a value that is linear in runs.
         is_share: Whether the value is a single probability, between 0 and 1.
     """
 
-    value: float
-    std_error: float
-    freedom: float
+    value: np.ndarray
+    std_error: np.ndarray
+    freedom: np.ndarray
     contributions: np.ndarray
-    skewness: float = 0.0
-    curvature: float = 0.0
-    is_share: bool = False
+    skewness: np.ndarray
+    curvature: np.ndarray
+    is_share: np.ndarray
 
 
-def estimate_statistic(
-    overlap: Overlap, statistic: Statistic, functions: np.ndarray | None = None
+def estimate_statistics(
+    overlap: Overlap, statistics: Sequence[Statistic], functions: np.ndarray | None = None
 ) -> Estimated:
-    r"""Estimate a statistic with its error.
+    r"""Estimate statistics of the same variables, with their errors.
 
     Args:
         overlap: Weights of all runs.
-        statistic: The statistic.
-        functions: Columns $g$ whose controls are regressed out besides that of 1, if $c$ is known.
+        statistics: The statistics.
+        functions: Functions $g$ of each variable (the axis before that of runs) whose controls are
+            regressed out besides that of 1, if $c$ is known.
+
+    Returns:
+        Estimates; the last axis is that of statistics.
     """
-    used = overlap.as_gold * statistic.in_gold + overlap.as_target * statistic.in_target
-    value, ones = statistic.value, np.ones((used.size, 1))
+    value = np.stack([one.value for one in statistics], axis=-1)
+    used = np.stack(
+        [overlap.as_gold * one.in_gold + overlap.as_target * one.in_target for one in statistics],
+        axis=-2,
+    )
     if overlap.knows_constant:
-        columns = ones if functions is None else np.concatenate([ones, functions], axis=1)
-        controls = overlap.controls(columns)[0]
-        fit = controls @ _coefficients(overlap, used, controls)
-        value, used = value - float(fit.sum()), used - fit
-    else:
-        controls, slopes = overlap.controls(ones)
-        if slopes[0] > 0:
-            slope = overlap.slope(statistic.in_gold, statistic.in_target)
-            used = used - slope / slopes[0] * controls[:, 0]
-    variance, freedom = overlap.variance(used)
-    if statistic.is_probability:
-        variance += overlap.largest_step**2
-    std_error = float(np.sqrt(variance))
-    if not std_error > 0:
-        return Estimated(value, std_error, freedom, used)
-    skewness = overlap.third_cumulant(used) / std_error**3
-    curvature = _curvature(statistic, used / std_error) / std_error
-    is_share = statistic.is_share
-    return Estimated(value, std_error, freedom, used, skewness, curvature, is_share)
+        fit = _controlled(overlap, used, _controls(overlap, functions))
+        value, used = value - fit.sum(axis=-1), used - fit
+    elif overlap.control_slope > 0:
+        slopes = [overlap.slope(one.in_gold, one.in_target) for one in statistics]
+        used -= np.stack(slopes, axis=-1)[..., None] / overlap.control_slope * overlap.control
+    found = sum_moments(overlap, used)
+    steps = [overlap.largest_step if one.is_probability else 0.0 for one in statistics]
+    std_error = np.sqrt(found.variance + np.square(steps))
+    moving = np.where(std_error > 0, std_error, 1.0)
+    curvature = np.stack(
+        [
+            _curvature(one, used[..., index, :] / moving[..., index, None])
+            for index, one in enumerate(statistics)
+        ],
+        axis=-1,
+    )
+    return Estimated(
+        value,
+        std_error,
+        found.freedom,
+        used,
+        np.where(std_error > 0, found.third / moving**3, 0.0),
+        np.where(std_error > 0, curvature / moving, 0.0),
+        np.broadcast_to([one.is_share for one in statistics], value.shape),
+    )
 
 
-def _curvature(statistic: Statistic, direction: np.ndarray) -> float:
+def _curvature(statistic: Statistic, direction: np.ndarray) -> np.ndarray:
     """Half of the second derivative of a value as multiplicities of runs change in a direction."""
-    largest = np.abs(direction).max()
-    if statistic.value_of is None or not largest > 0:
-        return 0.0
-    step = MOST_COUNTED / largest
-    ends = [statistic.value_of(1 + sign * step * direction) for sign in (-1, 1)]
-    return (sum(ends) - 2 * statistic.value) / (2 * step**2)
+    largest = np.abs(direction).max(axis=-1)
+    if statistic.along is None:
+        return np.zeros_like(largest)
+    step = MOST_COUNTED / np.where(largest > 0, largest, 1.0)
+    value_at = statistic.along(direction)
+    bent = value_at(step) + value_at(-step) - 2 * statistic.value
+    return np.where(largest > 0, bent / (2 * step**2), 0.0)
 
 
-def _coefficients(overlap: Overlap, used: np.ndarray, controls: np.ndarray) -> np.ndarray:
-    """Coefficients of a regression of contributions on controls, both centred on each side."""
-    none = np.zeros(controls.shape[1])
-    deviations, centred = controls.copy(), used.copy()
-    for role in (0, 1):
-        part = slice(0, overlap.num_gold) if role == 0 else slice(overlap.num_gold, None)
-        deviations[part] -= deviations[part].mean(axis=0)
-        centred[part] -= centred[part].mean()
-    scale = np.sqrt(np.mean(deviations**2, axis=0))
-    kept = scale > 1e-12 * max(scale.max(initial=0.0), 1e-300)
-    total = centred @ centred
-    if not kept.any() or not total > 0:
-        return none
-    scaled = deviations[:, kept] / scale[kept]
-    values, vectors = np.linalg.eigh(scaled.T @ scaled)
-    real = values > SINGULAR * values[-1]
-    found = (vectors[:, real] / values[real]) @ (vectors[:, real].T @ (scaled.T @ centred))
-    fit = scaled @ found
-    explained, squares = min(float(fit @ fit / total), 1.0), fit**2
-    if not explained > 0:
-        return none
-    carrying = squares.sum() ** 2 / np.sum(squares**2)
-    lost = SHRINK * real.sum() / carrying * (1 - explained) / explained
-    if carrying >= FEWEST_CARRYING and lost < 1:
-        none[kept] = (1 - lost) * found / scale[kept]
-    return none
+class _Controls(NamedTuple):
+    """Controls (the axis before that of runs), ready for regressions.
+
+    Attributes:
+        columns: Contributions of the controls.
+        scaled: Deviations from the means on each side, over `scale`.
+        scale: Standard deviations; infinite for a constant control.
+        inverse: Inverse of the products of `scaled`, without singular directions.
+        rank: Number of directions that are not singular.
+    """
+
+    columns: np.ndarray
+    scaled: np.ndarray
+    scale: np.ndarray
+    inverse: np.ndarray
+    rank: np.ndarray
+
+
+def _controls(overlap: Overlap, functions: np.ndarray | None) -> _Controls:
+    """The controls of 1 and of `functions`."""
+    columns = overlap.control[None]
+    if functions is not None:
+        ones = np.broadcast_to(columns, (*functions.shape[:-2], *columns.shape))
+        columns = np.concatenate([ones, functions * overlap.control], axis=-2)
+    deviations = _deviations(overlap, columns)
+    scale = np.sqrt(np.mean(deviations**2, axis=-1))
+    least = 1e-12 * np.maximum(scale.max(axis=-1, keepdims=True), 1e-300)
+    scale = np.where(scale > least, scale, np.inf)
+    scaled = deviations / scale[..., None]
+    values, vectors = np.linalg.eigh(scaled @ np.swapaxes(scaled, -1, -2))
+    real = values > SINGULAR * values[..., -1:]
+    rooted = vectors * np.where(real, 1 / np.where(real, values, 1.0), 0.0)[..., None, :]
+    inverse = rooted @ np.swapaxes(vectors, -1, -2)
+    return _Controls(columns, scaled, scale, inverse, real.sum(axis=-1))
+
+
+def _controlled(overlap: Overlap, used: np.ndarray, controls: _Controls) -> np.ndarray:
+    """The part of contributions that controls explain, by coefficients that are shrunk."""
+    own = _deviations(overlap, used)
+    found = own @ np.swapaxes(controls.scaled, -1, -2) @ controls.inverse
+    squares, total = (found @ controls.scaled) ** 2, np.sum(own**2, axis=-1)
+    fitted = squares.sum(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        explained = np.minimum(fitted / total, 1.0)
+        carrying = fitted**2 / np.sum(squares**2, axis=-1)
+        lost = SHRINK * controls.rank[..., None] / carrying * (1 - explained) / explained
+    used_at_all = (explained > 0) & (carrying >= FEWEST_CARRYING) & (lost < 1)
+    share = np.where(used_at_all, 1 - lost, 0.0)
+    return (share[..., None] * found / controls.scale[..., None, :]) @ controls.columns
+
+
+def _deviations(overlap: Overlap, contributions: np.ndarray) -> np.ndarray:
+    """Contributions less their means, on each side."""
+    return np.concatenate([centred(contributions[..., overlap.part(r)]) for r in Role], axis=-1)
