@@ -5,8 +5,8 @@
     python benchmarks/run.py gold/references --database posterior_database --pattern 'wells*'
 
 Rows are those of the commands `aide references` and `aide scorecard`, in FOLDER/references,
-FOLDER/gym and FOLDER/evidence: what is there is not made again. A table whose data are not given
-has no rows.
+FOLDER/gym and FOLDER/evidence: what is there is not made again, and with `--finished` nothing else
+is made. A table whose data are not given has no rows.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,20 +17,24 @@ from aide.reporting.numbers import with_error
 from benchmarks.table import Row
 
 
-def _made(database: str, rows: str, pattern: str) -> Any:
-    from aide.scorecard import references
+def _made(database: str, rows: str, pattern: str, finished: bool) -> Any:
+    from aide.scorecard import read_references, references
 
-    patterns = pattern.split(",")
-    return references(database, Path(rows) / "references", only=patterns, nuts=False)
+    folder = Path(rows) / "references"
+    if finished:
+        return read_references(folder)
+    return references(database, folder, only=pattern.split(","), nuts=True)
 
 
 def _commit(row: Mapping[str, Any]) -> str:
     return f"{row['date'][:10]}, {row['versions']['commit']}"
 
 
-def references(database: str = "", rows: str = "rows", pattern: str = "*") -> Iterator[Row]:
+def references(
+    database: str = "", rows: str = "rows", pattern: str = "*", finished: bool = False
+) -> Iterator[Row]:
     """One line per reference that was made."""
-    for row in _made(database, rows, pattern).made if database else ():
+    for row in _made(database, rows, pattern, finished).made if database else ():
         yield {
             "posterior": row["name"],
             "variables": row["dimension"],
@@ -48,9 +52,11 @@ def references(database: str = "", rows: str = "rows", pattern: str = "*") -> It
         }
 
 
-def nuts(database: str = "", rows: str = "rows", pattern: str = "*") -> Iterator[Row]:
+def nuts(
+    database: str = "", rows: str = "rows", pattern: str = "*", finished: bool = False
+) -> Iterator[Row]:
     """One line per reference that was compared with a long run of NUTS."""
-    checks = _made(database, rows, pattern).checks if database else {}
+    checks = _made(database, rows, pattern, finished).checks if database else {}
     for name, row in checks.items():
         if "reason" in row:
             continue
@@ -69,9 +75,11 @@ def nuts(database: str = "", rows: str = "rows", pattern: str = "*") -> Iterator
         }
 
 
-def moments(database: str = "", rows: str = "rows", pattern: str = "*") -> Iterator[Row]:
+def moments(
+    database: str = "", rows: str = "rows", pattern: str = "*", finished: bool = False
+) -> Iterator[Row]:
     """Means and standard deviations of all variables, with Monte Carlo errors."""
-    for row in _made(database, rows, pattern).made if database else ():
+    for row in _made(database, rows, pattern, finished).made if database else ():
         for each in row["variables"]:
             names = ("mean", "mean_error", "sd", "sd_error")
             yield {
@@ -81,10 +89,12 @@ def moments(database: str = "", rows: str = "rows", pattern: str = "*") -> Itera
             }
 
 
-def without(database: str = "", rows: str = "rows", pattern: str = "*") -> Iterator[Row]:
+def without(
+    database: str = "", rows: str = "rows", pattern: str = "*", finished: bool = False
+) -> Iterator[Row]:
     """One line per reason why there is no reference."""
     reasons: dict[str, list[str]] = {}
-    for row in _made(database, rows, pattern).failed if database else ():
+    for row in _made(database, rows, pattern, finished).failed if database else ():
         is_model = "no NumPyro model" in row["reason"]
         words = "There is no NumPyro model of the Stan program." if is_model else row["reason"]
         reasons.setdefault(words, []).append(row["name"])
@@ -92,13 +102,18 @@ def without(database: str = "", rows: str = "rows", pattern: str = "*") -> Itera
         yield {"reason": reason, "number": len(names), "posteriors": ", ".join(names)}
 
 
-def published(gym: str = "", rows: str = "rows", pattern: str = "*") -> Iterator[Row]:
+def published(
+    gym: str = "", rows: str = "rows", pattern: str = "*", finished: bool = False
+) -> Iterator[Row]:
     """One line per posterior with published numbers, and the number that differs most."""
     from aide.scorecard import published as compare
+    from aide.scorecard import read_published
 
     suites = {"gym": gym, "evidence": "evidence"} if gym else {}
     for suite, where in suites.items():
-        found = compare(where, Path(rows) / suite, only=pattern.split(",") if gym else "*")
+        out = Path(rows) / suite
+        only = pattern.split(",") if suite == "gym" else "*"
+        found = read_published(out) if finished else compare(where, out, only=only)
         for row in found.cells:
             numbers = row.get("numbers", [])
             worst = max(numbers, key=lambda each: each["z"], default={})

@@ -275,4 +275,12 @@ def published(
         PublishedTask(str(folder), str(out), name, seed, num_draws, max_seconds) for name in names
     ]
     finish_all(tasks, num_workers=num_workers, executor=executor, progress=progress)
-    return PublishedCard(read_rows(Path(out)))
+    return read_published(out)
+
+
+def read_published(out: str | Path) -> PublishedCard:
+    """Read the rows of a folder that `published` wrote."""
+    rows = read_rows(Path(out))
+    if not rows:
+        raise ValueError(f"{out} has no rows of published numbers.")
+    return PublishedCard(rows)
