@@ -1,7 +1,8 @@
 """References for posteriors without draws, on a small database whose posteriors are exact."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
 import jax
 import numpy as np
@@ -113,6 +114,19 @@ def test_finished_rows_are_not_made_again(database, made):
     found, left = make(database, made[0], [gold_of()])
     assert len(left) == 1
     assert found.cells == made[1].cells
+
+
+def test_a_process_that_dies_costs_its_posterior_only(database, tmp_path):
+    class Dying(ThreadPoolExecutor):
+        def submit(self, fn, /, *args, **kwargs):
+            future = Future()
+            future.set_exception(BrokenProcessPool("the process ended"))
+            return future
+
+    with Dying(1) as threads:
+        found = references(database, tmp_path, executor=threads, progress=False)
+    assert [row["name"] for row in found.failed] == [NAME, UNKNOWN]
+    assert found.failed[0]["reason"].startswith("The process that ran this posterior ended")
 
 
 def test_the_result_is_shown(made):
