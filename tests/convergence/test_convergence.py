@@ -15,7 +15,7 @@ import aide
 from aide._core.random import derive, derive_keys
 from aide.convergence.convergence import Convergence
 from aide.convergence.diagnostics import import_arviz, rhat_and_ess, run_chains
-from aide.engine.programs.programs import compile_quickly
+from aide.engine.programs.programs import compile_quickly, num_executables
 from aide.problems.distributions import Normal
 
 START, POSTERIOR, KERNEL = Normal(0.5, 2.0), Normal(0.0, 1.0), aide.kernels.RandomWalk(1.5)
@@ -220,3 +220,27 @@ def test_sentences():
     back = made_up((0.02, 3.0), (0.0, 0.5), (np.nan, np.nan))
     assert back.steps_within(1.0) is None
     assert sentences(back)[0].endswith("with 95% confidence the divergence is above 0.5 nats.")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kernel", [KERNEL, aide.kernels.Repeat(KERNEL, 2)], ids=["one", "twice"])
+def test_one_program_serves_all_numbers_of_steps(kernel):
+    """Runs, scores and meta-inference are those of `with_steps`; nothing compiles again."""
+    chain = aide.mcmc(*PARTS, kernel=kernel, num_steps=6)
+    sizes = {"num_gold": 3, "num_target": 3, "num_meta_target": 2}
+    gold = aide.Tractable.of(POSTERIOR)
+    with compile_quickly():
+        long = aide.refine(jax.random.key(1), chain, num_pilots=200, num_reverse=4)
+        shared = long.sharing_programs((0, 1, 4, 6))
+        before, after = list[int](), list[int]()
+        for number, one in zip((0, 1, 4, 6), shared, strict=True):
+            found = aide.draw(jax.random.key(2), gold, one, **sizes)
+            before.append(num_executables())
+            alone = aide.draw(jax.random.key(2), gold, long.with_steps(number), **sizes)
+            after.append(num_executables())
+            assert found.target.name == alone.target.name
+            for side, other in zip(found.sides, alone.sides, strict=True):
+                np.testing.assert_allclose(side.own, other.own, atol=1e-9)
+                np.testing.assert_allclose(side.cross, other.cross, atol=1e-9)
+    for alone, shared_by in zip(before[2:], after[1:], strict=False):
+        assert alone == shared_by

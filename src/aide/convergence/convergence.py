@@ -242,7 +242,10 @@ def measure_convergence(
         )
     arviz = import_arviz(num_chains)
     numbers = tuple(sorted(set(steps)))
-    chains = [chain.with_steps(number) for number in numbers]
+    if isinstance(chain, RefinedChain) and len(numbers) > 1:
+        chains: list[InferenceAlgorithm] = [*chain.sharing_programs(numbers)]
+    else:
+        chains = [chain.with_steps(number) for number in numbers]
     ordinary = chain.chain if isinstance(chain, RefinedChain) else chain
     found = Diagnostics((np.nan,) * len(numbers), (np.nan,) * len(numbers))
     if num_chains:

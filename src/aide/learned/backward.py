@@ -165,10 +165,10 @@ class Backward(eqx.Module):
         key_slot, key_steps = derive_keys(key, 2)
         index = jnp.asarray(self.index)[: transitions.num_steps].astype(jnp.uint32)
         last = transitions.kernels(transitions.last_inputs(), layout)[-1]
-        model = _slice(self.models[-1], index[-1])
+        model = _slice(self.models[-1], transitions.last_of(index))
         particles = begin(key_slot, x, last.log_density(x), model, self.num_reverse, is_own)
 
-        def transition(particles: ReverseParticles, step: Any) -> tuple[ReverseParticles, Any]:
+        def walk(particles: ReverseParticles, step: Any) -> tuple[ReverseParticles, Any]:
             time, inputs, inputs_before, now, before, kept = step
             kernels = transitions.kernels(inputs, layout)
             if log_factor is not None:
@@ -201,6 +201,12 @@ class Backward(eqx.Module):
                 if ancestors is not None:
                     parents = parents[ancestors]
             return particles, (particles.states, parents)
+
+        everyone = jnp.arange(self.num_reverse, dtype=jnp.int32)
+        stay = lambda particles: (particles, (particles.states, everyone))
+
+        def transition(particles: ReverseParticles, step: Any) -> tuple[ReverseParticles, Any]:
+            return transitions.if_made(step[0], lambda p: walk(p, step), stay, particles)
 
         times = jnp.arange(transitions.num_steps, dtype=jnp.uint32)
         shift = lambda a: jnp.concatenate([jnp.asarray(a)[:1], jnp.asarray(a)[:-1]])

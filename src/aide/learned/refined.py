@@ -2,6 +2,7 @@
 
 import dataclasses
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, Self
 
 import equinox as eqx
@@ -109,6 +110,8 @@ class RefinedChain(AbstractRefined):
         num_reverse: $P$, reverse particles.
         resampler: When and how the walk back resamples.
         label: A name for tables.
+        length: Number of the first transitions that are made, as a number that programs take as an
+            argument; see `sharing_programs`.
 
     Example:
         >>> start, posterior = Normal(0.0, 3.0), Normal(1.0, 0.5)
@@ -126,6 +129,7 @@ class RefinedChain(AbstractRefined):
     num_reverse: int = eqx.field(static=True)
     resampler: AbstractResampler = eqx.field(converter=as_resampler, default=WHEN_UNEVEN)
     label: str = eqx.field(converter=Label, default="")
+    length: Any = None
 
     def __check_init__(self) -> None:
         num_steps = transitions_of(self.chain).num_steps
@@ -141,6 +145,22 @@ class RefinedChain(AbstractRefined):
         is_plain = self.label in ("", refined_label(self.chain))
         other = refined_label(chain) if is_plain else f"{self.label}, {num_steps} steps"
         return dataclasses.replace(self, chain=chain, label=label or other)
+
+    def sharing_programs(self, steps: Sequence[int]) -> "list[RefinedChain]":
+        """Chains with these numbers of steps, all of which but 0 use the same compiled programs.
+
+        The programs are those of the largest number, and steps beyond a chain's own are skipped.
+        The numbers are those of `with_steps`, up to rounding.
+        """
+        longest = self.with_steps(max(steps))
+        times = transitions_of(longest.chain).num_steps // max(longest.chain.num_steps, 1)
+        found = []
+        for number in steps:
+            one = self.with_steps(number)
+            length = np.uint32(number * times)
+            shared = dataclasses.replace(longest, label=one.label, length=length)
+            found.append(shared if number else one)
+        return found
 
     def with_budget(self, factor: float) -> "RefinedChain | None":
         """The chain with `factor` times its steps, for `aide.audit`; `None` beyond the fit.
@@ -161,7 +181,7 @@ class RefinedChain(AbstractRefined):
 
     def run_with_trace(self, key: Key) -> tuple[Value, tuple[StepRecord, ...]]:
         """Run the chain; the trace consists of the records of its steps."""
-        run = ChainRecorder(transitions_of(self.chain)).record(key)
+        run = ChainRecorder(self._transitions()).record(key)
         return run.layout.unravel(run.last), run.trace
 
     def score_trace(
@@ -169,13 +189,17 @@ class RefinedChain(AbstractRefined):
     ) -> LogProb:
         r"""SMC backwards from $x$: $\log$ of an unbiased estimate of $q(x)$."""
         layout = FlatLayout(value)
-        walk = (transitions_of(self.chain), layout, layout.flat, trace, is_own)
+        walk = (self._transitions(), layout, layout.flat, trace, is_own)
         log_xi = self.backward().estimate_log_density(meta_key(key, is_own), *walk)
         return refuse_unresolved(log_xi, jnp.where(is_own, self.chain.log_joint(value), 0.0))
 
     def observe_steps(self, key: Key) -> tuple[ObservedSteps, ...]:
         """Diagnostics of the steps of the chain, which meta-inference does not change."""
         return self.chain.observe_steps(key)
+
+    def _transitions(self) -> Transitions:
+        """The transitions that are made."""
+        return dataclasses.replace(transitions_of(self.chain), length=self.length)
 
 
 def transitions_of(chain: MarkovChain) -> Transitions:

@@ -62,12 +62,18 @@ class ChainRecorder(eqx.Module):
         """Run once, with keys 0 and 1 derived from `key`."""
         key_start, key_steps = derive_keys(key, 2)
         first, layout = self.transitions.draw_start(key_start)
+        length = self.transitions.length
+        blank = None if length is None else _blank_records(self.transitions, layout)
 
         def step(x: Array, inputs: Any) -> tuple[Array, tuple[StepRecord, ...]]:
             index, inputs = inputs
-            kernels = self.transitions.kernels(inputs, layout)
-            keys = derive_keys(derive(key_steps, index), len(kernels))
-            return record_step(keys, kernels, x)
+
+            def move(x: Array) -> tuple[Array, tuple[StepRecord, ...]]:
+                kernels = self.transitions.kernels(inputs, layout)
+                keys = derive_keys(derive(key_steps, index), len(kernels))
+                return record_step(keys, kernels, x)
+
+            return self.transitions.if_made(index, move, lambda x: (x, blank), x)
 
         num = self.transitions.num_steps
         steps = (jnp.arange(num, dtype=jnp.uint32), self.transitions.inputs)

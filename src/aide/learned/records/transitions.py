@@ -130,12 +130,15 @@ class Transitions(eqx.Module):
         move_at: Maps the inputs of a step to its transition, with `kernel` and `log_density`.
         inputs: Arrays with a leading step axis; `None` if all transitions are the same.
         num_steps: Number of transitions.
+        length: Number of the first transitions that are made, at least 1, as a number that one
+            program takes as an argument; `None` makes all of them, by a shorter program.
     """
 
     start: Any
     move_at: Callable[[Any], Any]
     inputs: Any
     num_steps: int = eqx.field(static=True)
+    length: Any = None
 
     @staticmethod
     def of(start: Any, steps: Steps) -> "Transitions":
@@ -163,7 +166,25 @@ class Transitions(eqx.Module):
 
     def last_inputs(self) -> Any:
         """The inputs of the last step."""
-        return jax.tree.map(lambda a: jnp.asarray(a)[-1], self.inputs)
+        return jax.tree.map(self.last_of, self.inputs)
+
+    def last_of(self, steps: Any) -> Array:
+        """The entry of the last step that is made, of an array with a leading step axis."""
+        if self.length is None:
+            return jnp.asarray(steps)[-1]
+        last = jnp.asarray(self.length).astype(jnp.uint32) - 1
+        return jax.lax.dynamic_index_in_dim(jnp.asarray(steps), last, keepdims=False)
+
+    def if_made(
+        self, time: Array, step: Callable[[Any], Any], otherwise: Callable[[Any], Any], state: Any
+    ) -> Any:
+        """`step(state)` if the step at this time is made, else `otherwise(state)`.
+
+        All runs of a batch have one length, so that the branch is no select in a batch.
+        """
+        if self.length is None:
+            return step(state)
+        return jax.lax.cond(time < jnp.asarray(self.length), step, otherwise, state)
 
 
 def record_step(
