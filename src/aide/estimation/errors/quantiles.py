@@ -59,12 +59,21 @@ class _Place(NamedTuple):
 
 def ranked_by(overlap: Overlap, x: np.ndarray) -> Ranked:
     """Sort both weighted samples by every variable."""
-    order, samples = np.argsort(x, axis=-1, kind="stable"), []
+    order, samples = _order_of(x), []
     for weights in (overlap.as_gold, overlap.as_target):
         own = weights[order]
         effective = weights.sum() ** 2 / np.sum(weights**2)
         samples.append(Sorted(own, np.cumsum(own, axis=-1), max(float(effective), 1.0)))
     return Ranked(x, np.take_along_axis(x, order, axis=-1), *samples)
+
+
+def _order_of(x: np.ndarray) -> np.ndarray:
+    """The order of values, of runs where values are equal; that takes five times as long."""
+    order = np.argsort(x, axis=-1)
+    ordered = np.take_along_axis(x, order, axis=-1)
+    if np.any(ordered[..., 1:] == ordered[..., :-1]):
+        return np.argsort(x, axis=-1, kind="stable")
+    return order
 
 
 def share_below(overlap: Overlap, ranked: Ranked, level: float) -> Statistic:
