@@ -110,6 +110,13 @@ def test_long_words_of_others_are_folded_and_lose_nothing():
     assert max(map(len, wrap(path, 40))) <= 40
 
 
+def test_long_names_are_broken_between_their_parts():
+    name = "covariance_of_the_random_effects_by_region[4,3]"
+    assert wrap(name, 24) == ["covariance_of_the_random_", "effects_by_region[4,3]"]
+    counts = "rate_of_the_counts_by_age_and_sex[12]"
+    assert wrap(counts, 34) == ["rate_of_the_counts_by_age_and_sex", "[12]"]
+
+
 def test_html_has_all_columns_in_a_box_of_its_own():
     page = grid_html(WIDE)
     assert all(cell in page for line in WIDE.lines for cell in line)

@@ -20,6 +20,8 @@ LEAST_WORDS = 24
 """Characters below which a column of words is not narrowed, except to its longest cell."""
 LONGEST_WORD = 30
 """Characters beyond which a word without blanks, such as the name of a file, may be broken."""
+JOINTS = re.compile(r"[_./:,-]|(?=\[)")
+"""Places at which a word that is too long is broken, if the second half of a line has one."""
 GLUE = "\u00a0"
 """A blank at which lines do not end."""
 TOGETHER = re.compile(r" (?=[±=≤≥<>≈] [-+\d])|(?<=[±≤≥=<>≈]) (?=[-+\d])")
@@ -102,9 +104,19 @@ def wrap(text: str, width: int) -> list[str]:
     options = {"break_long_words": False, "break_on_hyphens": False}
     lines: list[str] = []
     for line in textwrap.wrap(joined, max(width, 1), **options):
-        longest = max(width, LONGEST_WORD)
-        lines += [line[at : at + longest] for at in range(0, len(line), longest)]
+        lines += _pieces(line, max(width, LONGEST_WORD))
     return [line.replace(GLUE, " ") for line in lines] or [""]
+
+
+def _pieces(line: str, longest: int) -> list[str]:
+    """A line that is no longer, or else pieces of it that end where a name has parts."""
+    pieces = []
+    while len(line) > longest:
+        ends = [found.end() for found in JOINTS.finditer(line[:longest])]
+        end = max((end for end in ends if end > longest // 2), default=longest)
+        pieces.append(line[:end])
+        line = line[end:]
+    return [*pieces, line]
 
 
 def _parts(grid: Grid, columns: Sequence[int], width: int) -> list[ColumnGroup]:

@@ -105,6 +105,39 @@ def test_the_combination_is_named_and_measured(errors):
     assert dict(errors.blame.singles).keys() == {"beta[0]", "beta[1]", "beta[2]", "tau"}
 
 
+class Tree(eqx.Module):
+    """Independent normals in a tree: a matrix, a vector inside of a mapping, and a pair."""
+
+    sds: np.ndarray
+
+    def sample(self, key):
+        z = jnp.asarray(self.sds) * jax.random.normal(key, (8,))
+        return {"W": z[:4].reshape(2, 2), "group": {"b": z[4:6]}, "pair": (z[6], z[7])}
+
+    def log_prob(self, value):
+        x = jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(value)])
+        return jnp.sum(jax.scipy.stats.norm.logpdf(x, scale=jnp.asarray(self.sds)))
+
+
+def test_matrices_and_trees_are_named_and_ranked():
+    """The element that differs most leads singles, its matrix leads arrays."""
+    names = ["W[0,0]", "W[0,1]", "W[1,0]", "W[1,1]", "group.b[0]", "group.b[1]", "pair.0"]
+    for wrong, array in (("W[1,0]", "W"), ("group.b[1]", "group.b")):
+        sds = np.ones(8)
+        sds[[names.index(wrong), -1]] = 0.5, 0.9
+        gold, target = (aide.Tractable.of(Tree(each)) for each in (np.ones(8), sds))
+        found = aide.estimate(KEY, gold, target, num_gold=200, num_target=200).errors()
+        assert found.blame is not None
+        assert {name for name, _ in found.blame.singles} == {*names, "pair.1"}
+        assert found.table.variables[0].name == found.blame.singles[0][0] == wrong
+        assert found.blame.blocks[0][0] == array
+        assert f"too small in {wrong}" in found.headline
+        assert f"; mostly in {array}, " in found.headline
+        rows = dict(found.rows())
+        assert f"these arrays differ most: {array} by " in rows["arrays"]
+        assert f"these variables differ most: {wrong} by " in rows["alone"]
+
+
 def test_no_combination_is_named_where_none_differs():
     """The control: single variables explain everything, or nothing is wrong at all."""
     for target in (normals(0.95, sds=(1.0, 1.0, 1.0, 0.5)), normals(0.95)):
