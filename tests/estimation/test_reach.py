@@ -52,6 +52,21 @@ def test_what_it_reads():
     assert found.missed
 
 
+def test_the_plot_shows_the_rises():
+    scatter = np.repeat([0.2, 3.0], NUM // 2)
+    found = reach_of(draws_of(np.random.default_rng(5), scatter, scatter), TARGET)
+    assert found is not None
+    [panel] = found.plot(label="made by hand").axes
+    again = found.plot(panel, "the same")
+    assert again.axes == [panel]
+    for curve in panel.containers:
+        np.testing.assert_allclose(curve[0].get_ydata(False), [rise.value for rise in found.rises])
+    assert [text.get_text() for text in panel.get_legend().get_texts()] == [
+        "made by hand",
+        "the same",
+    ]
+
+
 @pytest.mark.parametrize("num_meta", [2, 4])
 def test_a_mode_that_is_missed_is_said(num_meta):
     rng = np.random.default_rng(1)

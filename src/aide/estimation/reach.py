@@ -10,7 +10,7 @@ outputs. The note about missed regions looks for that pattern; the rise itself m
 of what is missing.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -25,6 +25,7 @@ from aide.engine.draws import Draws
 from aide.estimation.interval import FALSE_ALARM, MIN_TERMS_FOR_TAIL, importance_shape
 from aide.estimation.looseness import fall_at_other
 from aide.estimation.terms import Mean, Sequences, mean_of
+from aide.reporting.figures import PanelGrid, panels_of
 
 NUM_RUNS = 8
 """Extra runs of an algorithm whose steps are diagnosed for a note."""
@@ -108,6 +109,26 @@ class Reach(NamedTuple):
     def rise(self) -> Mean:
         """The rise from 1 meta-inference run to all M."""
         return self.rises[-1]
+
+    def plot(self, axes: Any = None, label: str = "") -> Any:
+        """Plot the rises against m on the given matplotlib axes or a new figure; return the figure.
+
+        Args:
+            axes: The axes; several meters on the same ones can be told apart by their labels.
+            label: A name in the legend.
+        """
+        [panel] = panels_of(axes, PanelGrid())
+        places = range(len(self.num_meta))
+        values, errors = (
+            [float(number) for number in row] for row in zip(*self.rises, strict=True)
+        )
+        panel.errorbar(places, values, np.multiply(2, errors), fmt="o-", ms=4, lw=1.5, label=label)
+        panel.set_xticks(places, [f"{num}" for num in self.num_meta])
+        panel.set_xlabel(f"m, meta-inference runs of the {self.role.word} per output")
+        panel.set_ylabel("rise of the mean log score (nats)")
+        if label:
+            panel.legend(frameon=False, loc="upper left")
+        return panel.figure
 
 
 def reach_of(draws: Draws, role: Role) -> Reach | None:

@@ -13,6 +13,7 @@ import numpy as np
 from aide._core.chains import mean_variance, split_rhat
 from aide._core.types import GOLD, TARGET, Role
 from aide.engine.draws import Draws
+from aide.reporting.numbers import with_error
 
 Sequences = tuple[np.ndarray, ...]
 """Rows of terms that depend on each other: one array per chain, in the order of the chain."""
@@ -23,6 +24,10 @@ class Mean(NamedTuple):
 
     value: float
     std_error: float
+
+    def __str__(self) -> str:
+        """Such as `0.213 ± 0.012`."""
+        return with_error(self.value, self.std_error)
 
 
 class Worth(NamedTuple):
