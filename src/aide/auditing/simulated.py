@@ -6,6 +6,7 @@ inference with bidirectional Monte Carlo*).
 """
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,6 +29,7 @@ from aide.auditing.simulated_runs import (
 )
 from aide.engine.outputs import check_algorithm
 from aide.engine.programs.map_runs import in_double
+from aide.engine.programs.sharing import Client, shared_out
 from aide.engine.programs.tracing import one_call
 from aide.estimation.interval import (
     HEAVY_TAIL,
@@ -265,6 +267,7 @@ def audit_simulated(
     *,
     num_datasets: int = 500,
     num_meta: int = 1,
+    executor: Executor | Client | None = None,
 ) -> Simulated:
     r"""How far an algorithm is from the *exact* posterior, on data simulated from the model.
 
@@ -285,6 +288,7 @@ def audit_simulated(
             longer, and the result says so.
         num_datasets: Number of data sets.
         num_meta: Meta-inference runs per output, M.
+        executor: Runs data sets elsewhere; see `aide.draw`.
 
     Returns:
         The bound with its interval, and what is shown of the log evidence and of calibration.
@@ -310,7 +314,8 @@ def audit_simulated(
     algorithm = in_double(algorithm_for, y)
     check_algorithm("algorithm_for(y)", algorithm)
     name, log_z = describe(algorithm), log_z_of(algorithm)
-    pieces, why_slow = run_study(study, key, int(num_datasets))
+    with shared_out(executor):
+        pieces, why_slow = run_study(study, key, int(num_datasets))
     _refuse_broken(pieces)
     return Simulated(pieces, log_z, name, why_slow)
 

@@ -15,7 +15,7 @@ given $y$ (simulation-based calibration, Talts et al. 2018). This law also rejec
 an algorithm that agree with each other but not with the sampler, for which $D$ is 0 too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -31,6 +31,7 @@ from aide._core.validate import check_scalar
 from aide.engine.draw import draw
 from aide.engine.programs.map_runs import in_double, map_runs
 from aide.engine.programs.prepared import NotTraceable
+from aide.engine.programs.sharing import as_executor, kept_here, parts_of, share_out
 from aide.engine.runners.choose import is_plain_python
 
 NUM_FUNCTIONS = 12
@@ -88,7 +89,17 @@ def run_study(study: SimulatedStudy, key: Key, num: int) -> tuple[Pieces, str]:
         why_slow = error.reason
     except PlainPython as error:
         why_slow = str(error)
-    return in_double(_one_by_one, study, key, num), why_slow
+    found = list[list[Pieces]]()
+    parts = parts_of(num, 1)
+    share_out(
+        as_executor(None),
+        _some_data_sets,
+        [(study, key, *part) for part in parts],
+        lambda _, piece: found.append(piece),
+        parts={"the study": study},
+    )
+    columns = zip(*(piece for part in found for piece in part), strict=True)
+    return Pieces(*(np.array(column) for column in columns)), why_slow
 
 
 def first_data_set(study: SimulatedStudy, key: Key) -> tuple[Value, Any]:
@@ -127,9 +138,15 @@ def one_data_set(study: SimulatedStudy, stream: Key, run: Any) -> Pieces:
     )
 
 
-def _one_by_one(study: SimulatedStudy, key: Key, num: int) -> Pieces:
+def _some_data_sets(study: SimulatedStudy, key: Key, begin: int, end: int) -> list[Pieces]:
+    """Run some data sets one by one, here or in a worker."""
+    with kept_here():
+        return in_double(_one_by_one, study, key, range(begin, end))
+
+
+def _one_by_one(study: SimulatedStudy, key: Key, runs: Iterable[int]) -> list[Pieces]:
     pieces = []
-    for run in range(num):
+    for run in runs:
         x, y = study.sample_joint(run_key(key, run, 0))
         x = jax.tree.map(np.asarray, x)
         algorithm = study.algorithm_for(y)
@@ -148,7 +165,7 @@ def _one_by_one(study: SimulatedStudy, key: Key, num: int) -> Pieces:
         log_xi = (found.gold.cross[0], found.target.own[0])
         flat = (np.asarray(flat_reals(value)) for value in (x, own, y))
         pieces.append(Pieces(at[0], log_xi[0], at[1], log_xi[1], *flat))
-    return Pieces(*(np.array(column) for column in zip(*pieces, strict=True)))
+    return pieces
 
 
 class Given(eqx.Module):

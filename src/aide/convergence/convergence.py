@@ -17,8 +17,8 @@ from aide.convergence.diagnostics import Diagnostics, import_arviz, rhat_and_ess
 from aide.convergence.report import curve_headline, curve_rows, grid_of, notes_of, plot_convergence
 from aide.engine.draw import draw_each
 from aide.engine.draws import Draws
+from aide.engine.programs.sharing import Client, shared_out
 from aide.engine.programs.tracing import one_call
-from aide.engine.stage import Client
 from aide.estimation.interval import check_level
 from aide.estimation.sandwich.balance import balanced_limits, balanced_terms
 from aide.estimation.sandwich.sandwich import what_is_missing
@@ -249,7 +249,9 @@ def measure_convergence(
     ordinary = chain.chain if isinstance(chain, RefinedChain) else chain
     found = Diagnostics((np.nan,) * len(numbers), (np.nan,) * len(numbers))
     if num_chains:
-        found = rhat_and_ess(arviz, run_chains(key, ordinary, numbers[-1], num_chains), numbers)
+        with shared_out(executor):
+            drawn_chains = run_chains(key, ordinary, numbers[-1], num_chains)
+        found = rhat_and_ess(arviz, drawn_chains, numbers)
     named = {str(number): shorter for number, shorter in zip(numbers, chains, strict=True)}
     drawn = draw_each(
         key,

@@ -11,7 +11,7 @@ import numpy as np
 from aide._core.algorithm import InferenceAlgorithm
 from aide._core.random import as_key
 from aide._core.types import GOLD, TARGET, Key, Role, Value
-from aide.engine.draws import NO_RUNS, Draws
+from aide.engine.draws import NO_RUNS, Draws, Runs
 from aide.engine.known import Known
 from aide.engine.plan import Plan, make_plan
 from aide.engine.programs.places import Chunk, current_place
@@ -64,6 +64,9 @@ class TimedGold:
         self._runner = TimedRunner(runner_of(gold))
         self._runs = NO_RUNS
 
+    def __reduce__(self) -> Any:
+        return _with_runs, (self._key, self._gold, self._runs)
+
     def measure(
         self,
         target: InferenceAlgorithm,
@@ -81,6 +84,13 @@ class TimedGold:
             self._runs = found
         gold, target_cost = (runner.cost for runner in runners.values())
         return PilotDraws(draws, (gold, target_cost), _chunk_size(plan, sizes.get("chunk_size")))
+
+
+def _with_runs(key: Key, gold: InferenceAlgorithm, runs: Runs) -> TimedGold:
+    """A gold standard in a worker, with the runs that were made before."""
+    made = TimedGold(key, gold)
+    made._runs = runs
+    return made
 
 
 @one_call()

@@ -1,6 +1,7 @@
 """Making a gold standard: tuned by pilots, frozen, tested with fresh runs."""
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
 from typing import Any
 
@@ -16,6 +17,7 @@ from aide._core.validate import check_count, check_positive
 from aide.algorithms.particle_filter import Proposal, StateSpaceModel
 from aide.engine.programs.map_runs import Progress, quick_while_fast
 from aide.engine.programs.programs import compile_quickly
+from aide.engine.programs.sharing import Client, shared_out
 from aide.engine.programs.tracing import one_call
 from aide.gold_standards.annealed import Annealed, half_of, make_annealed, make_rival
 from aide.gold_standards.budget import (
@@ -76,6 +78,7 @@ def gold_standard(
     num_values: Value | None = None,
     progress: bool | None = None,
     names: Sequence[str] | None = None,
+    executor: Executor | Client | None = None,
 ) -> GoldStandard:
     r"""A gold standard for a posterior: pilots choose all numbers, then fresh runs test the result.
 
@@ -120,6 +123,9 @@ def gold_standard(
             categoricals) or an attribute `num_values`; draws cannot show the number.
         progress: Show progress bars; by default in long runs at a terminal.
         names: Names of the coordinates of the flat state, for messages.
+        executor: Runs trial runs, the runs of the tests, and those steps of pilots that take 0.1
+            seconds or more elsewhere; see `aide.draw`. The gold standard is the same to the bit.
+            Optimisers that climb to modes run here, since each step follows from the one before.
 
     Returns:
         The gold standard, an algorithm for every other call; printed, it says what tests showed.
@@ -143,9 +149,25 @@ def gold_standard(
     words = None if names is None else tuple(map(str, names))
     goal = Goal(max_looseness, Budget(float(max_evaluations), seconds), num_pilots, words)
     _check_parts(log_joint, start, kernel, proposals, num_values)
-    if isinstance(log_joint, StateSpaceModel):
-        return make_filtered(key, log_joint, tuple(proposals), goal, progress)
-    log_joint = possible(log_joint)
+    with shared_out(executor):
+        if isinstance(log_joint, StateSpaceModel):
+            return make_filtered(key, log_joint, tuple(proposals), goal, progress)
+        return _make_tempered(
+            key, possible(log_joint), start, kernel, num_values, goal, progress, begun
+        )
+
+
+def _make_tempered(
+    key: Key,
+    log_joint: LogDensity,
+    start: Any,
+    kernel: AnyKernel | None,
+    num_values: Any,
+    goal: Goal,
+    progress: bool | None,
+    begun: float,
+) -> GoldStandard:
+    """Tempered SMC from a start: pilots, the number of particles, tests."""
     key_start, key_one, key_other, key_size, key_test = jax.random.split(key, 5)
     # Only `_start` draws with `key_start`: the other two look at the shape of a draw.
     own_start = stretchable(key_start, _start(key_start, log_joint, start, goal.budget, progress))

@@ -5,6 +5,7 @@ Several models of the reverse may serve an algorithm; their scores on fresh runs
 
 import dataclasses
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import Any, NamedTuple, overload
 
 import jax
@@ -16,6 +17,7 @@ from aide._core.types import TARGET, Key
 from aide._core.validate import check_size
 from aide.algorithms.annealed_langevin import AnnealedLangevin
 from aide.algorithms.mcmc import MarkovChain
+from aide.engine.programs.sharing import Client, shared_out
 from aide.engine.programs.tracing import one_call
 from aide.engine.runners.choose import run_pairs
 from aide.kernels.retrace import parts_of
@@ -125,6 +127,7 @@ def refine(
     towards: InferenceAlgorithm | None = None,
     label: str = "",
     progress: bool | None = None,
+    executor: Executor | Client | None = None,
 ) -> RefinedChain: ...
 
 
@@ -140,6 +143,7 @@ def refine(
     fit: ReverseFit | None = None,
     label: str = "",
     progress: bool | None = None,
+    executor: Executor | Client | None = None,
 ) -> RefinedLangevin: ...
 
 
@@ -155,6 +159,7 @@ def refine(
     fit: ReverseFit | None = None,
     label: str = "",
     progress: bool | None = None,
+    executor: Executor | Client | None = None,
 ) -> RefinedSmc: ...
 
 
@@ -172,6 +177,7 @@ def refine(
     towards: InferenceAlgorithm | None = None,
     label: str = "",
     progress: bool | None = None,
+    executor: Executor | Client | None = None,
 ) -> RefinedChain | RefinedLangevin | RefinedSmc:
     r"""The same algorithm with learned meta-inference, for where canonical meta-inference is loose.
 
@@ -210,6 +216,8 @@ def refine(
             such as 1,000. A fit that serves these outputs already is left unchanged.
         label: A name for tables.
         progress: Show a progress bar; by default in long runs at a terminal.
+        executor: Runs pilots, and the fresh runs that compare models, elsewhere; see `aide.draw`.
+            The fit is the same to the bit. Models are fitted to the pilots here, by one program.
 
     Returns:
         The refined algorithm, whose `fit` has notes on what was learned.
@@ -231,21 +239,34 @@ def refine(
         _refuse("towards", towards, "annealing must start from a density that covers all modes")
     if isinstance(algorithm, Smc):
         _refuse("log_z", log_z, "SMC estimates it")
+    effort: dict[str, Any] = {"num_pilots": num_pilots, "num_components": num_components}
+    effort |= {"log_z": log_z, "progress": progress}
+    with shared_out(executor):
+        fit = _learned(key, refinement, fit, towards, effort)
+    refined = refinement.build(fit)
+    first = recorder.transitions.first()
+    fit.check_serves(recorder.transitions.start, first.log_density, first.kernel)
+    return refined
+
+
+def _learned(
+    key: Key | int | None,
+    refinement: "_Refinement",
+    fit: ReverseFit | None,
+    towards: InferenceAlgorithm | None,
+    effort: dict[str, Any],
+) -> ReverseFit:
+    """The fit, learned from pilots unless there is one, and extended towards a gold standard."""
+    recorder = refinement.recorder
     if fit is None:
-        effort: dict[str, Any] = {"num_pilots": num_pilots, "num_components": num_components}
-        effort |= {"log_z": log_z, "progress": progress}
         check_size("num_steps", recorder.transitions.num_steps)
         if towards is None:
             fit = learn_best(as_key(key), recorder, refinement.build, **effort)
         else:  # only a mixture can be divided
             fit = learn_joint(as_key(key), recorder, **effort)
-    if towards is not None:
-        key_towards = jax.random.fold_in(as_key(key), 2)
-        fit = extend_fit(key_towards, recorder.transitions, fit, towards)
-    refined = refinement.build(fit)
-    first = recorder.transitions.first()
-    fit.check_serves(recorder.transitions.start, first.log_density, first.kernel)
-    return refined
+    if towards is None:
+        return fit
+    return extend_fit(jax.random.fold_in(as_key(key), 2), recorder.transitions, fit, towards)
 
 
 class _Refinement(NamedTuple):

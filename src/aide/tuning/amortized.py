@@ -1,6 +1,7 @@
 """An amortised posterior on thousands of observations: where is it wrong, and what makes it so?"""
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,7 @@ from aide._core.random import as_key
 from aide._core.types import Key, Value
 from aide._core.validate import check_size
 from aide.engine.programs.map_runs import Progress
+from aide.engine.programs.sharing import Client, shared_out
 from aide.engine.programs.tracing import one_call
 from aide.estimation.interval import confidence_limit
 from aide.estimation.trust import Trust, trust_of_algorithm
@@ -253,6 +255,7 @@ def measure_amortized(
     num_meta_target: int = 1,
     level: float = LEVEL,
     progress: bool | None = None,
+    executor: Executor | Client | None = None,
 ) -> AmortizedFit:
     """AIDE of an amortised posterior on many observations, with one program for all of them.
 
@@ -274,6 +277,8 @@ def measure_amortized(
         num_meta_target: Meta-inference runs of the target for each output.
         level: P-value at which an observation is flagged as unlike the simulated ones.
         progress: Show a progress bar; by default if the call takes long in a terminal.
+        executor: Runs observations elsewhere; see `aide.draw`. An object with `sample_batch` is
+            called here, with 256 observations at a time, because such a call uses all cores.
 
     Returns:
         Divergences of all observations, with errors: ranked, and explained by features.
@@ -300,7 +305,7 @@ def measure_amortized(
         as_side("gold", gold, first, num_meta_gold),
         as_side("target", target, first, num_meta_target),
     )
-    with Progress(["observations"], [len(table)], progress) as bar:
+    with shared_out(executor), Progress(["observations"], [len(table)], progress) as bar:
         found = run_observed(key, data, *sides, num_gold, num_target, bar.reporter(0))
     _refuse_nan(found)
     trust = None

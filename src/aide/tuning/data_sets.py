@@ -4,6 +4,7 @@ With features of the data sets, the log of the divergence is modelled as a linea
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from aide._core.random import as_key
 from aide._core.types import Key
 from aide.engine.pilot import TimedGold
 from aide.engine.programs.map_runs import Progress
+from aide.engine.programs.sharing import Client, as_executor, kept_here, share_out
 from aide.engine.programs.tracing import one_call
 from aide.engine.stage import Sizes
 from aide.estimation.trust import Trust, common_words, trust_of_algorithm
@@ -259,6 +261,7 @@ def sweep_data(
     progress: bool | None = None,
     measure_looseness: bool = True,
     chunk_size: int | None = None,
+    executor: Executor | Client | None = None,
 ) -> DataSweep:
     """AIDE on every data set, and which features of the data make them hard.
 
@@ -278,6 +281,8 @@ def sweep_data(
         progress: Show a progress bar; by default in long runs at a terminal.
         measure_looseness: See `aide.draw`.
         chunk_size: See `aide.draw`.
+        executor: Measures data sets elsewhere, one per worker at a time, with the functions `gold`
+            and `target`; see `aide.draw`.
 
     Returns:
         The bound for every data set, and a model of what makes data sets hard.
@@ -301,19 +306,38 @@ def sweep_data(
         "measure_looseness": measure_looseness,
         "chunk_size": chunk_size,
     }
-    points, described, trusts = [], [], []
+    points, trusts = list[Point](), list[Trust]()
+    described = [] if features is None else [dict(features(one)) for one in named.values()]
+    tasks = (
+        (jax.random.fold_in(as_key(key), index), name, one, gold, target, sizes)
+        for index, (name, one) in enumerate(named.items())
+    )
     with Progress(["data sets"], [len(named)], progress) as bar:
-        for index, (name, one) in enumerate(named.items()):
-            made = gold(one)
-            trusts.append(trust_of_algorithm(made))
-            measured = TimedGold(jax.random.fold_in(as_key(key), index), made)
-            algorithm = target(one)
-            found = measured.measure(algorithm, sizes)
-            points.append(point_of({"data": name}, particles_of(algorithm), found))
-            if features is not None:
-                described.append(dict(features(one)))
+
+        def take(_: int, found: tuple[Point, Trust]) -> None:
+            points.append(found[0])
+            trusts.append(found[1])
             bar.reporter(0)(1)
+
+        parts = {"gold": gold, "target": target}
+        share_out(as_executor(executor), _measure_data_set, tasks, take, parts=parts)
     return replace(_modelled(points, described), trusts=tuple(trusts))
+
+
+def _measure_data_set(
+    key: Key,
+    name: str,
+    data: Any,
+    gold: Callable[[Any], InferenceAlgorithm],
+    target: Callable[[Any], InferenceAlgorithm],
+    sizes: Sizes,
+) -> tuple[Point, Trust]:
+    """Measure one data set, here or in a worker; also return the trust in its gold standard."""
+    with one_call(), kept_here():
+        made = gold(data)
+        trust, algorithm = trust_of_algorithm(made), target(data)
+        found = TimedGold(key, made).measure(algorithm, sizes)
+    return point_of({"data": name}, particles_of(algorithm), found), trust
 
 
 def _modelled(points: list[Point], features: list[dict[str, float]]) -> DataSweep:

@@ -1,6 +1,7 @@
 """One target at many settings, against one gold standard."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from aide._core.types import Key
 from aide.engine.outputs import check_algorithm
 from aide.engine.pilot import TimedGold
 from aide.engine.programs.map_runs import Progress
+from aide.engine.programs.sharing import Client, as_executor, kept_here, share_out
 from aide.engine.programs.tracing import one_call
 from aide.engine.stage import Sizes
 from aide.estimation.errors.tolerance import AnyTolerance, ErrorTolerance, Tolerance, as_tolerance
@@ -24,6 +26,7 @@ from aide.reporting.result import Result
 from aide.tuning.point import (
     Family,
     Point,
+    Setting,
     axis_of,
     build,
     error_cells,
@@ -173,6 +176,7 @@ def sweep(
     progress: bool | None = None,
     measure_looseness: bool = True,
     chunk_size: int | None = None,
+    executor: Executor | Client | None = None,
 ) -> Sweep:
     """AIDE of a target at every setting of a grid; the gold standard is run once.
 
@@ -196,6 +200,8 @@ def sweep(
         progress: Show a progress bar; by default in long runs at a terminal.
         measure_looseness: See `aide.draw`.
         chunk_size: See `aide.draw`.
+        executor: Measures settings elsewhere, one per worker at a time; see `aide.draw`. The first
+            setting runs the gold standard, and the others follow with these runs.
 
     Returns:
         The bound, its limits and the seconds of one run at every setting; `plot()` draws them.
@@ -220,13 +226,46 @@ def sweep(
         "measure_looseness": measure_looseness,
         "chunk_size": chunk_size,
     }
-    points = []
-    with Progress(["settings"], [len(chosen)], progress) as bar:
-        for setting in chosen:
-            algorithm = build(target, setting)
+    points, made = list[Point](), as_executor(executor)
+
+    def tasks(some: Iterable[Setting]) -> Iterator[tuple[Any, ...]]:
+        for setting in some:
             metas = metas_of(setting, num_meta_gold, num_meta_target)
-            found = measured.measure(algorithm, {**sizes, **metas})
-            named = posterior_of(gold, algorithm)
-            points.append(point_of(setting, particles_of(algorithm), found, tolerance, named))
+            algorithm = build(target, setting)
+            yield measured, gold, algorithm, setting, {**sizes, **metas}, tolerance
+
+    with Progress(["settings"], [len(chosen)], progress) as bar:
+
+        def take(_: int, point: Point) -> None:
+            points.append(point)
             bar.reporter(0)(1)
+
+        def take_first(_: int, found: tuple[Point, TimedGold]) -> None:
+            nonlocal measured
+            measured = found[1]
+            take(0, found[0])
+
+        parts = {"gold": gold, "target": target}
+        share_out(made, _measure_first, tasks(chosen[:1]), take_first, parts=parts)
+        share_out(made, _measure_setting, tasks(chosen[1:]), take, parts=parts)
     return Sweep(describe(gold), tuple(points), tolerance, trust_of_algorithm(gold))
+
+
+def _measure_setting(
+    measured: TimedGold,
+    gold: InferenceAlgorithm,
+    algorithm: InferenceAlgorithm,
+    setting: Setting,
+    sizes: Sizes,
+    tolerance: Tolerance | None,
+) -> Point:
+    """Measure one setting, here or in a worker."""
+    with one_call(), kept_here():
+        found = measured.measure(algorithm, sizes)
+        named = posterior_of(gold, algorithm)
+    return point_of(setting, particles_of(algorithm), found, tolerance, named)
+
+
+def _measure_first(measured: TimedGold, *task: Any) -> tuple[Point, TimedGold]:
+    """Measure one setting; also return the gold standard with its runs."""
+    return _measure_setting(measured, *task), measured

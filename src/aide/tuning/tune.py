@@ -85,7 +85,8 @@ def tune(
         keep_values: Keep the outputs, which is the default here.
         chunk_size: Runs computed at a time; never changes the numbers beyond rounding.
         progress: Show progress bars; by default in long runs at a terminal.
-        executor: Runs blocks of runs elsewhere; see `aide.draw`.
+        executor: Runs blocks of runs elsewhere; see `aide.draw`. Pilots run here, because they
+            measure seconds, which must be those of one machine.
         unchanged: State that an algorithm in plain Python is the one that made the stored runs;
             see `aide.draw`.
 

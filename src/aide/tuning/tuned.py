@@ -309,9 +309,9 @@ class Tuned(Result):
             planned.index: float(rank if axis is None else planned.setting[axis])
             for rank, planned in enumerate(self.ladder, 1)
         }
-        seconds = {planned.index: planned.seconds for planned in self.ladder}
-        names = ("setting" if axis is None else axis, "seconds of one run")
-        for panel, where, name in zip(panels, (places, seconds), names, strict=False):
+        costs = {planned.index: planned.cost for planned in self.ladder}
+        names = ("setting" if axis is None else axis, self.cost)
+        for panel, where, name in zip(panels, (places, costs), names, strict=False):
             others = [p for p in self.ladder if p.index not in self.tried]
             is_errors = isinstance(self.tolerance, ErrorTolerance)
             panel.plot(

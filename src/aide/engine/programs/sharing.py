@@ -5,7 +5,7 @@ A task is a module-level function of what it is given, so that any worker comput
 and computes them again if another worker is lost.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, Executor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -114,9 +114,9 @@ def parts_of(num: int, size: int) -> list[tuple[int, int]]:
 
 
 def share_out(
-    executor: Executor,
+    executor: Executor | None,
     function: Callable[..., Any],
-    tasks: Sequence[tuple[Any, ...]],
+    tasks: Iterable[tuple[Any, ...]],
     take: Callable[[int, Any], None],
     *,
     parts: Mapping[str, Any],
@@ -125,7 +125,7 @@ def share_out(
     """Compute `function(*task)` for every task by the executor; `take` the results in order.
 
     Args:
-        executor: Runs the tasks.
+        executor: Runs the tasks; with `None` they run here, each before the next task is made.
         function: A module-level function, which runs in workers.
         tasks: Arguments of the calls.
         take: Called with the number of a task and its result.
@@ -134,6 +134,10 @@ def share_out(
             not begun are cancelled.
     """
     futures, check = [], CHECK.get()
+    if executor is None:
+        for number, task in enumerate(tasks):
+            take(number, function(*task))
+        return
     with pickled_bound_methods():
         try:
             for task in tasks:

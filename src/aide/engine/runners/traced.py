@@ -1,6 +1,7 @@
 """Algorithms that JAX can trace: compiled, in chunks, on all cores or on an accelerator."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from threading import RLock
 from typing import Any
 
@@ -14,7 +15,9 @@ from aide._core.random import CROSS_META, OWN_META, SIMULATE, run_key, stream_ke
 from aide._core.types import Key, LogProb, Role, Value
 from aide.engine.programs.identity import Identity, facts_of_data
 from aide.engine.programs.places import Chunk, Place, current_place
-from aide.engine.programs.prepared import PreparedRuns, Report, map_chunks
+from aide.engine.programs.prepared import PreparedRuns, Report, ignore, map_chunks
+from aide.engine.programs.sending import Sent
+from aide.engine.programs.sharing import current_sharing, kept_here, parts_of, share_out
 from aide.engine.programs.tracing import current_call
 from aide.engine.runners.runner import Look, MetaRuns
 
@@ -207,6 +210,9 @@ class ScoredApartRunner(TracedRunner):
             return values, second.run_chunk(stream, (*rows, traces, values))
 
         size = _size(first, second, chunk)
+        sharing, seconds = current_sharing(), len(runs) * (first.seconds + second.seconds)
+        if sharing and len(runs) > size and sharing.pays(first.digest.digest, seconds):
+            return _simulate_elsewhere(self, sharing.executor, key, role, runs, chunk, size, report)
         return map_chunks(run, len(runs), size, self.place.here().num_threads, report)
 
     def _runs(self, key: Key) -> PreparedRuns:
@@ -219,6 +225,35 @@ class ScoredApartRunner(TracedRunner):
     def _no_trace(self, key: Key, num: int) -> tuple[Any, ...]:
         blank = lambda a: np.broadcast_to(np.zeros((), a.dtype), (num, *a.shape))
         return np.zeros(num, bool), jax.tree.map(blank, self._runs(key).output[1])
+
+
+def _simulate_elsewhere(
+    runner: ScoredApartRunner,
+    executor: Executor,
+    key: Key,
+    role: Role,
+    runs: np.ndarray,
+    chunk: Chunk,
+    size: int,
+    report: Report,
+) -> tuple[Value, np.ndarray]:
+    """Make runs by an executor, in parts of whole chunks, so that no trace is sent."""
+    parts, pieces, sent = parts_of(len(runs), size), list[Any](), Sent(runner)
+
+    def take(number: int, piece: Any) -> None:
+        pieces.append(piece)
+        report(parts[number][1] - parts[number][0])
+
+    tasks = [(sent, key, role, runs[begin:end], chunk) for begin, end in parts]
+    named = {describe(runner.algorithm): runner.algorithm}
+    share_out(executor, _simulate_there, tasks, take, parts=named)
+    return jax.tree.map(lambda *found: np.concatenate(found), *pieces)
+
+
+def _simulate_there(sent: Sent, key: Key, role: Role, runs: np.ndarray, chunk: Chunk) -> Any:
+    """Make some runs in a worker; chunks have the size that they have for all runs."""
+    with kept_here():
+        return sent.thing.simulate(key, role, runs, chunk, ignore)
 
 
 def _size(runs: PreparedRuns, scores: PreparedRuns, chunk: Chunk) -> int:
