@@ -44,6 +44,8 @@ OF_OTHERS = {
     "regenerate value",
     "simulate key",
     "FiniteNoise noises",
+    "Jobs.submit args",
+    "Jobs.submit kwargs",
 }
 """Parameters of any type: objects of other libraries, arguments of the user's model, and what a
 protocol leaves to those who keep it. (A converter of Equinox hides the type of `noises`.)"""

@@ -31,7 +31,7 @@ from aide._core.validate import check_scalar
 from aide.engine.draw import draw
 from aide.engine.programs.map_runs import in_double, map_runs
 from aide.engine.programs.prepared import NotTraceable
-from aide.engine.programs.sharing import as_executor, kept_here, parts_of, share_out
+from aide.engine.programs.sharing import as_executor, parts_of, share_out
 from aide.engine.runners.choose import is_plain_python
 
 NUM_FUNCTIONS = 12
@@ -140,8 +140,7 @@ def one_data_set(study: SimulatedStudy, stream: Key, run: Any) -> Pieces:
 
 def _some_data_sets(study: SimulatedStudy, key: Key, begin: int, end: int) -> list[Pieces]:
     """Run some data sets one by one, here or in a worker."""
-    with kept_here():
-        return in_double(_one_by_one, study, key, range(begin, end))
+    return in_double(_one_by_one, study, key, range(begin, end))
 
 
 def _one_by_one(study: SimulatedStudy, key: Key, runs: Iterable[int]) -> list[Pieces]:

@@ -6,6 +6,7 @@ from aide._core.keywords import former_name
 from aide.engine.draw import draw_each
 from aide.engine.draws import Draws, concatenate
 from aide.engine.files import load, save
+from aide.engine.programs.jobs import Jobs
 from aide.engine.programs.places import Devices
 
 _FORMER = {"draw_many": "draw_each"}
@@ -19,6 +20,7 @@ def __getattr__(name: str) -> NoReturn:
 __all__ = [
     "Devices",
     "Draws",
+    "Jobs",
     "concatenate",
     "draw_each",
     "load",

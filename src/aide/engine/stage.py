@@ -23,9 +23,8 @@ from aide.engine.plan import Plan
 from aide.engine.programs.map_runs import Progress
 from aide.engine.programs.places import Devices, compile_all
 from aide.engine.programs.prepared import Report
-from aide.engine.programs.programs import folder_of_programs, keep_programs_too
 from aide.engine.programs.sending import Sent
-from aide.engine.programs.sharing import Client, kept_here, share_out, succeeded
+from aide.engine.programs.sharing import Client, share_out, succeeded
 from aide.engine.runners.runner import MetaRuns
 
 
@@ -138,7 +137,7 @@ def _run_elsewhere(
         pairs = zip(blocks, futures, strict=False)
         _keep_finished([(role, begin, future) for (role, begin, *_), future in pairs], keep)
 
-    tasks = [(sent, folder_of_programs(), *block) for block in blocks]
+    tasks = [(sent, *block) for block in blocks]
     parts = {role.word: task.algorithm for role, task in plan.tasks.items()}
     share_out(executor, _draw_there, tasks, take, parts=parts, rescue=rescue)
 
@@ -206,17 +205,15 @@ def _check_same(role: Role, stored: np.ndarray, again: np.ndarray) -> None:
 
 
 def _draw_there(
-    sent: Sent, folder: Any, role: Role, begin: int, end: int, known: Runs | None
+    sent: Sent, role: Role, begin: int, end: int, known: Runs | None
 ) -> tuple[Runs, int]:
     """Draw a block in another thread, process or machine; also return its number of runs."""
-    keep_programs_too(folder)
     done = [0]
 
     def report(num: int) -> None:
         done[0] += num
 
-    with kept_here():
-        return _draw_block(sent.thing, role, begin, end, known, report), done[0]
+    return _draw_block(sent.thing, role, begin, end, known, report), done[0]
 
 
 def _keep_finished(waiting: Waiting, keep: Keep) -> None:

@@ -17,7 +17,7 @@ from aide._core.random import as_key
 from aide._core.types import Key
 from aide.engine.pilot import TimedGold
 from aide.engine.programs.map_runs import Progress
-from aide.engine.programs.sharing import Client, as_executor, kept_here, share_out
+from aide.engine.programs.sharing import Client, as_executor, share_out
 from aide.engine.programs.tracing import one_call
 from aide.engine.stage import Sizes
 from aide.estimation.trust import Trust, common_words, trust_of_algorithm
@@ -333,9 +333,9 @@ def _measure_data_set(
     sizes: Sizes,
 ) -> tuple[Point, Trust]:
     """Measure one data set, here or in a worker; also return the trust in its gold standard."""
-    with one_call(), kept_here():
-        made = gold(data)
-        trust, algorithm = trust_of_algorithm(made), target(data)
+    with one_call():
+        made, algorithm = gold(data), target(data)
+        trust = trust_of_algorithm(made)
         found = TimedGold(key, made).measure(algorithm, sizes)
     return point_of({"data": name}, particles_of(algorithm), found), trust
 

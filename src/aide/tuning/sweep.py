@@ -13,7 +13,7 @@ from aide._core.types import Key
 from aide.engine.outputs import check_algorithm
 from aide.engine.pilot import TimedGold
 from aide.engine.programs.map_runs import Progress
-from aide.engine.programs.sharing import Client, as_executor, kept_here, share_out
+from aide.engine.programs.sharing import Client, as_executor, share_out
 from aide.engine.programs.tracing import one_call
 from aide.engine.stage import Sizes
 from aide.estimation.errors.tolerance import AnyTolerance, ErrorTolerance, Tolerance, as_tolerance
@@ -260,7 +260,7 @@ def _measure_setting(
     tolerance: Tolerance | None,
 ) -> Point:
     """Measure one setting, here or in a worker."""
-    with one_call(), kept_here():
+    with one_call():
         found = measured.measure(algorithm, sizes)
         named = posterior_of(gold, algorithm)
     return point_of(setting, particles_of(algorithm), found, tolerance, named)

@@ -17,6 +17,8 @@ QUICK = ContextVar("quick", default=False)
 """Whether programs that are traced now are compiled quickly; see `compile_quickly`."""
 CHECK: ContextVar[Callable[[], None]] = ContextVar("check", default=lambda: None)
 """The function of `checking_often`; threads that start here do not inherit it."""
+CORES: ContextVar[int | None] = ContextVar("cores", default=None)
+"""Number of cores that decides sizes of chunks, in a worker that of the machine of the caller."""
 OWN_DEVICE: ContextVar[Any] = ContextVar("own_device", default=None)
 """The device of a thread of `Devices`; `None` in other threads."""
 
@@ -58,7 +60,10 @@ def current_place() -> Place:
 
 
 def num_cores() -> int:
-    """Number of cores that this process may use, according to the system."""
+    """Number of cores that this process may use, according to the system or to its caller."""
+    stated = CORES.get()
+    if stated is not None:
+        return stated
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 

@@ -17,12 +17,10 @@ from aide.engine.programs.identity import ProgramDigest
 from aide.engine.programs.places import CHECK, Chunk, Place, current_place
 from aide.engine.programs.programs import (
     Program,
-    folder_of_programs,
-    keep_programs_too,
     options_for,
 )
 from aide.engine.programs.sending import Sent
-from aide.engine.programs.sharing import current_sharing, kept_here, parts_of, share_out
+from aide.engine.programs.sharing import current_sharing, parts_of, share_out
 from aide.engine.programs.tracing import (
     AlgorithmStructure,
     one_call,
@@ -183,8 +181,7 @@ class PreparedRuns:
             pieces.append(piece)
             report(parts[number][1] - parts[number][0])
 
-        folder = folder_of_programs()
-        tasks = [(sent, folder, arrays, key, rows_of(*part), size) for part in parts]
+        tasks = [(sent, arrays, key, rows_of(*part), size) for part in parts]
         what = {type(self._sent.blank).__name__: self._sent.blank}
         share_out(executor, _map_there, tasks, take, parts=what)
         return jax.tree.map(lambda *found: np.concatenate(found), *pieces)
@@ -255,13 +252,9 @@ def _portable(array: Any) -> Any:
     return array if is_key else np.asarray(array)
 
 
-def _map_there(
-    sent: Sent, folder: Any, arrays: list[Any], key: Key, rows: tuple[Any, ...], size: int
-) -> Any:
+def _map_there(sent: Sent, arrays: list[Any], key: Key, rows: tuple[Any, ...], size: int) -> Any:
     """Run some rows in another thread, process or machine, in chunks of `size` runs."""
-    keep_programs_too(folder)
-    with kept_here():
-        return sent.thing.prepared(arrays, key, rows).map(key, rows, Chunk(size, size))
+    return sent.thing.prepared(arrays, key, rows).map(key, rows, Chunk(size, size))
 
 
 def in_double(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -10,9 +10,14 @@ from concurrent.futures import BrokenExecutor, Executor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from aide.engine.programs.places import CHECK
+import jax
+
+from aide._core.jax_compat import setting
+from aide.engine.programs.places import CHECK, CORES, QUICK, num_cores
+from aide.engine.programs.programs import compile_quickly, folder_of_programs, keep_programs_too
 from aide.engine.programs.sending import WORKERS_ENDED, explain_refusal, pickled_bound_methods
 
 FEWEST_SECONDS = 0.1
@@ -23,6 +28,45 @@ COMPILED_SECONDS = 2.0
 """Processor seconds of all runs of a program from which on it is worth compiling in workers."""
 MOST_PARTS = 64
 """Largest number of parts into which the runs of one call are divided: a choice."""
+
+
+class Surroundings(NamedTuple):
+    """Settings of the caller on which numbers depend in the last bit, or times.
+
+    Attributes:
+        is_double: Whether JAX is in double precision where the user's own functions run.
+        quick: Whether programs are compiled quickly.
+        num_cores: Number of cores that decides sizes of chunks.
+        folder: The folder of compiled programs.
+    """
+
+    is_double: bool
+    quick: bool
+    num_cores: int
+    folder: Path | None
+
+    @staticmethod
+    def here() -> "Surroundings":
+        """The settings of this thread."""
+        is_double = bool(setting("jax_enable_x64"))
+        return Surroundings(is_double, QUICK.get(), num_cores(), folder_of_programs())
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Have these settings in a worker, and share out nothing."""
+        keep_programs_too(self.folder)
+        cores, sharing = CORES.set(self.num_cores), _current.set(None)
+        try:
+            with jax.enable_x64(self.is_double), compile_quickly(self.quick):
+                yield
+        finally:
+            CORES.reset(cores)
+            _current.reset(sharing)
+
+
+def _in_worker(surroundings: Surroundings, function: Callable[..., Any], *task: Any) -> Any:
+    with surroundings.entered():
+        return function(*task)
 
 
 @runtime_checkable
@@ -74,16 +118,6 @@ def shared_out(executor: Executor | Client | None) -> Iterator[None]:
         _current.reset(token)
 
 
-@contextmanager
-def kept_here() -> Iterator[None]:
-    """Share out nothing in this block."""
-    token = _current.set(None)
-    try:
-        yield
-    finally:
-        _current.reset(token)
-
-
 def as_executor(executor: Executor | Client | None) -> Executor | None:
     """Return an executor, or that of a `distributed.Client`; by default that of `shared_out`.
 
@@ -97,7 +131,7 @@ def as_executor(executor: Executor | Client | None) -> Executor | None:
     if hasattr(made, "update_parameters") and hasattr(made, "map_array"):
         raise TypeError(
             f"executor is {type(made).__name__} of submitit, which starts a job for every part of "
-            "the work. Give it a fixed number of jobs: aide.engine.Jobs(executor, 4)."
+            "the work. Give it a fixed number of jobs: aide.engine.Jobs(executor, 4, folder)."
         )
     if not hasattr(made, "submit"):
         raise TypeError(
@@ -133,7 +167,7 @@ def share_out(
         rescue: Called with the futures of submitted tasks after an error, when all tasks that had
             not begun are cancelled.
     """
-    futures, check = [], CHECK.get()
+    futures, check, here = [], CHECK.get(), Surroundings.here()
     if executor is None:
         for number, task in enumerate(tasks):
             take(number, function(*task))
@@ -141,7 +175,7 @@ def share_out(
     with pickled_bound_methods():
         try:
             for task in tasks:
-                futures.append(executor.submit(function, *task))
+                futures.append(executor.submit(_in_worker, here, function, *task))
             for number, future in enumerate(futures):
                 take(number, future.result())
                 check()

@@ -17,7 +17,7 @@ from aide.engine.programs.identity import Identity, facts_of_data
 from aide.engine.programs.places import Chunk, Place, current_place
 from aide.engine.programs.prepared import PreparedRuns, Report, ignore, map_chunks
 from aide.engine.programs.sending import Sent
-from aide.engine.programs.sharing import current_sharing, kept_here, parts_of, share_out
+from aide.engine.programs.sharing import current_sharing, parts_of, share_out
 from aide.engine.programs.tracing import current_call
 from aide.engine.runners.runner import Look, MetaRuns
 
@@ -252,8 +252,7 @@ def _simulate_elsewhere(
 
 def _simulate_there(sent: Sent, key: Key, role: Role, runs: np.ndarray, chunk: Chunk) -> Any:
     """Make some runs in a worker; chunks have the size that they have for all runs."""
-    with kept_here():
-        return sent.thing.simulate(key, role, runs, chunk, ignore)
+    return sent.thing.simulate(key, role, runs, chunk, ignore)
 
 
 def _size(runs: PreparedRuns, scores: PreparedRuns, chunk: Chunk) -> int:
