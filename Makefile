@@ -26,7 +26,7 @@ CORE_TESTS := tests/test_bounds.py \
 # Every Python that we support, each with the newest ArviZ, PyMC, JAX and NumPyro it can have.
 PYTHONS := 3.11 3.12 3.13
 
-.PHONY: demo test test-full test-lowest test-newest lint types docs bench install clean
+.PHONY: demo test test-full test-lowest test-newest lint types docs dist bench install clean
 
 install: $(DEVELOPMENT)
 
@@ -102,8 +102,15 @@ $(KATEX):
 docs: $(DOCS) $(KATEX)
 	$(BIN)/sphinx-build --jobs 2 --fail-on-warning --keep-going docs docs/_build/html
 
+# The wheel and the source archive of a release.
+dist: $(DEVELOPMENT)
+	$(BIN)/python $(INSTALL) build twine
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+
 bench: $(DEVELOPMENT)
 	$(BIN)/python benchmarks/run.py speed
 
 clean:
-	rm -rf $(VENV) $(LOWEST) .venv-newest-* .venv-particles* aide-demo benchmarks/build benchmarks/results docs/_build
+	rm -rf dist $(VENV) $(LOWEST) .venv-newest-* .venv-particles* aide-demo benchmarks/build benchmarks/results docs/_build
