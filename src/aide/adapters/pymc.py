@@ -201,14 +201,24 @@ class PymcPosterior(AbstractPosterior):
         """A fit of `pm.fit` as a target: a Gaussian on the unconstrained scale.
 
         Args:
-            approx: A mean-field or full-rank approximation (`method="advi"`, `"fullrank_advi"`).
+            approx: A mean-field or full-rank approximation (`method="advi"`, `"fullrank_advi"`), or
+                what `fit_laplace` of pymc-extras returns, data with a group `fit`.
             label: A name for tables.
         """
+        laplace = _laplace_group(approx)
+        if laplace is not None:
+            mean, covariance = (
+                np.asarray(laplace[name], np.float64) for name in ("mean_vector", LAPLACE)
+            )
+            order = self._order_of([str(name) for name in laplace["rows"].values])
+            gaussian = Gaussian(mean, np.linalg.cholesky(covariance))
+            return self.on_vector(gaussian, order, label or "Laplace approximation")
         if not isinstance(approx, MeanField | FullRank):
             raise TypeError(
                 f"{type(approx).__name__} has no density that could be scored: guide takes a "
                 'MeanField or FullRank approximation, of pm.fit(method="advi") or '
-                '"fullrank_advi". Draws of others can be reference draws: '
+                '"fullrank_advi", or the data of fit_laplace. Draws of others give lower limits, '
+                "by aide.compare_draws, or are reference draws: "
                 "post.from_arviz(approx.sample(...))."
             )
         mean = np.asarray(approx.mean.eval(mode=PLAIN), np.float64)
@@ -268,6 +278,16 @@ class PymcPosterior(AbstractPosterior):
             order[name] = np.arange(where.start, where.stop).reshape(shape)
         return order
 
+    def _order_of(self, names: list[str]) -> dict[str, np.ndarray]:
+        """The places of each variable's entries in a vector whose entries are named `beta[1]`."""
+        places: dict[str, list[int]] = {}
+        for place, name in enumerate(names):
+            base = name.partition("[")[0]
+            places.setdefault(self._value_names.get(base, base), []).append(place)
+        shapes = {one.name: one.unconstrained_shape for one in self.layout.variables}
+        self.layout.check_names("the fit", places)
+        return {name: np.reshape(found, shapes[name]) for name, found in places.items()}
+
     def _at(self, function: Callable[..., tuple[Any, ...]], x: Float[Array, " d"]) -> LogProb:
         return jnp.asarray(function(*self.layout.unpack(x).values())[0], float)
 
@@ -275,6 +295,16 @@ class PymcPosterior(AbstractPosterior):
         r"""Where a value overflows ($e^{800}$), the density is 0 and not `inf - inf`."""
         finite = [jnp.all(jnp.isfinite(value)) for value in self.constrain(x).values()]
         return jnp.where(jnp.all(jnp.stack(finite)), log_density, -jnp.inf)
+
+
+LAPLACE = "covariance_matrix"
+"""The covariance in the group `fit` of a Laplace approximation of pymc-extras."""
+
+
+def _laplace_group(data: Any) -> Any:
+    """The group `fit` of the data of a Laplace approximation; `None` for anything else."""
+    group = getattr(data, "fit", None)
+    return group if LAPLACE in getattr(group, "data_vars", ()) else None
 
 
 def posterior(model: Model) -> PymcPosterior:

@@ -19,15 +19,20 @@ from aide._core.types import LogProb
 from aide.adapters.layout import Layout, Variable
 from aide.adapters.posterior import AbstractPosterior, Values
 from aide.adapters.stan_compiled import HttpstanModel, compile_program
+from aide.adapters.stan_fits import StanFit, gaussian_of, places_of, read_csv
 from aide.algorithms.reference import ReferenceDraws
+from aide.algorithms.tractable import Tractable
 from aide.engine.programs.map_runs import in_double
+from aide.reporting.numbers import short
 
 __all__ = [
     "HttpstanModel",
+    "StanFit",
     "StanModel",
     "StanPosterior",
     "compile_program",
     "posterior",
+    "read_csv",
 ]
 
 
@@ -207,6 +212,10 @@ NO_SPLIT = (
     "a Stan program does not tell its prior from its likelihood. Start a sampler from a fitted "
     "distribution instead of the prior: a Gaussian fitted to draws, Pathfinder, a variational fit."
 )
+NUM_COMPARED = 50
+"""Draws at which the log density in a file is compared with the posterior's."""
+SAME_MODEL = 0.01
+"""Largest spread in nats of the difference of both: the digits of a file."""
 METHODS = (
     *("log_density", "log_density_gradient", "param_names"),
     *("param_unc_num", "param_constrain", "param_unconstrain"),
@@ -233,7 +242,7 @@ class StanPosterior(AbstractPosterior):
         super().__init__(layout, derived, label)
         self.keeps_constants = getattr(model, "keeps_constants", True)
         self._calls = StanCalls(model, propto=not self.keeps_constants)
-        self._places = _places(model.param_names())
+        self._places = places_of(model.param_names())
         self._coordinates = _owners(model, self._places)
         self._calls.aide_identity = _fingerprint(model, self._calls)
 
@@ -279,6 +288,33 @@ class StanPosterior(AbstractPosterior):
         words = f"{found.label}; {CONSTANTS}"
         return ReferenceDraws(found.draws, self.log_joint, has_chains=True, label=words)
 
+    @keywords("post.guide")
+    def guide(self, fit: StanFit, label: str = "") -> Tractable:
+        """Pathfinder's, Laplace's or ADVI's fit as a target: a Gaussian of the vector.
+
+        Args:
+            fit: What `aide.stan.read_csv` read. The Gaussian is recovered from its draws and their
+                log densities; importance resampling of the draws is not part of it.
+            label: A name for tables.
+        """
+        rows = self.flatten({name: fit.draws[name] for name in self.names if name in fit.draws})
+        rows = rows.reshape(-1, self.dimension)
+        gaussian = gaussian_of(fit, rows)
+        if fit.log_p is not None:
+            self._compare_densities(rows[:NUM_COMPARED], fit.log_p[:NUM_COMPARED])
+        return Tractable.of(gaussian, label=label or f"{fit.method} of CmdStan")
+
+    def _compare_densities(self, rows: np.ndarray, log_p: np.ndarray) -> None:
+        """Raise if the file's log density of the model is not the posterior's up to a constant."""
+        own = in_double(lambda: jax.vmap(self.log_joint)(jnp.asarray(rows)))
+        spread = float(np.ptp(log_p - np.asarray(own)))
+        if not spread <= SAME_MODEL + 1e-5 * float(np.ptp(log_p)):
+            raise ValueError(
+                f"the file's log density of the model differs from that of {self.label} by an "
+                f"amount that varies by {short(spread)} nats over {len(rows)} draws: the fit was "
+                "made with other data or another model, or without the Jacobian (jacobian=0)."
+            )
+
 
 def posterior(model: StanModel, label: str = "Stan model") -> StanPosterior:
     """The posterior of a compiled Stan model with its data.
@@ -311,7 +347,7 @@ def posterior(model: StanModel, label: str = "Stan model") -> StanPosterior:
 def _posterior(model: StanModel, label: str) -> StanPosterior:
     names = model.param_names()
     _check_defined(model, label)
-    places = _places(names)
+    places = places_of(names)
     owners = _owners(model, places)
     variables = []
     for name, place in places.items():
@@ -319,24 +355,9 @@ def _posterior(model: StanModel, label: str) -> StanPosterior:
         shape = tuple(np.shape(place))
         flat = shape if len(shape) < 2 and int(np.prod(shape)) == size else (size,)
         variables.append(Variable(name, shape, flat, "as the program declares it"))
-    everything = _places(model.param_names(include_tp=True, include_gq=True))
+    everything = places_of(model.param_names(include_tp=True, include_gq=True))
     derived = tuple(name for name in everything if name not in places)
     return StanPosterior(model, Layout(tuple(variables)), derived, label)
-
-
-def _places(names: list[str]) -> dict[str, np.ndarray]:
-    """Places of each variable's entries among the scalars; `theta.2.1` is theta[1, 0]."""
-    entries: dict[str, dict[tuple[int, ...], int]] = {}
-    for place, name in enumerate(names):
-        base, *indices = name.split(".")
-        entries.setdefault(base, {})[tuple(int(index) - 1 for index in indices)] = place
-    found = {}
-    for base, where in entries.items():
-        shape = tuple(1 + max(column) for column in zip(*where, strict=True))
-        found[base] = np.zeros(shape, np.int64)
-        for index, place in where.items():
-            found[base][index] = place
-    return found
 
 
 def _owners(model: StanModel, places: dict[str, np.ndarray]) -> dict[str, list[int]]:
