@@ -175,3 +175,26 @@ def test_nan_among_the_data_is_an_error_unless_the_model_handles_nan(pm):
     assert made(whole, whole).names == ("slope",)
     with pytest.warns(Warning, match="imput"):
         assert len(made(whole, holes).names) == 2
+
+
+def test_a_fit_to_other_data_is_a_warning_and_a_missing_operation_has_words(pm):
+    """A mean-field fit whose variables have the right names; a censored normal distribution."""
+
+    def built(data):
+        with pm.Model() as model:
+            level = pm.Normal("level", 0.0, 1.0)
+            pm.Normal("y", level, 1.0, observed=data)
+        return model
+
+    mine, other = built(np.zeros(3)), built(np.ones(3))
+    post = aide.pymc.posterior(mine)
+    with pytest.warns(UserWarning, match="fit was made for PyMC model, whose log joint is not"):
+        post.guide(pm.MeanField(model=other))
+    post.guide(pm.MeanField(model=mine))
+    post.guide(pm.MeanField(model=built(np.zeros(3))))
+    with pm.Model() as model:
+        level = pm.Normal("level", 0.0, 1.0)
+        normal = pm.Normal.dist(level, 1.0)
+        pm.Censored("y", normal, lower=None, upper=1.0, observed=np.ones(3))
+    with pytest.raises(NotImplementedError, match="PyTensor cannot translate to JAX"):
+        aide.pymc.posterior(model)

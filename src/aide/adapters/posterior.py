@@ -69,6 +69,36 @@ def check_data(what: str, data: Values, log_likelihoods: Callable[[], Any], advi
         )
 
 
+SAME_MODEL = 1e-6
+"""Largest spread in nats of the difference of two log joints that count as one model's."""
+
+
+def warn_of_other(
+    own: "AbstractPosterior", other: "AbstractPosterior", subject: str, noun: str
+) -> None:
+    """Warn if two posteriors of the same coordinates have different log joints.
+
+    Args:
+        own: The posterior at hand.
+        other: The posterior for which a fit or draws were made.
+        subject: The fit or the draws with a verb, such as `guide was`.
+        noun: The fit or the draws.
+    """
+    points = np.random.default_rng(0).uniform(-1.0, 1.0, (4, own.dimension))
+
+    def difference(x: np.ndarray) -> float:
+        return float(own.log_joint(jnp.asarray(x)) - other.log_joint(jnp.asarray(x)))
+
+    if not np.ptp([in_double(difference, x) for x in points]) <= SAME_MODEL:
+        warnings.warn(
+            f"the {subject} made for {other.label}, whose log joint is not that of {own.label}, "
+            f"although variables share their names: divergences will be about this posterior, not "
+            f"the model of the {noun}.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
 class AbstractPosterior(ABC):
     r"""A posterior $p(\theta \mid y)$ of named variables $\theta = T(x)$, $x \in R^d$.
 

@@ -29,7 +29,7 @@ from pytensor.tensor.random.type import RandomType
 from aide._core.types import LogProb
 from aide.adapters.gaussian import Gaussian
 from aide.adapters.layout import Layout, Variable
-from aide.adapters.posterior import AbstractPosterior, Values, check_data
+from aide.adapters.posterior import AbstractPosterior, Values, check_data, warn_of_other
 from aide.adapters.predictions import Prediction, ValuesByName, predictions_of
 from aide.algorithms.tractable import Tractable
 from aide.engine.programs.map_runs import in_double
@@ -99,7 +99,14 @@ PLAIN = Mode(linker="py", optimizer=None)  # pyrefly: ignore[bad-argument-type]
 
 def as_jax(inputs: Sequence[Node], outputs: Sequence[Node]) -> Callable[..., tuple[Any, ...]]:
     """The outputs as a function of the inputs that JAX can trace, with data compiled in."""
-    function = get_jaxified_graph(inputs=list(inputs), outputs=list(outputs))
+    try:
+        function = get_jaxified_graph(inputs=list(inputs), outputs=list(outputs))
+    except NotImplementedError as error:
+        raise NotImplementedError(
+            f"the model needs an operation that PyTensor cannot translate to JAX: {error} Write "
+            "that part of the model with other operations (pm.Potential, pm.CustomDist with logp), "
+            "or make the posterior from a program of another library."
+        ) from None
     return lambda *arguments: tuple(function(*arguments))
 
 
@@ -221,6 +228,7 @@ class PymcPosterior(AbstractPosterior):
                 "by aide.compare_draws, or are reference draws: "
                 "post.from_arviz(approx.sample(...))."
             )
+        self._compare_models(approx)
         mean = np.asarray(approx.mean.eval(mode=PLAIN), np.float64)
         if isinstance(approx, MeanField):
             factor, name = approx.std.eval(mode=PLAIN), "mean-field ADVI"
@@ -264,6 +272,18 @@ class PymcPosterior(AbstractPosterior):
         return lambda values: jnp.asarray(
             compiled(*(jnp.asarray(values[one.name], float) for one in free))[0]
         )
+
+    def _compare_models(self, approx: Any) -> None:
+        """Warn if an approximation was fitted to a model with another log joint."""
+        other = getattr(approx.groups[0], "model", None)
+        if other is None or other is self.model:
+            return
+        try:
+            others = posterior(other)
+        except Exception:  # fitted to minibatches: no comparison
+            return
+        if others.layout.coordinates == self.layout.coordinates:
+            warn_of_other(self, others, "fit was", "fit")
 
     def _order(self, approx: Any) -> dict[str, np.ndarray]:
         """The places of each variable's entries in the approximation's vectors."""

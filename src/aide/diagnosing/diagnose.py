@@ -22,7 +22,7 @@ from aide.diagnosing.steps import (
     steps_layout,
     summarise_steps,
 )
-from aide.engine.programs.map_runs import map_runs
+from aide.engine.programs.map_runs import Asked, map_runs
 from aide.engine.programs.tracing import one_call
 from aide.reporting.figures import PanelGrid
 from aide.reporting.grid import Grid
@@ -165,9 +165,8 @@ def diagnose(
     if num_runs is None:
         num_runs = max(NUM_RUNS, -(-NUM_PARTICLES_SEEN // (num_particles or 1)))
     check_count("num_runs", num_runs, 2)
-    what = f"a run of {describe(algorithm)} that is observed step by step"
-    rows = (np.arange(num_runs, dtype=np.uint32),)
-    found = map_runs(_observe, algorithm, as_key(key), rows, what=what)
+    asked = observation_of(algorithm, num_runs)
+    found = map_runs(_observe, algorithm, as_key(key), asked.rows, what=asked.what)
     last = found[-1].log_evidence
     log_evidence = None if last is None else last[:, -1]
     if log_evidence is not None and np.isnan(log_evidence).any():
@@ -178,6 +177,12 @@ def diagnose(
         )
     steps = summarise_steps(found)
     return Diagnosis(describe(algorithm), num_particles, num_runs, steps, log_evidence)
+
+
+def observation_of(algorithm: InferenceAlgorithm, num_runs: int) -> Asked:
+    """What `diagnose` asks of the engine."""
+    what = f"a run of {describe(algorithm)} that is observed step by step"
+    return Asked(_observe, algorithm, (np.arange(num_runs, dtype=np.uint32),), what)
 
 
 def _observe(algorithm: InferenceAlgorithm, stream: Key, run: int) -> tuple[ObservedSteps, ...]:

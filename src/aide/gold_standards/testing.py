@@ -1,7 +1,7 @@
 """Tests of a fixed algorithm by fresh runs: looseness, evidence, agreement between versions."""
 
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 
 import jax
@@ -12,8 +12,8 @@ from aide._core.numerics import as_log
 from aide._core.types import Key, LogProb, Value
 from aide.comparing.compare import compare
 from aide.comparing.comparison import Comparison
-from aide.diagnosing.diagnose import Diagnosis, diagnose
-from aide.engine.programs.map_runs import map_runs
+from aide.diagnosing.diagnose import Diagnosis, diagnose, observation_of
+from aide.engine.programs.map_runs import compiling_beside, map_runs
 from aide.engine.runners.choose import Pairs
 from aide.estimation.closeness import Closeness
 from aide.estimation.errors.tolerance import ErrorCloseness
@@ -121,7 +121,12 @@ def run_tests(
         "progress": progress,
         "keep_values": True,
     }
-    found, failed = _compare_all(key_compare, algorithm, {**versions, **rivals}, settings, budget)
+    with ExitStack() as beside:
+        if not budget.is_timed:  # a time limit waits for no compilation
+            observation = observation_of(algorithm, NUM_OBSERVED)
+            beside.enter_context(compiling_beside(key_diagnosis, observation))
+        everyone = {**versions, **rivals}
+        found, failed = _compare_all(key_compare, algorithm, everyone, settings, budget)
     if not found:
         return _untested(failed)
     side = next(iter(found[0].values())).draws.gold

@@ -10,9 +10,16 @@ from support.pairs import NumpyGaussian, gaussian
 
 import aide
 from aide._core.random import run_key
-from aide.engine.programs.map_runs import map_runs
+from aide.engine.programs.map_runs import (
+    Asked,
+    compile_together,
+    compiling_beside,
+    map_runs,
+    quick_while_fast,
+)
 from aide.engine.programs.places import Chunk
 from aide.engine.programs.prepared import NotTraceable, PreparedRuns
+from aide.engine.programs.programs import num_executables
 from aide.engine.programs.tracing import one_call, users_code_ran
 from aide.engine.runners.choose import runner_of
 from aide.engine.runners.plain import PythonRunner
@@ -92,3 +99,18 @@ def test_what_changes_while_a_call_runs_is_an_error():
         box[0] = 2.0
         with pytest.raises(RuntimeError, match="changed while this call ran"):
             use(4)
+
+
+def test_programs_compiled_before_their_calls_serve_them():
+    """Together and beside other work; the calls compile nothing more."""
+    one = Asked(shifted, {"scale": 0.25}, ROWS, "one")
+    other = Asked(shifted, {"scale": np.full(1, 0.25)}, ROWS, "other", often=True)
+    third = Asked(shifted, {"scale": np.full((1, 1), 0.25)}, ROWS, "third")
+    with one_call(), quick_while_fast():
+        compile_together(KEY, one, other)
+        with compiling_beside(KEY, third):
+            pass
+        before = num_executables()
+        for asked in (one, other, third):
+            map_runs(*asked[:2], KEY, asked.rows, what=asked.what, often=asked.often)
+    assert num_executables() == before

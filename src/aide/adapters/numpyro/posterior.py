@@ -1,7 +1,6 @@
 """A NumPyro model with its arguments."""
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -34,14 +33,12 @@ from aide.adapters.numpyro.sites import (
     same_supports,
     words_for,
 )
-from aide.adapters.posterior import AbstractPosterior, Values, check_data
+from aide.adapters.posterior import AbstractPosterior, Values, check_data, warn_of_other
 from aide.adapters.predictions import Prediction
 from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.tractable import Tractable
 from aide.engine.programs.map_runs import in_double
 
-SAME_MODEL = 1e-6
-"""Largest spread in nats of the difference of two log joints that count as one model's."""
 MISSING = (
     "Leave these entries out, mask them (dist.Normal(...).mask(~jnp.isnan(y)) with "
     "obs=jnp.nan_to_num(y)), or make them latent variables."
@@ -213,19 +210,7 @@ class NumpyroPosterior(AbstractPosterior):
             return
         if others.layout.coordinates != self.layout.coordinates:
             return  # matching by name raises an error in words
-        points = np.random.default_rng(0).uniform(-1.0, 1.0, (4, self.dimension))
-
-        def difference(x: np.ndarray) -> float:
-            return float(self.log_joint(jnp.asarray(x)) - others.log_joint(jnp.asarray(x)))
-
-        if not np.ptp([in_double(difference, x) for x in points]) <= SAME_MODEL:
-            warnings.warn(
-                f"the {subject} made for {getattr(other, '__name__', 'another model')}, whose log "
-                f"joint is not that of {self.label}, although variables share their names: "
-                f"divergences will be about this posterior, not the model of the {noun}.",
-                UserWarning,
-                stacklevel=3,
-            )
+        warn_of_other(self, others, subject, noun)
 
     def _sites_at(self, x: Float[Array, " d"]) -> Trace:
         """A run of the model in which each latent site has its value $T(x)$."""

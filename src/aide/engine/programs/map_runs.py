@@ -7,19 +7,28 @@ are traced, of one key for all runs, and of a row that differs between runs, suc
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
 from aide._core.types import Key
-from aide.engine.programs.places import Chunk, current_place
+from aide.engine.programs.places import Chunk, compile_all, current_place
 from aide.engine.programs.prepared import PreparedRuns, Report, ignore, in_double
 
-__all__ = ["Progress", "in_double", "map_runs", "quick_while_fast"]
+__all__ = [
+    "Asked",
+    "Progress",
+    "compile_together",
+    "compiling_beside",
+    "in_double",
+    "map_runs",
+    "quick_while_fast",
+]
 
 SLOW_PROGRAM = 3.0
 """Estimated processor seconds of runs after which a quickly compiled program is compiled for speed.
@@ -60,22 +69,68 @@ def map_runs(
         often: Whether many such calls follow: then the program is compiled for speed at once, also
             within `quick_while_fast`.
     """
+    runs, chunk = _prepare(key, Asked(operation, subject, rows, what, advice, often))
+    pace, name = _PACE.get(), runs.digest.digest
+    if pace is None or _HEAVY in pace:
+        return runs.map(key, rows, chunk, report)
+    found, seconds = runs.map(key, rows, chunk, report), chunk.rows * runs.seconds
+    pace[name] = pace.get(name, 0.0) + seconds
+    if seconds > SLOW_PROGRAM:
+        pace[_HEAVY] = seconds
+    return found
+
+
+class Asked(NamedTuple):
+    """What one call of `map_runs` asks for; see there."""
+
+    operation: Callable[..., Any]
+    subject: Any
+    rows: tuple[Any, ...]
+    what: str
+    advice: str = "Write it with jax.numpy and jax.lax."
+    often: bool = False
+
+
+def compile_together(key: Key, *asked: Asked) -> None:
+    """Compile the programs of calls of `map_runs` that will follow, as many at a time as cores.
+
+    The subjects stand for those of the later calls: arrays of the same shapes, whatever is in them.
+    """
+
+    def tasks() -> Iterator[Callable[[], None]]:
+        for one in asked:
+            runs, chunk = _prepare(key, one)
+            yield partial(runs.compile, chunk)
+
+    compile_all(tasks())
+
+
+@contextmanager
+def compiling_beside(key: Key, asked: Asked) -> Iterator[None]:
+    """Compile the program of a call of `map_runs` that will follow, beside the work of the block.
+
+    Errors of the compilation are left to that call.
+    """
+    runs, chunk = _prepare(key, asked)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(runs.compile, chunk)
+        yield
+
+
+def _prepare(key: Key, asked: Asked) -> "tuple[PreparedRuns, Chunk]":
+    """The program of a call, traced, and the number of its runs; compiled quickly while fast."""
+    operation, subject, rows, what, advice, often = asked
     place, pace = current_place(), _PACE.get()
     with place.entered():
         like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), rows)
     chunk = Chunk(len(jax.tree.leaves(rows)[0]))
     prepare = partial(PreparedRuns, operation, subject, key, like, what=what, advice=advice)
     if pace is None or _HEAVY in pace:
-        return prepare(place=place).map(key, rows, chunk, report)
+        return prepare(place=place), chunk
     runs = prepare(place=place if often else place._replace(quick=True))
-    name = runs.digest.digest
-    if not often and pace.get(name, 0.0) > SLOW_PROGRAM and not place.quick:
+    if not often and pace.get(runs.digest.digest, 0.0) > SLOW_PROGRAM and not place.quick:
         runs = prepare(place=place)
-    found, seconds = runs.map(key, rows, chunk, report), chunk.rows * runs.seconds
-    pace[name] = pace.get(name, 0.0) + seconds
-    if seconds > SLOW_PROGRAM:
-        pace[_HEAVY] = seconds
-    return found
+    return runs, chunk
 
 
 @contextmanager

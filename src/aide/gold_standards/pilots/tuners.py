@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from aide._core.types import Key
-from aide.engine.programs.map_runs import map_runs
+from aide.engine.programs.map_runs import Asked, compile_together, map_runs
 from aide.gold_standards.pilots.losses import Losses, losses_of_trial
 from aide.gold_standards.pilots.population import Frame, Path, Population
 from aide.gold_standards.pilots.rungs import NUM_RUNGS, Rungs
@@ -24,6 +24,7 @@ from aide.gold_standards.pilots.walking import (
     choose,
     follow,
     length_of_trials,
+    steps_asked,
     walk,
 )
 from aide.kernels.coordinates import InCoordinates, Metric, ScaledCoordinates
@@ -134,8 +135,12 @@ class HmcTuner:
         sizes, group = _sizes(last), rng.permutation(num) % NUM_SIZES
         length = length_of_trials(None if last is None else float(last[0, 1]))
         rows = (np.arange(num, dtype=np.uint32), chosen.states, sizes[group])
-        trial = Trial(path, metric, coordinates, length)
-        tried, met = map_runs(follow, trial, key_try, rows, what="a trajectory", often=True)
+        asked = Asked(
+            follow, Trial(path, metric, coordinates, length), rows, "a trajectory", often=True
+        )
+        likely = self.kernel(np.array([[1.0, 1.0]]), np.asarray(metric.factor), coordinates)
+        compile_together(key_try, asked, steps_asked(path, likely, population)[0])
+        tried, met = map_runs(*asked[:2], key_try, rows, what=asked.what, often=True)
         settings = np.array([choose(tried, sizes, group, chosen.log_ratios)], float)
         if last is not None and len(last) > 1:
             settings = ladder(settings[0])

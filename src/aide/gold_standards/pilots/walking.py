@@ -18,7 +18,7 @@ from aide._core.numerics import as_parameter, flat_reals
 from aide._core.random import standard_normal
 from aide._core.types import Key, Parameter, Value
 from aide._core.versions import ask
-from aide.engine.programs.map_runs import map_runs
+from aide.engine.programs.map_runs import Asked, map_runs
 from aide.gold_standards.pilots.population import Path, Population, unraveller
 from aide.gold_standards.pilots.rungs import with_room
 from aide.kernels.coordinates import Metric, ScaledCoordinates
@@ -72,14 +72,20 @@ class Walked(NamedTuple):
 
 def walk(key: Key, path: Path, kernel: AnyKernel, population: Population) -> Walked:
     """Move every particle by `LAGS` steps."""
-    rows = (np.arange(population.num, dtype=np.uint32), population.states)
-    roomy, num_rungs = with_room(kernel)
-    moved = map_runs(_steps, Walk(path, roomy), key, rows, what="a step of a pilot", often=True)
+    asked, num_rungs = steps_asked(path, kernel, population)
+    moved = map_runs(*asked[:2], key, asked.rows, what=asked.what, often=asked.often)
     states, flat, ratios, acceptance, jumps = moved
     acceptance = acceptance[..., :num_rungs]
     after = Population(states, flat, ratios[:, -1])
     ratios = np.column_stack([population.log_ratios, ratios])
     return Walked(after, ratios, acceptance, jumps.mean(axis=0))
+
+
+def steps_asked(path: Path, kernel: AnyKernel, population: Population) -> tuple[Asked, int | None]:
+    """What `walk` asks of the engine, and the number of the kernel's step sizes, if any."""
+    rows = (np.arange(population.num, dtype=np.uint32), population.states)
+    roomy, num_rungs = with_room(kernel)
+    return Asked(_steps, Walk(path, roomy), rows, "a step of a pilot", often=True), num_rungs
 
 
 def _steps(subject: Walk, key: Key, run: int, x: Value) -> tuple[Any, ...]:
