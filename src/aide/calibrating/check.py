@@ -55,8 +55,7 @@ def check_calibration(
     Args:
         key: A JAX key, or an integer seed.
         sample_joint: `sample_joint(key) -> (x, y)`: parameters from the prior, data given them;
-            `post.simulate` of a NumPyro or PyMC posterior; or for calibration given the observed
-            data `aide.calibrating.replicate(...)`.
+            for calibration given the observed data `aide.calibrating.replicate(...)`.
         fit: `fit(key, y)` returns an algorithm for these data, or draws: `aide.ReferenceDraws`, or
             arrays in the structure of x with a leading axis (draw,) or (chain, draw). An amortised
             posterior with `sample_batch` (`aide.sbi.posterior`) fits all data sets in one call.
