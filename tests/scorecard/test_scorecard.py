@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from aide.cli import app
-from aide.scorecard import ALGORITHMS, read_scorecard, scorecard
+from aide.scorecard import ALGORITHMS, algorithms, read_scorecard, scorecard
 from aide.scorecard.models import MODELS
 from aide.scorecard.pairs import key_of, load_case
 from aide.scorecard.run import parts_of, shares_of
@@ -225,6 +225,21 @@ def test_samplers_can_be_built_where_scales_differ(database, name):
     with jax.enable_x64(True):
         ready = ALGORITHMS[name](case.posterior, key_of(0, "build"))
     assert (ready.num_gradients or 0) > 0
+
+
+def test_samplers_start_where_there_is_no_laplace_approximation(database, monkeypatch):
+    """A log joint that grows without limit has no mode, but a sampler can begin somewhere."""
+    case = load_case(database, NAME)
+    post = case.posterior
+    monkeypatch.setattr(type(post), "log_joint", lambda self, x: 0.5 * x @ x)
+    with jax.enable_x64(True):
+        start, mode = algorithms._start(post, key_of(0, "start"))
+        with pytest.raises(algorithms.NoLaplace, match="not curved downwards"):
+            ALGORITHMS["Laplace"](post, key_of(0, "start"))
+    np.testing.assert_array_equal(mode.covariance, np.eye(5))
+    draws = jax.vmap(lambda key: start.simulate(key).value)(jax.random.split(key_of(0), 2000))
+    np.testing.assert_allclose(np.std(draws, axis=0), algorithms.WIDENED, rtol=0.1)
+    assert mode.num_gradients > 0
 
 
 def test_keys_belong_to_names():

@@ -3,7 +3,8 @@
 Fits by variational inference (NumPyro) and Pathfinder (BlackJAX) begin where their libraries begin.
 Modes are those of SciPy's BFGS. Samplers begin at the Laplace approximation with doubled standard
 deviations (`WIDENED`) and take their metric from it: what a careful user without a good start
-would do.
+would do. Where there is no Laplace approximation, they begin at a normal distribution about 0 with
+standard deviation `WIDENED` in every direction, with the unit metric.
 """
 
 from collections.abc import Callable
@@ -72,6 +73,18 @@ class ReadyAlgorithm(NamedTuple):
 Fit = Callable[[NumpyroPosterior, Key], ReadyAlgorithm]
 
 
+class NoLaplace(ValueError):
+    """Raised where the log joint is not curved downwards in every direction at its best point.
+
+    Attributes:
+        num_gradients: Gradients that the search took.
+    """
+
+    def __init__(self, words: str, num_gradients: int):
+        super().__init__(words)
+        self.num_gradients = num_gradients
+
+
 class LaplaceMode(NamedTuple):
     """A mode, the covariance of the Laplace approximation there, and gradients it took."""
 
@@ -84,7 +97,7 @@ def find_mode(post: NumpyroPosterior, key: Key) -> LaplaceMode:
     """Return the best mode that SciPy's BFGS finds from a few uniform starts about 0.
 
     Raises:
-        ValueError: If the log joint is not curved downwards in every direction there.
+        NoLaplace: If the log joint is not curved downwards in every direction there.
     """
     downhill = jax.jit(jax.value_and_grad(lambda x: -post.log_joint(x)))
 
@@ -98,16 +111,18 @@ def find_mode(post: NumpyroPosterior, key: Key) -> LaplaceMode:
     with np.errstate(all="ignore"):  # a climb that fails is not the best one
         climbs = [minimize(value, start, jac=True, method="BFGS") for start in starts]
     best = min(climbs, key=lambda climb: climb.fun if np.isfinite(climb.fun) else np.inf)
+    num_gradients = sum(climb.njev for climb in climbs)
     curvature = np.asarray(jax.jit(jax.hessian(lambda x: -post.log_joint(x)))(jnp.asarray(best.x)))
     scale = np.sqrt(np.abs(np.diag(curvature)))
     if not np.all(scale > 0) or np.linalg.eigvalsh(curvature / np.outer(scale, scale))[0] <= 0:
-        raise ValueError(
+        raise NoLaplace(
             f"no Laplace approximation: the best of {NUM_CLIMBS} climbs ended at a log joint of "
-            f"{-best.fun:.6g}, where the log joint is not curved downwards in every direction."
+            f"{-best.fun:.6g}, where the log joint is not curved downwards in every direction.",
+            num_gradients,
         )
     unit = np.linalg.inv(curvature / np.outer(scale, scale))
     unit = (unit + unit.T) / 2  # rounding leaves an inverse a little asymmetric
-    return LaplaceMode(best.x, unit / np.outer(scale, scale), sum(climb.njev for climb in climbs))
+    return LaplaceMode(best.x, unit / np.outer(scale, scale), num_gradients)
 
 
 def laplace(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
@@ -137,10 +152,14 @@ def pathfinder(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
 
 
 def _start(post: NumpyroPosterior, key: Key) -> tuple[Tractable, LaplaceMode]:
-    """Return the widened Laplace approximation, and the mode with the covariance there."""
-    mode = find_mode(post, key)
+    """Return the start of a sampler, and the mode with the covariance from which it was widened."""
+    try:
+        mode = find_mode(post, key)
+    except NoLaplace as error:
+        size = post.dimension
+        mode = LaplaceMode(np.zeros(size), np.eye(size), error.num_gradients)
     factor = WIDENED * np.linalg.cholesky(mode.covariance)
-    return Tractable.of(Gaussian(mode.centre, factor), "widened Laplace"), mode
+    return Tractable.of(Gaussian(mode.centre, factor), "wide start"), mode
 
 
 def smc(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
