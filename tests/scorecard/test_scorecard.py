@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from aide.adapters.numpyro.posterior import posterior as numpyro_posterior
 from aide.cli import app
+from aide.engine.programs.map_runs import map_runs
 from aide.scorecard import ALGORITHMS, algorithms, read_scorecard, scorecard
 from aide.scorecard.models import MODELS
 from aide.scorecard.pairs import key_of, load_case
@@ -292,3 +294,25 @@ def test_a_killed_call_goes_on(database, tmp_path):
     subprocess.run(command, env=environment, check=True, timeout=300)
     assert (first.stat().st_mtime_ns, first.read_bytes()) == before
     assert "value" in json.loads(second.read_text())
+
+
+def test_log_joints_of_many_draws_are_those_of_one():
+    """JAX 0.11.2 loses the normalising constants of this density from 4,096 runs at a time on."""
+    model, rng = MODELS["lotka_volterra"], np.random.default_rng(0)
+    data = {
+        "N": 20,
+        "ts": np.arange(1.0, 21.0),
+        "y_init": np.array([30.0, 4.0]),
+        "y": rng.lognormal(3.0, 0.5, (20, 2)),
+    }
+    post = numpyro_posterior(model.model, *model.arguments(data))
+    centre = np.array([-0.6, -3.6, -0.2, -3.7, 3.5, 1.8, -1.5, -1.5])
+    draws = centre + 0.1 * rng.normal(size=(8192, 8))
+    found = map_runs(_log_joint, post, jax.random.key(0), (draws,), what="a log joint")
+    with jax.enable_x64(True):
+        few = jax.jit(jax.vmap(post.log_joint))(draws[-16:])
+    np.testing.assert_allclose(found[-16:], few, rtol=1e-9)
+
+
+def _log_joint(post, key, x):
+    return post.log_joint(x)
