@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from aide.reporting.numbers import with_error
 from benchmarks.machine import Head, as_line
 
 Row = dict[str, Any]
@@ -67,3 +68,36 @@ def as_text(cell: Any) -> str:
     if isinstance(cell, float):
         return f"{cell:.4g}"
     return f"{cell:,}" if type(cell) is int else str(cell)
+
+
+def lines_of(
+    rows: list[Row], columns: str | None = None, kept: str | None = None
+) -> list[list[str]]:
+    """The head of a table and its lines, as texts.
+
+    Args:
+        rows: The rows.
+        columns: Names between bars, by default all; `value ± std_error` is one column.
+        kept: `column = cell`: only rows with that cell.
+
+    Raises:
+        ValueError: If the table has no such column, or no row with that cell.
+    """
+    parts = [each.split(" ± ") for each in columns.split(" | ")] if columns else None
+    named = parts or [[each] for each in rows[0]]
+    which, _, wanted = (kept or "").partition(" = ")
+    asked = {each for part in named for each in part} | ({which} if kept else set())
+    if unknown := asked - set(rows[0]):
+        raise ValueError(f"the table has no {sorted(unknown)}; it has {list(rows[0])}.")
+    chosen = [row for row in rows if not kept or as_text(row.get(which)) == wanted]
+    if not chosen:
+        raise ValueError(f"the table has no line with {kept}.")
+    return [[part[0] for part in named], *([_cell(row, part) for part in named] for row in chosen)]
+
+
+def _cell(row: Row, part: list[str]) -> str:
+    """A number as it is, or with its error."""
+    numbers = [row.get(name) for name in part]
+    if len(numbers) == 1 or numbers[0] is None or numbers[1] is None:
+        return as_text(numbers[0])
+    return with_error(float(numbers[0]), float(numbers[1]))

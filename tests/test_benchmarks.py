@@ -1,14 +1,18 @@
 """The benchmarks' runner: every benchmark loads, and tables carry machine, date and versions."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from benchmarks.table import lines_of
+
 ROOT = Path(__file__).resolve().parent.parent
 RUNNER = ROOT / "benchmarks" / "run.py"
+FENCE = re.DOTALL | re.MULTILINE
 
 
 def run(*words):
@@ -70,3 +74,39 @@ def test_parts_are_added(tmp_path):
         {"pair": "far", "D": 2.0, "right": 3, "held": None},
     ]
     assert found["head"]["options"] == {"first": 0, "parts": 2}
+
+
+ROWS = [
+    {"kind": "near", "value": 0.1234, "std_error": 0.02, "N": 1000},
+    {"kind": "far", "value": 2.0, "std_error": None, "N": 20},
+]
+
+
+def test_columns_of_a_page_have_errors_beside_their_numbers():
+    assert lines_of(ROWS)[0] == ["kind", "value", "std_error", "N"]
+    assert lines_of(ROWS, "N | value ± std_error") == [
+        ["N", "value"],
+        ["1,000", "0.123 ± 0.020"],
+        ["20", "2"],
+    ]
+    assert lines_of(ROWS, "N", "kind = far") == [["N"], ["20"]]
+
+
+def test_columns_and_lines_that_a_table_lacks_are_errors():
+    with pytest.raises(ValueError, match="no \\['bias'\\]"):
+        lines_of(ROWS, "kind | value ± bias")
+    with pytest.raises(ValueError, match="no line with kind = wide"):
+        lines_of(ROWS, kept="kind = wide")
+
+
+def test_every_table_of_a_page_can_be_drawn():
+    """Its file, its table, its columns and its lines exist."""
+    drawn = 0
+    for page in (ROOT / "docs").rglob("*.md"):
+        for name, body in re.findall(r"^```\{measured\} (\S+)\n(.*?)^```", page.read_text(), FENCE):
+            options = dict(re.findall(r"^:(\w+): (.*)$", body, re.MULTILINE))
+            tables = json.loads((ROOT / "docs/measured/results" / f"{name}.json").read_text())
+            rows = tables[options.get("table", next(iter(tables)))]["rows"]
+            lines_of(rows, options.get("columns"), options.get("rows"))
+            drawn += 1
+    assert drawn > 10

@@ -4,11 +4,13 @@ A page names the file and the table:
 
     ```{measured} power/one_mode
     :table: one_mode
-    :columns: approximation | truth | AIDE
+    :columns: approximation | truth | value ± std_error
+    :rows: kind = overdamped
     :transposed:
     ```
 
-The columns are all of them unless they are named. In a transposed table each of them is a line.
+The columns are all of them unless they are named; `value ± std_error` is one column, `value`, of
+two numbers. `rows` keeps the lines with that cell. In a transposed table each column is a line.
 
 The table stands in `docs/measured/results/power/one_mode.json`, with the machine, the date, the
 versions and the options that made it, which are shown below it. No number of such a table is typed.
@@ -24,7 +26,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from benchmarks.machine import as_line
-from benchmarks.table import as_text
+from benchmarks.table import lines_of
 
 
 class Measured(SphinxDirective):
@@ -34,6 +36,7 @@ class Measured(SphinxDirective):
     option_spec = {
         "table": directives.unchanged_required,
         "columns": directives.unchanged_required,
+        "rows": directives.unchanged_required,
         "transposed": directives.flag,
     }
 
@@ -46,8 +49,7 @@ class Measured(SphinxDirective):
         name = self.options.get("table", next(iter(tables)))
         found = tables[name]
         columns = self.options.get("columns")
-        titles = columns.split(" | ") if columns else list(found["rows"][0])
-        lines = [titles, *([as_text(row.get(each)) for each in titles] for row in found["rows"])]
+        lines = lines_of(found["rows"], columns, self.options.get("rows"))
         if "transposed" in self.options:
             lines = [list(line) for line in zip(*lines, strict=True)]
         return [table_of(lines), _origin(benchmark, name, found["head"])]
