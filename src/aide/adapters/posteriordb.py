@@ -80,6 +80,15 @@ def load_draws(folder: str | Path, name: str) -> dict[str, np.ndarray]:
 
     Returns:
         Arrays (chain, draw, ...) by name.
+
+    Example:
+        >>> import json, pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> chains = [{"mu": [1.1, 0.9, 1.3]}, {"mu": [0.8, 1.2, 1.0]}]
+        >>> _ = (folder / "two-mean.draws.json").write_text(json.dumps(chains))
+        >>> _ = (folder / "two.data.json").write_text(json.dumps({"y": [0.7, 1.4]}))
+        >>> aide.posteriordb.load_draws(folder, "two-mean")["mu"].shape  # chains, draws
+        (2, 3)
     """
     folder = Path(folder)
     about = _read(folder / "posteriors", name) or {}
@@ -105,6 +114,15 @@ def load_data(folder: str | Path, name: str) -> dict[str, Any]:
 
     Returns:
         The data of the model, by name: numbers, and arrays for lists.
+
+    Example:
+        >>> import json, pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> chains = [{"mu": [1.1, 0.9, 1.3]}, {"mu": [0.8, 1.2, 1.0]}]
+        >>> _ = (folder / "two-mean.draws.json").write_text(json.dumps(chains))
+        >>> _ = (folder / "two.data.json").write_text(json.dumps({"y": [0.7, 1.4]}))
+        >>> aide.posteriordb.load_data(folder, "two-mean")["y"].shape
+        (2,)
     """
     folder = Path(folder)
     about = _read(folder / "posteriors", name) or {}

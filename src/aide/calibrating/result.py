@@ -74,6 +74,16 @@ class Calibration(Result):
         tolerance: Nats that are good enough, if they were given.
         about: What the data sets were simulated from.
         why_slow: The reason why data sets were run one by one; empty if they were compiled.
+
+    Example:
+        >>> def sample_joint(key):
+        ...     x, noise = jax.random.normal(key, 2)
+        ...     return x, x + noise
+        ...
+        >>> exact = lambda key, y: aide.Tractable.of(Normal(0.5 * y, 0.5**0.5))
+        >>> found = aide.check_calibration(0, sample_joint, exact, num_datasets=50)
+        >>> found.num_datasets, found.ranks.shape[1] == len(found.functions)
+        (50, True)
     """
 
     ranks: np.ndarray

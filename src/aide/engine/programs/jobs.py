@@ -55,6 +55,13 @@ class Jobs(Executor):
         num_jobs: Number of jobs; one that is lost is started again.
         folder: An existing or new folder that this machine and those of the jobs share. Whoever can
             write there can run code as you.
+
+    Example:
+        >>> import concurrent.futures, tempfile
+        >>> system = concurrent.futures.ThreadPoolExecutor(2)  # or submitit.AutoExecutor("logs")
+        >>> with aide.engine.Jobs(system, 2, tempfile.mkdtemp()) as jobs:
+        ...     jobs.submit(max, 1, 3).result()
+        3
     """
 
     def __init__(self, system: BatchSystem, num_jobs: int, folder: str | Path):
