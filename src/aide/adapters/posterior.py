@@ -251,6 +251,23 @@ class AbstractPosterior(ABC):
         """The prior as a distribution over vectors; `None` if it cannot be sampled."""
         return None
 
+    def sample_joint(self, key: Key) -> tuple[Float[Array, " d"], dict[str, Any]]:
+        """Draw parameters from the prior, as the vector, and data given them, by name.
+
+        It is the `sample_joint` of `aide.check_calibration` and of `aide.audit_simulated`.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} cannot simulate data: write sample_joint(key) -> (x, y) as a "
+            "function, with x = post.unconstrain(values)."
+        )
+
+    def log_joint_given(self, x: Float[Array, " d"], data: Mapping[str, Any]) -> LogProb:
+        """The log joint for other data than the posterior's own, by name as in `sample_joint`."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has the log joint for its own data alone: write "
+            "log_joint(x, y) as a function."
+        )
+
     def values_of(self, rows: ArrayLike) -> dict[str, np.ndarray]:
         """Convert outputs, vectors in rows, to values by name on the model's scale."""
 

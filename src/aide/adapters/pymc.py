@@ -6,15 +6,17 @@ target = post.guide(approx)          # of pm.fit
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from pymc import Model, logcdf
 from pymc.distributions.moments import mean
 from pymc.exceptions import UndefinedMomentException
+from pymc.pytensorf import compile, find_rng_nodes, reseed_rngs
 from pymc.sampling.jax import get_jaxified_graph  # noqa: E402
 from pymc.variational.approximations import FullRank, MeanField
 from pytensor import tensor
@@ -26,7 +28,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import NormalRV
 from pytensor.tensor.random.type import RandomType
 
-from aide._core.types import LogProb
+from aide._core.types import Key, LogProb
 from aide.adapters.gaussian import Gaussian
 from aide.adapters.layout import Layout, Variable
 from aide.adapters.posterior import AbstractPosterior, Values, check_data, warn_of_other
@@ -173,6 +175,9 @@ class PymcPosterior(AbstractPosterior):
         self._log_jacobian = as_jax(values, [jacobian])
         self._constrain = as_jax(values, model.replace_rvs_by_values(model.free_RVs))
         self._unconstrain = as_jax(*unconstrain_graph(model))
+        self._free_names = [variable.name for variable in model.free_RVs]
+        self._simulator: Any = None
+        self._given: Any = None
         self._value_names = {
             model.rvs_to_values[variable].name: variable.name for variable in model.free_RVs
         }
@@ -203,6 +208,40 @@ class PymcPosterior(AbstractPosterior):
         arguments = [jnp.asarray(values[name], float) for name in self.names]
         parts = self._unconstrain(*arguments)
         return self.layout.pack(dict(zip(self.names, parts, strict=True)))
+
+    def sample_joint(self, key: Key) -> tuple[Float[Array, " d"], dict[str, np.ndarray]]:
+        """Draw parameters from the prior, as the vector, and data of all observed variables.
+
+        PyMC draws, seeded by the key; JAX cannot trace it.
+        """
+        seed = int(np.asarray(jax.random.key_data(key)).astype(np.uint64).sum() % 2**31)
+        if self.model.potentials:
+            raise ValueError(
+                f"{self.label} cannot be simulated: it has potentials, which no data are drawn "
+                "from. Write sample_joint(key) -> (x, y) as a function."
+            )
+        if self._simulator is None:
+            outputs = [*self.model.free_RVs, *self.model.observed_RVs]
+            self._simulator = compile([], outputs, random_seed=seed), find_rng_nodes(outputs)
+        draw, generators = self._simulator
+        reseed_rngs(generators, seed)
+        drawn = [np.asarray(value) for value in draw()]
+        num = len(self.names)
+        x = self.unconstrain(dict(zip(self._free_names, drawn[:num], strict=True)))
+        names = [one.name for one in self.model.observed_RVs]
+        return x, dict(zip(names, drawn[num:], strict=True))
+
+    def log_joint_given(self, x: Float[Array, " d"], data: Mapping[str, Any]) -> LogProb:
+        """The log joint for these values of the observed variables."""
+        if self._given is None:
+            values = [self.model.rvs_to_values[one] for one in self.model.observed_RVs]
+            inputs = [value.type() for value in values]
+            known = dict(zip(values, inputs, strict=True))
+            outputs = graph_replace([self.model.varlogp, self.model.datalogp], known, strict=False)
+            self._given = as_jax([*self.model.value_vars, *inputs], outputs)
+        observed = [jnp.asarray(data[one.name]) for one in self.model.observed_RVs]
+        parts = self._given(*self.layout.unpack(x).values(), *observed)
+        return self._guarded(x, jnp.asarray(parts[0] + parts[1], float))
 
     def guide(self, approx: Any, label: str = "") -> Tractable:
         """A fit of `pm.fit` as a target: a Gaussian on the unconstrained scale.

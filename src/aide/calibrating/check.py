@@ -55,11 +55,13 @@ def check_calibration(
     Args:
         key: A JAX key, or an integer seed.
         sample_joint: `sample_joint(key) -> (x, y)`: parameters from the prior, data given them;
-            for calibration given the observed data `aide.calibrating.replicate(...)`.
+            `post.sample_joint` of a NumPyro or PyMC posterior; or for calibration given the
+            observed data `aide.calibrating.replicate(...)`.
         fit: `fit(key, y)` returns an algorithm for these data, or draws: `aide.ReferenceDraws`, or
             arrays in the structure of x with a leading axis (draw,) or (chain, draw). An amortised
             posterior with `sample_batch` (`aide.sbi.posterior`) fits all data sets in one call.
-        log_joint: `log_joint(x, y)`, the log density of `sample_joint`, up to a constant.
+        log_joint: `log_joint(x, y)`, the log density of `sample_joint`, up to a constant;
+            `post.log_joint_given` of the same posterior.
         functions: Functions of x by name, ranked besides the numbers of x.
         names: Names of the numbers of x, such as `post.layout.coordinates`.
         num_datasets: Number of data sets.

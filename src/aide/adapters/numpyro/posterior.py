@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from numpyro import handlers
-from numpyro.distributions import biject_to
+from numpyro.distributions import Unit, biject_to
 from numpyro.infer import MCMC
 
 from aide._core.keywords import keywords
@@ -133,6 +133,31 @@ class NumpyroPosterior(AbstractPosterior):
         except (NotImplementedError, ValueError, TypeError):
             return None
         return prior
+
+    def sample_joint(self, key: Key) -> tuple[Float[Array, " d"], dict[str, Array]]:
+        """Draw parameters from the prior, as the vector, and data of all observed sites by name.
+
+        An improper prior and `numpyro.factor` cannot be simulated: they are errors.
+        """
+        run = handlers.seed(handlers.uncondition(self.model), key)
+        sites = run_at(run, self.args, self.kwargs)
+        drawn = {name: site for name, site in sites.items() if is_latent(site)}
+        factors = [name for name, site in drawn.items() if isinstance(site["fn"], Unit)]
+        if factors:
+            raise ValueError(
+                f"{self.label} cannot be simulated: {', '.join(factors)} is a factor, which no "
+                "data are drawn from. Write sample_joint(key) -> (x, y) as a function."
+            )
+        x = self.unconstrain({name: drawn[name]["value"] for name in self.names})
+        return x, {name: s["value"] for name, s in drawn.items() if name not in self.names}
+
+    def log_joint_given(self, x: Float[Array, " d"], data: Mapping[str, Any]) -> LogProb:
+        """The log joint for these values of the observed sites, as `sample_joint` draws them."""
+        model = handlers.condition(handlers.uncondition(self.model), data=dict(data))
+        other = NumpyroPosterior(
+            *(model, self.args, self.kwargs, self.layout, self.derived, self.has_fixed_supports)
+        )
+        return other.log_joint(x)
 
     @keywords("from_mcmc")
     def from_mcmc(self, mcmc: MCMC, label: str = "", *, check_score: bool = True) -> ReferenceDraws:
