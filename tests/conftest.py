@@ -17,10 +17,7 @@ pytest_plugins = ["aide_pytest"]  # installed copies load by themselves, source 
 gc.set_threshold(200_000, 50, 1000)  # traced programs are many objects, and few are garbage
 # What is compiled outside the engine, here and in processes that tests start: programs run once.
 # XLA ends a process whose environment names an option that it does not know.
-KNOWN = dict(QUICK_OPTIONS)
-if jax.__version_info__ >= (0, 11):
-    del KNOWN["xla_cpu_use_fusion_emitters"]
-FLAGS = " ".join(f"--{name}={str(value).lower()}" for name, value in KNOWN.items())
+FLAGS = " ".join(f"--{name}={str(value).lower()}" for name, value in QUICK_OPTIONS.items())
 os.environ.setdefault("XLA_FLAGS", FLAGS)
 os.environ.setdefault("AIDE_CACHE", "0")  # commands leave the user's cache folder alone
 os.environ["COLUMNS"] = "1000"  # sentences of results stay on one line, here and in commands

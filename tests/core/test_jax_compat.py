@@ -17,6 +17,7 @@ from aide._core.jax_compat import (
     threefry_is_partitionable,
     user_context,
 )
+from aide.engine.programs.programs import CPU_OPTIONS, QUICK_OPTIONS, SPEED_OPTIONS
 
 
 def test_traced_values_are_told_from_known_ones():
@@ -91,6 +92,12 @@ def test_an_unknown_option_of_the_compiler_leaves_the_others_alone(unknown):
     known = {"xla_backend_optimization_level": 1}
     assert float(compile_with(Lowered(), {**known, **unknown})(1.0)) == 2.0
     assert given[-1] == known
+
+
+def test_the_compiler_knows_all_options_that_the_library_states():
+    """Another version of XLA that drops one shows here; elsewhere `compile_with` leaves it out."""
+    for options in (SPEED_OPTIONS, CPU_OPTIONS, QUICK_OPTIONS):
+        assert float(jax.jit(lambda x: 2 * x, compiler_options=options)(1.0)) == 2.0
 
 
 def test_an_error_of_the_compiler_is_not_blamed_on_options():

@@ -58,9 +58,9 @@ from aide.engine.programs.tracing import (
     without_collection,
 )
 
-_LOOPS = {"xla_cpu_use_fusion_emitters": False}
+_LOOPS = {} if jax.__version_info__ >= (0, 11) else {"xla_cpu_use_fusion_emitters": False}
 """On JAX 0.10 halves compilation times, and makes loops of Markov chains 1.4 times slower (measured
-on JAX 0.10.2). Later versions of XLA have no such option; `compile_with` then leaves it out."""
+on JAX 0.10.2). Later versions of XLA have no such option."""
 SPEED_OPTIONS = {"xla_backend_optimization_level": 1, "xla_cpu_prefer_vector_width": 512}
 """For algorithms with `compile_for_speed`. Beside XLA's defaults, compilation takes a fifth to a
 quarter less and chains run 1.3 times faster (measured on JAX 0.11.2 and 0.12.0). From JAX 0.11 on
