@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 from support import Z_MAX
 
+from aide.estimation.errors.bets import mean_limits, upper_mean
 from aide.estimation.errors.find import BELOW, INTERVAL, MEAN, SD, find_table
 from aide.estimation.errors.lines import AT_ONCE, find_lines
 from aide.estimation.errors.overlap import Overlap, apart, apart_in, bennett_constant
@@ -12,7 +13,6 @@ from aide.estimation.errors.quantiles import ranked_by, share_below
 from aide.estimation.errors.quantities import moments_of, scaled_by, sd_log_ratio
 from aide.estimation.errors.simultaneous import SEED, largest_errors, limits_of
 from aide.estimation.errors.statistics import Estimated, estimate_statistics
-from aide.estimation.errors.total_variation import mean_limits, upper_mean
 from aide.estimation.errors.variables import OutputVariable
 
 NUM = 400

@@ -7,12 +7,12 @@ from support import Z_MAX
 from support.pairs import KEY, gaussian, run, unnormalised
 
 import aide
+from aide.estimation.errors.bets import upper_mean
 from aide.estimation.errors.find import MEAN, PROBABILITY, SD
 from aide.estimation.errors.total_variation import (
     hellinger_sizes,
     jensen_shannon_sizes,
     total_variation_sizes,
-    upper_mean,
 )
 
 EXACT = 1e-12

@@ -3,9 +3,9 @@ r"""Total variation from bounded terms, without an inequality for divergences or
 $TV(p, q) \le TV(P, Q) = E[t]$ with $t = \frac12|\tanh(\ell_P/2)| + \frac12|\tanh(\ell_Q/2)|$ for
 one run of each algorithm: a variable between 0 and 1. Its mean has an upper limit that holds
 exactly, for every number of runs and every law: outputs that no run shows are included. The limit
-comes from bets that the mean is smaller (Waudby-Smith & Ramdas, 2024, JRSS B 86:1-27): against a
-mean of $m$ or more, wealth $\prod_i\{1 + \lambda_i(m - t_i)\}$ exceeds $1/\delta$ with probability
-$\delta$ at most, for any $\lambda_i$ that depend on earlier runs only.
+comes from bets that the mean is smaller (`aide.estimation.errors.bets`). Small limits come from
+bets on single runs of either algorithm: these are twice as many as pairs of runs, and their number
+decides how much mass may be unseen.
 
 Jensen-Shannon divergence and squared Hellinger distance of $P$ and $Q$ are such means too, and
 are above those of the outputs by the same argument (data processing): they are always finite.
@@ -19,19 +19,26 @@ import numpy as np
 from aide._core.numerics import special
 from aide._core.types import GOLD, Role
 from aide.engine.draws import Draws
+from aide.estimation.errors.bets import (
+    in_pairs,
+    is_balanced,
+    mean_limits,
+    upper_average,
+    upper_average_if_small,
+    upper_mean,
+)
 from aide.estimation.errors.overlap import MOST_APART, bennett_constant, effective_runs
 from aide.estimation.interval import confidence_limit, unseen_share
 from aide.estimation.terms import log_z_shift, rests_on_one_density, terms_of
 
 SHARE_OF_CONSTANT = 0.2
 r"""Share of $\delta$ for the limits of an unknown constant: a choice."""
+SHARE_IF_SMALL = 0.5
+r"""The same for small sizes, whose limits depend more on the constant: a choice."""
+STEPS = (0.05, 0.025, 0.0125)
+"""Means of sizes below which the constant is limited again: a choice."""
 GRID = 7
 """Number of values of an unknown constant at which the limit is computed: a choice."""
-MOST_STAKE = 0.9
-r"""Largest $\lambda$ as a share of the largest possible one: a choice."""
-PRECISION = 1e-5
-"""Precision of limits, which are rounded outwards: a choice."""
-
 Sizes = Callable[[np.ndarray], np.ndarray]
 """A function of log ratios with values in [0, 1], whose mean is a divergence."""
 
@@ -90,57 +97,12 @@ def total_variation_of(
     return _unknown_constant(draws, parts, level, chained, sizes_of)
 
 
-def upper_mean(terms: np.ndarray, level: float) -> float:
-    r"""A number above the mean of independent terms in [0, 1] with probability `level` or more.
-
-    $\lambda_i = \sqrt{2\log(1/\delta)/(n\hat\sigma_{i-1}^2)}$ from earlier runs, at most
-    `MOST_STAKE`$/(1 - m)$; $\hat\sigma^2$ includes one more term of size $\frac12$.
-    """
-    return _where_rejected(terms, level, 0.0, 1.0)
-
-
-def mean_limits(terms: np.ndarray, level: float) -> tuple[float, float]:
-    """Both limits of a mean of independent terms in [0, 1], together at `level`."""
-    each = 0.5 + level / 2
-    return 1 - _where_rejected(1 - terms, each, 0.0, 1.0), _where_rejected(terms, each, 0.0, 1.0)
-
-
-def _where_rejected(terms: np.ndarray, level: float, low: float, high: float) -> float:
-    log_wanted, low = -np.log1p(-level), max(low, float(terms.mean()))
-    stakes = _stakes(terms, log_wanted)
-    if _log_wealth(terms, stakes, high) < log_wanted:
-        return high
-    while high - low > PRECISION:
-        middle = 0.5 * (low + high)
-        if _log_wealth(terms, stakes, middle) >= log_wanted:
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-def _stakes(terms: np.ndarray, log_wanted: float) -> np.ndarray:
-    r"""$\lambda_i$ from the spread of the terms before $i$."""
-    num = terms.size
-    seen = np.arange(1, num + 1)
-    mean = (0.5 + np.cumsum(terms)) / (seen + 1)
-    variance = (0.25 + np.cumsum((terms - mean) ** 2)) / (seen + 1)
-    before = np.concatenate([[0.25], variance[:-1]])
-    return np.sqrt(2 * log_wanted / (num * before))
-
-
-def _log_wealth(terms: np.ndarray, stakes: np.ndarray, mean: float) -> float:
-    bets = np.minimum(stakes, MOST_STAKE / max(1 - mean, 1e-12))
-    with np.errstate(over="ignore"):
-        return float(np.max(np.cumsum(np.log1p(np.minimum(bets, 1e12) * (mean - terms)))))
-
-
 def _value(sizes: list[np.ndarray]) -> float:
     return float(0.5 * sum(part.mean() for part in sizes))
 
 
 def _limit(draws: Draws, sizes: list[np.ndarray], level: float) -> float:
-    return upper_mean(_paired(sizes), level)
+    return upper_average(sizes[0], sizes[1], level)
 
 
 def _chained_limit(draws: Draws, sizes: list[np.ndarray], level: float) -> float:
@@ -148,17 +110,6 @@ def _chained_limit(draws: Draws, sizes: list[np.ndarray], level: float) -> float
     seen = confidence_limit([0.5 * part for part in sizes], level, rows)
     missed = max(unseen_share(effective_runs(draws, role), level) for role in Role)
     return float(min(seen + missed, 1.0))
-
-
-def _paired(sizes: list[np.ndarray]) -> np.ndarray:
-    """Averages of a run from each side, each run used once; runs of the larger side in groups."""
-    fewest = min(part.size for part in sizes)
-    means = []
-    for part in sizes:
-        edges = np.arange(fewest) * part.size // fewest
-        counts = np.diff(np.append(edges, part.size))
-        means.append(np.add.reduceat(part, edges) / counts)
-    return 0.5 * (means[0] + means[1])
 
 
 def _unknown_constant(
@@ -170,41 +121,75 @@ def _unknown_constant(
 ) -> TotalVariation:
     r"""The largest limit for any constant between the constant's own limits.
 
-    At the true $c$, $\frac12 + \frac12\{\sigma(-\ell_P) - \sigma(\ell_Q)\}$ of a pair of runs has
-    the mean $\frac12$.
+    The largest mean of sizes is rejected first, by bets on pairs. Those below each of `STEPS` are
+    rejected only after all above, by bets on single runs: if the mean is smaller, these limit the
+    constant more closely.
     """
-    spent = SHARE_OF_CONSTANT * (1 - level)
-    joined, num_gold = np.concatenate(parts), parts[0].size
-    best = bennett_constant(joined, num_gold, 0.5)
-    low, high = _constant_limits(draws, parts, best, 1 - spent, chained)
-    limit, found = (_chained_limit if chained else _limit), []
-    for c in np.concatenate([[best], np.linspace(low, high, GRID)]):
-        sizes = [sizes_of(part - c) for part in parts]
-        found.append(limit(draws, sizes, level + spent))
+    best = bennett_constant(np.concatenate(parts), parts[0].size, 0.5)
     value = _value([sizes_of(part - best) for part in parts])
-    return TotalVariation(value, max(*found, value))
+
+    def largest(
+        share: float,
+        is_possible: Callable[[float, float], bool],
+        limit: Callable[[list[np.ndarray], float], float],
+    ) -> float:
+        """The largest limit, for this share of the error in the limits of the constant."""
+        spent = share * (1 - level)
+        low, high = _constant_limits(lambda c: is_possible(c, 1 - spent), best)
+        constants = np.concatenate([[best], np.linspace(low, high, GRID)])
+        return max(limit([sizes_of(part - c) for part in parts], level + spent) for c in constants)
+
+    if chained:
+        upper = largest(
+            SHARE_OF_CONSTANT,
+            lambda c, each: _is_possible_for_chains(draws, parts, c, each),
+            lambda sizes, each: _chained_limit(draws, sizes, each),
+        )
+        return TotalVariation(value, max(upper, value))
+    upper = largest(
+        SHARE_OF_CONSTANT,
+        lambda c, each: _is_possible(_sides(parts, c), each),
+        lambda sizes, each: upper_mean(in_pairs(sizes), each),
+    )
+    for most in STEPS:
+        if upper < most:
+            upper = largest(
+                SHARE_IF_SMALL,
+                lambda c, each, most=most: is_balanced(*_sides(parts, c), each, most),
+                lambda sizes, each, most=most: min(
+                    upper_average_if_small(sizes[0], sizes[1], each), most
+                ),
+            )
+    return TotalVariation(value, max(upper, value))
 
 
-def _constant_limits(
-    draws: Draws,
-    parts: tuple[np.ndarray, np.ndarray],
-    best: float,
-    level: float,
-    chained: bool,
-) -> tuple[float, float]:
-    """Limits of the log ratio of both constants, by Bennett's equation."""
+def _sides(parts: tuple[np.ndarray, np.ndarray], c: float) -> tuple[np.ndarray, np.ndarray]:
+    r"""$Q/(P+Q)$ at runs of $P$ and $P/(P+Q)$ at runs of $Q$, if the constant is $c$.
 
-    def is_possible(c: float) -> bool:
-        outside = special.expit(c - parts[0])
-        inside = special.expit(parts[1] - c)
-        if chained:
-            rows, each = [draws.sequences(role) for role in Role], 0.5 + level / 2
-            samples = [outside, -inside]
-            low, high = (confidence_limit(samples, one, rows) for one in (1 - each, each))
-            return low <= 0 <= high
-        low, high = mean_limits(_paired([outside, 1 - inside]), level)
-        return low <= 0.5 <= high
+    At the true $c$ both have the same mean, which is at most $\frac12$ and, if the mean of sizes
+    of any kind is $m$, at least $\frac12 - m$: $1$ less twice that mean is the triangular
+    discrimination, at most twice any of the three divergences.
+    """
+    return special.expit(c - parts[0]), special.expit(parts[1] - c)
 
+
+def _is_possible(sides: tuple[np.ndarray, np.ndarray], level: float) -> bool:
+    """Whether both means may be equal, at this level."""
+    low, high = mean_limits(in_pairs([sides[0], 1 - sides[1]]), level)
+    return low <= 0.5 <= high
+
+
+def _is_possible_for_chains(
+    draws: Draws, parts: tuple[np.ndarray, np.ndarray], c: float, level: float
+) -> bool:
+    rows, each = [draws.sequences(role) for role in Role], 0.5 + level / 2
+    outside, inside = _sides(parts, c)
+    low, high = (confidence_limit([outside, -inside], one, rows) for one in (1 - each, each))
+    return low <= 0 <= high
+
+
+def _constant_limits(is_possible: Callable[[float], bool], best: float) -> tuple[float, float]:
+    """Limits of the log ratio of both constants, rounded outwards."""
     ends = []
     for sign in (-1, 1):
         step, near = 1e-3, 0.0
