@@ -47,8 +47,7 @@ from aide.convergence.convergence import measure_convergence
 from aide.diagnosing.diagnose import diagnose
 from aide.engine.draw import draw
 from aide.engine.programs.programs import keep_programs
-from aide.estimation.estimate import estimate
-from aide.estimation.summary import summarise
+from aide.estimation.estimate import estimate, summarise
 from aide.estimation.yardsticks import compare_log_evidence, compare_probe
 from aide.gold_standards.make import gold_standard
 from aide.learned.refine import refine

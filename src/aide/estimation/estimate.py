@@ -195,3 +195,20 @@ def _with_audit(draws: Draws, audit: Audited) -> Draws:
     told = "; ".join(text for text in (gold.provenance, audit.provenance) if text)
     doubts = (gold.doubts or ()) + audit.doubts
     return replace(draws, gold=replace(gold, provenance=told, doubts=doubts))
+
+
+def summarise(draws: Draws) -> Estimate:
+    """The estimate from draws that `aide.draw` made.
+
+    Args:
+        draws: What `aide.draw`, `aide.engine.load` or `aide.engine.concatenate` returned.
+
+    Returns:
+        The estimate, as `aide.estimate` returns it.
+
+    Example:
+        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
+        >>> draws = aide.draw(0, exact, fit, num_gold=50, num_target=50)
+        >>> estimate = aide.summarise(draws)
+    """
+    return Estimate(draws)

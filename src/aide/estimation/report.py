@@ -3,7 +3,7 @@
 To add a line, add a function here and its name in `estimate_rows`.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -54,6 +54,25 @@ def estimate_rows(estimate: "Estimate") -> Rows:
         _look,
     )
     return [row for kind in kinds for row in kind(estimate)]
+
+
+def estimate_numbers(estimate: "Estimate") -> dict[str, Any]:
+    """The numbers, by name; limits at 95%."""
+    return {
+        "value": estimate.value,
+        "std_error": estimate.std_error,
+        "interval": estimate.interval(),
+        "gold_to_target": estimate.gold_to_target,
+        "target_to_gold": estimate.target_to_gold,
+        "looseness": estimate.looseness,
+        "log_z_bounds": estimate.log_z_bounds,
+        "total_variation": estimate.total_variation(),
+        "unseen": estimate.unseen(),
+        "worth": estimate.worth,
+        "num_runs": [side.num_runs for side in estimate.draws.sides],
+        "num_meta": [side.num_meta for side in estimate.draws.sides],
+        "names": [side.name for side in estimate.draws.sides],
+    }
 
 
 def reference_rows(estimate: "Estimate") -> Rows:

@@ -41,7 +41,7 @@ from aide.estimation.looseness import (
 from aide.estimation.notes import LEAST_EFFECTIVE, find_notes
 from aide.estimation.plot import pictures_of
 from aide.estimation.reach import CloserLook, Reach, find_reach
-from aide.estimation.report import estimate_headline, estimate_rows
+from aide.estimation.report import estimate_headline, estimate_numbers, estimate_rows
 from aide.estimation.terms import Terms, Worth, terms_of, worth_of
 from aide.estimation.trust import Trust, trust_of
 from aide.reporting.figures import PanelGrid
@@ -359,21 +359,7 @@ class Estimate(Result):
 
     def numbers(self) -> dict[str, Any]:
         """The numbers, by name; limits at 95%."""
-        return {
-            "value": self.value,
-            "std_error": self.std_error,
-            "interval": self.interval(),
-            "gold_to_target": self.gold_to_target,
-            "target_to_gold": self.target_to_gold,
-            "looseness": self.looseness,
-            "log_z_bounds": self.log_z_bounds,
-            "total_variation": self.total_variation(),
-            "unseen": self.unseen(),
-            "worth": self.worth,
-            "num_runs": [side.num_runs for side in self.draws.sides],
-            "num_meta": [side.num_meta for side in self.draws.sides],
-            "names": [side.name for side in self.draws.sides],
-        }
+        return estimate_numbers(self)
 
     def layout(self) -> PanelGrid:
         """One panel for each plot."""
@@ -397,20 +383,3 @@ class Estimate(Result):
     def load(path: str | Path) -> "Estimate":
         """Read what `save` wrote."""
         return Estimate(load(path))
-
-
-def summarise(draws: Draws) -> Estimate:
-    """The estimate from draws that `aide.draw` made.
-
-    Args:
-        draws: What `aide.draw`, `aide.engine.load` or `aide.engine.concatenate` returned.
-
-    Returns:
-        The estimate, as `aide.estimate` returns it.
-
-    Example:
-        >>> exact, fit = (aide.Tractable.of(Normal(m, 1.0)) for m in (0.0, 0.5))
-        >>> draws = aide.draw(0, exact, fit, num_gold=50, num_target=50)
-        >>> estimate = aide.summarise(draws)
-    """
-    return Estimate(draws)
