@@ -50,7 +50,7 @@ class Ranked(NamedTuple):
     target: Sorted
 
 
-class _Place(NamedTuple):
+class _SampleQuantile(NamedTuple):
     """A quantile of one sample: the value, and the rank of the last output with that value."""
 
     value: np.ndarray
@@ -106,21 +106,21 @@ def interval_content(overlap: Overlap, ranked: Ranked) -> Statistic:
     return Statistic(value, *influences, is_probability=True, is_share=True)
 
 
-def _quantile(ranked: Ranked, sample: Sorted, level: float) -> _Place:
+def _quantile(ranked: Ranked, sample: Sorted, level: float) -> _SampleQuantile:
     """The smallest output at or below which lies that share of the weight."""
     wanted = level * sample.below[..., -1] * (1 - 1e-12)
     first = np.minimum(_number_below(sample.below, wanted), sample.below.shape[-1] - 1)
     value = _taken(ranked.ordered, first)
     rank = np.sum(ranked.ordered <= value[..., None], axis=-1) - 1
-    return _Place(value, rank)
+    return _SampleQuantile(value, rank)
 
 
-def _share_at(sample: Sorted, place: _Place) -> np.ndarray:
+def _share_at(sample: Sorted, place: _SampleQuantile) -> np.ndarray:
     """The share of the weight at or below a value."""
     return _taken(sample.below, place.rank) / sample.below[..., -1]
 
 
-def _density_ratio(numerator: Sorted, denominator: Sorted, place: _Place) -> np.ndarray:
+def _density_ratio(numerator: Sorted, denominator: Sorted, place: _SampleQuantile) -> np.ndarray:
     """Ratio of both weights among the outputs nearest in rank, half of these on either side.
 
     Ranks are those of the denominator's weight, so that the neighbours hold enough weight.
