@@ -307,7 +307,7 @@ def test_log_joints_of_many_draws_are_those_of_one():
     }
     post = numpyro_posterior(model.model, *model.arguments(data))
     centre = np.array([-0.6, -3.6, -0.2, -3.7, 3.5, 1.8, -1.5, -1.5])
-    draws = centre + 0.1 * rng.normal(size=(8192, 8))
+    draws = centre + 0.1 * rng.normal(size=(40_960, 8))
     found = map_runs(_log_joint, post, jax.random.key(0), (draws,), what="a log joint")
     with jax.enable_x64(True):
         few = jax.jit(jax.vmap(post.log_joint))(draws[-16:])

@@ -60,13 +60,15 @@ class ReadyAlgorithm(NamedTuple):
 
     Attributes:
         target: The algorithm.
-        num_gradients: Gradients that fitting evaluated, and that one run evaluates at most; `None`
+        num_gradients: Gradients that fitting evaluated, or that one run evaluates at most; `None`
             where the library does not tell.
+        num_gradients_start: Gradients that the search for a sampler's start evaluated besides.
         rhat: R-hat of the chains that the algorithm makes; `None` where there is no chain.
     """
 
     target: InferenceAlgorithm
     num_gradients: int | None
+    num_gradients_start: int | None = None
     rhat: float | None = None
 
 
@@ -173,7 +175,7 @@ def smc(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
         num_temperatures=NUM_TEMPERATURES,
     )
     of_a_run = NUM_PARTICLES * (NUM_TEMPERATURES - 1) * (NUM_LEAPFROG + 1)
-    return ReadyAlgorithm(target, mode.num_gradients + of_a_run)
+    return ReadyAlgorithm(target, of_a_run, mode.num_gradients)
 
 
 def annealed(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
@@ -181,7 +183,7 @@ def annealed(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
     start, mode = _start(post, key)
     kernel = Hmc(STEP_SIZE, NUM_LEAPFROG, metric=mode.covariance)
     target = ais(start, post.log_joint, kernel=kernel, num_temperatures=AIS_TEMPERATURES)
-    return ReadyAlgorithm(target, mode.num_gradients + (AIS_TEMPERATURES - 1) * (NUM_LEAPFROG + 1))
+    return ReadyAlgorithm(target, (AIS_TEMPERATURES - 1) * (NUM_LEAPFROG + 1), mode.num_gradients)
 
 
 def nuts(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
@@ -191,7 +193,7 @@ def nuts(post: NumpyroPosterior, key: Key) -> ReadyAlgorithm:
     chain = mcmc(start, post.log_joint, kernel=kernel, num_steps=NUTS_STEPS)
     refined = refine(key, chain, num_reverse=NUM_REVERSE, progress=False)
     rhat = rhat_of_short_chains(jax.random.fold_in(key, 1), start, kernel, post.log_joint)
-    return ReadyAlgorithm(refined, mode.num_gradients + NUTS_STEPS * 2**NUTS_DEPTH, rhat)
+    return ReadyAlgorithm(refined, NUTS_STEPS * 2**NUTS_DEPTH, mode.num_gradients, rhat)
 
 
 def rhat_of_short_chains(key: Key, start: Tractable, kernel: Nuts, log_joint: Any) -> float:

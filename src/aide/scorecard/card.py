@@ -57,6 +57,14 @@ class Scorecard(Result):
         return tuple(row for row in self.cells if "reason" in row)
 
     @property
+    def missing(self) -> tuple[tuple[str, str], ...]:
+        """Posterior and algorithm of rows that were not run yet."""
+        found = {(row["posterior"], row["algorithm"]) for row in self.cells}
+        posteriors = dict.fromkeys(row["posterior"] for row in self.cells)
+        every = [(name, algorithm) for name in posteriors for algorithm in self.order]
+        return tuple(pair for pair in every if pair not in found)
+
+    @property
     def silent(self) -> tuple[Row, ...]:
         """Rows that failed the tolerance although k-hat calls their weights good."""
         return self._silent("k_hat", SILENT_K_HAT)

@@ -100,6 +100,7 @@ def row_of(case: Case, fit: Fit, key: jax.Array, num_runs: int, tolerance: Any) 
         **record,
         "rhat": fitted.rhat,
         "num_gradients": fitted.num_gradients,
+        "num_gradients_start": fitted.num_gradients_start,
         **_seconds(fitting, measuring),
     }
 

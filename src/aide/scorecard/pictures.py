@@ -32,7 +32,7 @@ def plot_heat(axis: Any, rows: Sequence[Row], order: Sequence[str]) -> None:
     ends = np.log10((LEAST_NATS, MOST_NATS))
     image = axis.imshow(heat, aspect="auto", cmap="viridis_r", vmin=ends[0], vmax=ends[1])
     axis.set_yticks(range(len(posteriors)), posteriors, fontsize=7)
-    labels = [as_label(name, 12) for name in algorithms]
+    labels = [as_label(name, 9) for name in algorithms]
     axis.set_xticks(range(len(algorithms)), labels, fontsize=7)
     bar = axis.figure.colorbar(image, ax=axis, extend="both", shrink=0.6)
     ticks = np.arange(ends[0], ends[1] + 1)
@@ -48,7 +48,7 @@ def plot_costs(axis: Any, rows: Sequence[Row], order: Sequence[str]) -> None:
         nats = np.clip([number(row["value"]) for row in chosen], 1e-3, 1e5)
         axis.plot(gradients, nats, marker, ms=4, alpha=0.7, label=name)
     axis.set(xscale="log", yscale="log", ylabel="nats (drawn between 0.001 and 100,000)")
-    axis.set_xlabel("gradients of the fit and of one run")
+    axis.set_xlabel("gradients of the fit, or of one run of a sampler")
     axis.legend(frameon=False, fontsize=7)
 
 
@@ -56,11 +56,11 @@ def plot_k_hats(axis: Any, rows: Sequence[Row], order: Sequence[str], most: floa
     """Draw the largest error of a mean against k-hat; the line is where k-hat begins to warn."""
     known = [row for row in rows if row.get("k_hat") is not None]
     for marker, (name, chosen) in zip(MARKERS, _by_algorithm(known, order), strict=False):
-        k_hats = [number(row["k_hat"]) for row in chosen]
+        k_hats = np.clip([number(row["k_hat"]) for row in chosen], -0.5, 2.0)
         errors = np.clip([abs(number(row.get("worst_mean"))) for row in chosen], 1e-3, 1e3)
         axis.plot(k_hats, errors, marker, ms=4, alpha=0.7, label=name)
     axis.axvline(most, ls=":", color="tab:red", lw=1)
-    axis.set(yscale="log", xlabel="k-hat of importance weights")
+    axis.set(yscale="log", xlabel="k-hat (drawn between -0.5 and 2)")
     axis.set_ylabel("largest error of a mean (sd)")
     axis.legend(frameon=False, fontsize=7)
 

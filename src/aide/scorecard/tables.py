@@ -97,6 +97,8 @@ def reason_lines(card: "Scorecard") -> list[Line]:
     for row in card.failed:
         of_reason = rows.setdefault(row["reason"], {})
         of_reason.setdefault(row["posterior"], []).append(row["algorithm"])
+    for posterior, algorithm in card.missing:
+        rows.setdefault("Not run yet.", {}).setdefault(posterior, []).append(algorithm)
     return [
         {
             "rows": str(sum(map(len, found.values()))),
