@@ -103,3 +103,21 @@ def test_a_tree_survives_a_file(trees, kind, result, tmp_path):
     first, entry = ("tau", ...) if result == "comparison" else ("x[0]", (..., 0))
     values = np.asarray(read["gold"][first.partition("[")[0]])[entry]
     assert float(table.loc[first, "mean"]) == pytest.approx(values.mean(), abs=0.05)
+
+
+def test_divergences_of_the_sampler_are_said(post):
+    """By a warning, and by every result; without divergences nothing is said."""
+    place = ("chain", "draw")
+    draws = xr.Dataset({"tau": (place, DRAWS["tau"]), "b": ((*place, "i"), DRAWS["b"])})
+    for num in (0, 7):
+        diverging = (np.arange(800) < num).reshape(2, 400)
+        stats = xr.Dataset({"diverging": (place, diverging)})
+        data = xr.DataTree.from_dict({"posterior": draws, "sample_stats": stats})
+        if not num:
+            assert post.from_arviz(data).chains.words == ""
+            continue
+        with pytest.warns(UserWarning, match="7 of 800 transitions of the sampler diverged"):
+            gold = post.from_arviz(data)
+        target = aide.Tractable.of(dist.Normal(np.zeros(4), 2.0), NAME)
+        found = aide.estimate(jax.random.key(0), gold, target, num_gold=60, num_target=60)
+        assert "7 of 800 transitions" in found.trust.words

@@ -42,11 +42,8 @@ def draws_in(data: Any, group: str = "posterior") -> dict[str, np.ndarray]:
         >>> aide.arviz.draws_in(data)["mu"].shape
         (4, 100)
     """
-    found = data
-    if hasattr(data, "groups") and not hasattr(data, "data_vars"):
-        found = _group(data, group, list(data.groups()))  # InferenceData
-    elif getattr(data, "children", None):
-        found = _group(data, group, list(data.children))  # the root of a DataTree
+    groups = _groups_of(data)
+    found = _group(data, group, groups) if groups else data
     if not hasattr(found, "data_vars"):
         raise TypeError(
             f"expected an InferenceData, a DataTree or a Dataset, got {type(data).__name__}."
@@ -62,6 +59,21 @@ def draws_in(data: Any, group: str = "posterior") -> dict[str, np.ndarray]:
     if not draws:
         raise ValueError("the data hold no draws.")
     return draws
+
+
+def divergences_in(data: Any) -> int:
+    """Number of transitions that diverged, by the group `sample_stats`; 0 where nothing is said."""
+    if "sample_stats" not in _groups_of(data):
+        return 0
+    found = getattr(data["sample_stats"], "data_vars", {})
+    return int(np.sum(np.asarray(found["diverging"]))) if "diverging" in found else 0
+
+
+def _groups_of(data: Any) -> list[str]:
+    """Names of the groups of an `InferenceData` or of a `DataTree`'s root; of others none."""
+    if hasattr(data, "groups") and not hasattr(data, "data_vars"):
+        return [str(name).strip("/") for name in data.groups()]
+    return list(getattr(data, "children", None) or ())
 
 
 def _group(data: Any, group: str, names: list[str]) -> Any:

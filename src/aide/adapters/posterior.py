@@ -20,7 +20,7 @@ from jaxtyping import Array, ArrayLike, Float
 from aide._core.distribution import Distribution, log_density_of, sample_from
 from aide._core.keywords import keywords
 from aide._core.types import Key, LogProb
-from aide.adapters.arviz import draws_in
+from aide.adapters.arviz import divergences_in, draws_in
 from aide.adapters.layout import Layout, flatten_draws
 from aide.algorithms.draw_arrays import column_names
 from aide.algorithms.reference import ReferenceDraws
@@ -67,6 +67,22 @@ def check_data(what: str, data: Values, log_likelihoods: Callable[[], Any], advi
             f"{what} got data with NaN ({', '.join(found)}), and its log likelihood is NaN at "
             f"every point that was tried, so that there is no posterior. {advice}"
         )
+
+
+def with_divergences(gold: ReferenceDraws, num: int) -> ReferenceDraws:
+    """The draws with a caveat, and a warning, if steps of their sampler diverged."""
+    if not num:
+        return gold
+    words = (
+        f"{num:,} of {gold.chains.size:,} transitions of the sampler diverged, so that draws of a "
+        "strongly curved region may be missing"
+    )
+    warnings.warn(
+        f"{gold.label}: {words}. Sample with a larger target acceptance or other coordinates.",
+        UserWarning,
+        stacklevel=4,
+    )
+    return gold.with_caveat(words)
 
 
 SAME_MODEL = 1e-6
@@ -313,7 +329,8 @@ class AbstractPosterior(ABC):
             label: A name for tables.
             check_score: See `from_draws`.
         """
-        return self.from_draws(draws_in(data), label, check_score=check_score)
+        made = self.from_draws(draws_in(data), label, check_score=check_score)
+        return with_divergences(made, divergences_in(data))
 
     def _check_score(self, gold: ReferenceDraws) -> None:
         check = gold.score_check()

@@ -1,5 +1,6 @@
 """Reference draws: posterior draws from anywhere, with the log joint, as an algorithm."""
 
+import copy
 from typing import Any, ClassVar, NoReturn
 
 import equinox as eqx
@@ -159,6 +160,13 @@ class ReferenceDraws(AbstractAlgorithm):
                 f"factor must be at most the {self.chains.num_draws} draws per chain, got {factor}."
             )
         return self._part(slice(factor - 1, None, factor), f"every {factor}th of {self.label}")
+
+    def with_caveat(self, words: str) -> "ReferenceDraws":
+        """The same draws with a sentence that every result repeats, such as on divergences."""
+        made = copy.copy(self)
+        told = "; ".join(part for part in (self.chains.words, words) if part)
+        object.__setattr__(made, "chains", self.chains._replace(words=told))
+        return made
 
     def halves(self) -> tuple["ReferenceDraws", "ReferenceDraws"]:
         """First and second half of every chain, to be compared by `aide.compare_draws`."""

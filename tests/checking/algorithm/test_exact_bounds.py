@@ -12,6 +12,9 @@ from aide._core.exact_tests import (
     sign_p_value,
     wealth_p_value,
 )
+from aide.checking.algorithm.laws import Evidence
+from aide.checking.algorithm.report import CheckReport
+from aide.reporting.numbers import PASSED, UNDECIDED
 
 NUM = 9
 OUTCOMES = np.array(list(itertools.product([False, True], repeat=NUM)))
@@ -88,3 +91,14 @@ def test_the_odds_of_a_pair_of_states():
         damped = np.minimum(1.0, cut / weight)
         arrives = (density * damped) @ kernel * damped
         assert (arrives <= density * damped + 1e-15).all()
+
+
+def test_the_advice_says_what_decides_where_few_runs_carry_the_mean() -> None:
+    """Only where no law is broken, and the spread of xi is the reason."""
+    right = Evidence(2, "as given", 0.5, "", 100)
+    for doubt, p_value in ((None, 0.5), ("the integral of xi rests on 3 runs", 0.5), ("", 1e-9)):
+        law = Evidence(1, "as given", p_value, "", 100, doubt=doubt)
+        report = CheckReport("SMC", (right, law), 1e-4, 18_000)
+        expected = doubt is not None and p_value == 0.5
+        assert any("easier posterior" in text for text in report.advice) == expected
+        assert report.verdict == ("failed" if p_value < 0.5 else UNDECIDED if expected else PASSED)

@@ -33,7 +33,13 @@ from aide.adapters.numpyro.sites import (
     same_supports,
     words_for,
 )
-from aide.adapters.posterior import AbstractPosterior, Values, check_data, warn_of_other
+from aide.adapters.posterior import (
+    AbstractPosterior,
+    Values,
+    check_data,
+    warn_of_other,
+    with_divergences,
+)
 from aide.adapters.predictions import Prediction
 from aide.algorithms.reference import ReferenceDraws
 from aide.algorithms.tractable import Tractable
@@ -184,7 +190,9 @@ class NumpyroPosterior(AbstractPosterior):
         draws = mcmc.get_samples(group_by_chain=True)
         num = mcmc.num_chains * next(iter(draws.values())).shape[1]
         label = label or f"{num:,} {type(mcmc.sampler).__name__} draws"
-        return self.from_draws(draws, label, check_score=check_score)
+        made = self.from_draws(draws, label, check_score=check_score)
+        diverging = mcmc.get_extra_fields().get("diverging", 0)
+        return with_divergences(made, int(np.sum(np.asarray(diverging))))
 
     def guide(self, guide: Callable[..., Any], params: Any, label: str = "") -> Tractable:
         """A variational fit as a target.

@@ -178,6 +178,15 @@ class CheckReport(Result):
         plot_p_values(panels[0], names, [item.p_value or 0.0 for item in judged], level)
 
 
+_TOO_LOOSE = (
+    "Few runs carry the mean of xi, so that {:,} runs cannot show the mean; no law is broken. What "
+    "decides: the same code on an easier posterior, whose start is nearer to it (xi then varies "
+    "less); the algorithm as given alone (shrink=False) where it has many temperatures or "
+    "particles, since the small versions are the loosest; or num_runs ten times as large."
+)
+"""Advice where the only reason for an undecided verdict is the spread of xi."""
+
+
 def _tests(report: CheckReport) -> str:
     versions = len({item.variant for item in report.evidence})
     tests, of = _plural(len(report.judged), "test"), _plural(versions, "version")
@@ -192,6 +201,8 @@ def _advice(report: CheckReport) -> list[str]:
     """Usual causes, from the pattern of what failed."""
     laws = {item.law for item in report.failures}
     found = list(report.kernels)
+    if not laws and any(item.doubt is not None for item in report.evidence):
+        found.append(_TOO_LOOSE.format(report.num_runs))
     if laws & {2, 3, 4}:
         if report.kernels:
             pass
