@@ -6,11 +6,12 @@ Tests that do exact arithmetic with JAX use the fixture `x64`.
 
 import gc
 import os
+from pathlib import Path
 
 import jax
 import pytest
 
-from aide.engine.programs.programs import QUICK_OPTIONS, compile_quickly
+from aide.engine.programs.programs import QUICK_OPTIONS, compile_quickly, forget_executables
 
 pytest_plugins = ["aide_pytest"]  # installed copies load by themselves, source trees do not
 
@@ -21,6 +22,8 @@ FLAGS = " ".join(f"--{name}={str(value).lower()}" for name, value in QUICK_OPTIO
 os.environ.setdefault("XLA_FLAGS", FLAGS)
 os.environ.setdefault("AIDE_CACHE", "0")  # commands leave the user's cache folder alone
 os.environ["COLUMNS"] = "1000"  # sentences of results stay on one line, here and in commands
+MOST_RESIDENT = 3 * 2**30
+"""Bytes beyond which a process of the suite drops programs and traces; two share 24 GiB."""
 AS_FOR_USERS = {
     "test_compilation.py",
     "test_determinism.py",
@@ -38,6 +41,28 @@ def quick(request):
     else:
         with compile_quickly():
             yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget():
+    """Drop compiled programs and traces of past modules, where the process has grown large.
+
+    Without this a process that runs half of the suite holds 6 GB after its first 500 tests.
+    """
+    yield
+    if resident_bytes() > MOST_RESIDENT:
+        forget_executables()
+        jax.clear_caches()
+        gc.collect()
+
+
+def resident_bytes() -> int:
+    """Memory that this process holds; 0 where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.fixture
