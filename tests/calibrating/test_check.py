@@ -171,6 +171,28 @@ def test_slow_chains_are_thinned():
     assert places.size > 500
 
 
+@pytest.mark.full
+def test_ranks_among_thinned_chains_are_uniform_and_those_among_all_draws_are_not():
+    """40,000 runs of two chains that are worth 21 draws; the truth is a draw of their law."""
+    rng, num = np.random.default_rng(3), 40000
+    chains = ar1(rng, 2 * num, 200, 0.9, 1).reshape(num, 2, 200)
+    truth = rng.normal(size=(num, 1))
+    sets = [thinned(one, has_chains=True) for one in chains]
+    sizes = np.array([places.size for _, places in sets])
+    kept = np.concatenate([values[places] for values, places in sets])[:, None]
+    ranks = normalised_ranks(truth, kept, sizes, rng)
+    everything = normalised_ranks(truth, chains.reshape(-1, 1), np.full(num, 400), rng)
+    rates = [
+        np.mean(
+            [aide.calibrating.uniform_p_value(part) <= 0.05 for part in all_of.reshape(200, -1)]
+        )
+        for all_of in (ranks, everything)
+    ]
+    spreads = [12 * ((all_of - 0.5) ** 2).mean() - 1 for all_of in (ranks, everything)]
+    assert abs(spreads[0]) < 0.5 * abs(spreads[1])
+    assert rates[0] < 0.05 + 5 * (0.05 * 0.95 / 200) ** 0.5
+
+
 def test_functions_names_and_mistakes():
     vector = lambda key: (lambda x: (x, x.sum()))(jax.random.normal(key, (2,)))
     fit = lambda key, y: aide.Tractable.of(Pair())
