@@ -12,7 +12,7 @@ import aide
 from aide.problems import DirichletMixture
 from aide.problems.distributions import Normal
 from aide.problems.dpmm.move import AddDatum
-from aide.smc.moves import Steps
+from aide.smc.steps import Steps
 from support import toys, wrong
 from support.registry import HMM
 

@@ -15,8 +15,9 @@ import jax.numpy as jnp
 import aide
 from aide.algorithms.annealed import AnnealingMove, AnnealingStep
 from aide.algorithms.particle_filter import Extend
-from aide.smc.moves import Rejuvenate, Steps
+from aide.smc.moves import Rejuvenate
 from aide.smc.resampling import AbstractScheme
+from aide.smc.steps import Steps
 
 
 def retained_weight(right):

@@ -33,9 +33,10 @@ from aide.kernels.schedule import (
     check_length,
     take,
 )
-from aide.smc.moves import AbstractMove, AbstractMoveAt, Rejuvenate, Steps
+from aide.smc.moves import AbstractMove, Rejuvenate
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
 from aide.smc.smc import Smc
+from aide.smc.steps import AbstractMoveAt, Steps
 
 
 class Tempered(eqx.Module):

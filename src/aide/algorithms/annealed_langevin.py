@@ -41,7 +41,7 @@ from aide.kernels.schedule import (
     check_length,
     stack_kernels,
 )
-from aide.smc.moves import Steps
+from aide.smc.steps import Steps
 
 
 @fields("AnnealedLangevin", initial="start")

@@ -31,10 +31,11 @@ from aide.kernels.kernel import (
 )
 from aide.kernels.langevin import UnderdampedLangevin
 from aide.kernels.schedule import AnyKernels, KernelSchedule, as_kernels, check_length, take
-from aide.smc.moves import AbstractMoveAt, Constant, Rejuvenate, Steps
+from aide.smc.moves import Rejuvenate
 from aide.smc.policy import Never
 from aide.smc.segments import watch_segments
 from aide.smc.smc import Smc
+from aide.smc.steps import AbstractMoveAt, Constant, Steps
 from aide.smc.sweep import start
 
 

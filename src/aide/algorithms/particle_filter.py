@@ -29,10 +29,10 @@ from aide._core.versions import (
     few_particles,
     rebuilt,
 )
-from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
 from aide.smc.segments import watch_segments
 from aide.smc.smc import choose_output, log_xi_of, own_log_xi
+from aide.smc.steps import Steps
 from aide.smc.sweep import Retained, WeightedParticles, run_segment, slots_of_path, start, take_path
 
 

@@ -34,8 +34,9 @@ from aide.learned.refined import (
     transitions_of,
 )
 from aide.learned.refined_smc import RefinedSmc, share_out
-from aide.smc.moves import KernelMove, Steps
+from aide.smc.moves import KernelMove
 from aide.smc.smc import Smc
+from aide.smc.steps import Steps
 
 FEWEST_DIMENSIONS = 5
 """Least dimension for tilted models; in fewer dimensions mixtures learn every shape."""

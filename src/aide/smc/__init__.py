@@ -2,19 +2,16 @@
 
 from aide.smc.moves import (
     AbstractMove,
-    AbstractMoveAt,
     Composition,
-    Constant,
     KernelMove,
     Rejuvenate,
     Reweight,
-    Steps,
     WeightedMove,
-    stacked,
 )
 from aide.smc.policy import EssBelow, EveryStep, Never
 from aide.smc.resampling import Multinomial, Residual, Stratified, Systematic
 from aide.smc.smc import Smc
+from aide.smc.steps import AbstractMoveAt, Constant, Steps, stacked
 
 __all__ = [
     "AbstractMove",

@@ -16,8 +16,9 @@ from aide._core.distribution import Distribution
 from aide._core.numerics import flat_reals, scaled_exp
 from aide._core.types import Key, LogProb, Value
 from aide._core.versions import KernelUse, ObservedMove, ObservedSteps, ask
-from aide.smc.moves import AbstractMove, Steps, WeightedMove
+from aide.smc.moves import AbstractMove, WeightedMove
 from aide.smc.policy import AbstractResampler
+from aide.smc.steps import Steps
 from aide.smc.sweep import WeightedParticles, run_segment, total_log_evidence
 
 Segments = tuple[WeightedMove | Steps, ...]

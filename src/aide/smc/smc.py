@@ -32,7 +32,7 @@ from aide._core.versions import (
     Version,
     few_particles,
 )
-from aide.smc.moves import Steps, WeightedMove
+from aide.smc.moves import WeightedMove
 from aide.smc.policy import AbstractResampler, EveryStep, as_resampler
 from aide.smc.segments import (
     count_moves,
@@ -44,6 +44,7 @@ from aide.smc.segments import (
     shorten_moves,
     watch_segments,
 )
+from aide.smc.steps import Steps
 from aide.smc.sweep import (
     RecordedRun,
     Retained,

@@ -18,8 +18,9 @@ from jaxtyping import Array, ArrayLike, Float, Int
 from aide._core.numerics import as_log, log_mean_exp
 from aide._core.random import derive, derive_keys, random_index, zero_of
 from aide._core.types import Key, LogProb, Value
-from aide.smc.moves import ForwardMove, Steps, WeightedMove
+from aide.smc.moves import ForwardMove, WeightedMove
 from aide.smc.policy import AbstractResampler
+from aide.smc.steps import Steps
 
 
 class WeightedParticles(NamedTuple):

@@ -20,8 +20,9 @@ from aide.engine.programs.map_runs import map_runs
 from aide.kernels.retrace import NO_RECORD
 from aide.learned.models.joint import Stored
 from aide.learned.records.transitions import StepRecord, Transitions, record_step
-from aide.smc.moves import KernelMove, Steps
+from aide.smc.moves import KernelMove
 from aide.smc.smc import ALL_ZERO, Smc
+from aide.smc.steps import Steps
 from aide.smc.sweep import WeightedParticles, total_log_evidence
 
 

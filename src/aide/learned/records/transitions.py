@@ -20,7 +20,7 @@ from aide._core.types import Key, LogDensity, Value
 from aide._core.validate import check_scalar
 from aide.kernels.retrace import parts_of, weighs_origins
 from aide.kernels.schedule import take
-from aide.smc.moves import Steps
+from aide.smc.steps import Steps
 
 
 class FlatStep(NamedTuple):

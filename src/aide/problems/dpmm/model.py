@@ -16,9 +16,9 @@ from aide._core.validate import check_size
 from aide.problems.dpmm.clusters import Clusters, log_predictive
 from aide.problems.dpmm.move import NextDatum
 from aide.problems.dpmm.updates import NAMES, from_value, log_prior, sample_prior, to_value
-from aide.smc.moves import Steps
 from aide.smc.policy import AbstractResampler, EveryStep
 from aide.smc.smc import Smc
+from aide.smc.steps import Steps
 
 
 def as_observations(data: Numbers) -> Any:
