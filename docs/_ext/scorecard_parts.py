@@ -8,8 +8,9 @@ draws a figure (`heat`, `costs`, `k-hats` or `gold standards`) for light and for
     ```{scorecard-table} silent
     ```
 
-sets a table of `aide.scorecard.Scorecard.table`. The options `:posterior:` and `:algorithm:` of the
-table `rows` choose rows. No number of such a part is typed.
+sets a table of `aide.scorecard.Scorecard.table`, its first lines with `:most: 20`. The options
+`:posterior:` and `:algorithm:` of the table `rows` choose a row, which is set as a column. No
+number of such a part is typed.
 """
 
 import json
@@ -67,23 +68,37 @@ class ScorecardTable(SphinxDirective):
     option_spec: ClassVar[dict[str, Any]] = {
         "posterior": directives.unchanged_required,
         "algorithm": directives.unchanged_required,
+        "most": directives.nonnegative_int,
     }
 
     def run(self) -> list[nodes.Node]:
         """Called by Sphinx."""
-        chosen = {title: words for title, words in self.options.items() if words}
+        chosen = {
+            name: self.options[name] for name in ("posterior", "algorithm") if name in self.options
+        }
+        card, most = _card(self), self.options.get("most")
         lines = [
             line
-            for line in _card(self).table(self.arguments[0])
+            for line in card.table(self.arguments[0])
             if all(line[title] == words for title, words in chosen.items())
-        ]
+        ][:most]
         if not lines:
             return [nodes.paragraph(text="There is no such row.")]
-        titles = [title for title in lines[0] if title not in chosen]
-        table = table_of([titles, *([line.get(title, "–") for title in titles] for line in lines)])
-        head = json.loads((Path(self.env.srcdir) / FOLDER / "card.json").read_text())
-        words = nodes.emphasis(text=as_line(head))
-        return [table, nodes.paragraph("", "", words, classes=["origin"])]
+        titles = list(lines[0])
+        cells = [titles, *([line.get(title, "–") for title in titles] for line in lines)]
+        if chosen:  # one row, with a head of its own
+            return [
+                table_of([list(pair) for pair in zip(*cells, strict=True)]),
+                _origin(card.row(**chosen)),
+            ]
+        path = Path(self.env.srcdir) / FOLDER / "card.json"
+        return [table_of(cells), _origin(json.loads(path.read_text()))]
+
+
+def _origin(head: Any) -> nodes.paragraph:
+    """Where, when and with which versions something was measured."""
+    words = nodes.emphasis(text=as_line(head))
+    return nodes.paragraph("", "", words, classes=["origin"])
 
 
 def _card(directive: SphinxDirective) -> Scorecard:

@@ -33,7 +33,7 @@ def plot_heat(axis: Any, rows: Sequence[Row], order: Sequence[str]) -> None:
     image = axis.imshow(heat, aspect="auto", cmap="viridis_r", vmin=ends[0], vmax=ends[1])
     axis.set_yticks(range(len(posteriors)), posteriors, fontsize=7)
     labels = [as_label(name, 9) for name in algorithms]
-    axis.set_xticks(range(len(algorithms)), labels, fontsize=7)
+    axis.set_xticks(range(len(algorithms)), labels, fontsize=6)
     bar = axis.figure.colorbar(image, ax=axis, extend="both", shrink=0.6)
     ticks = np.arange(ends[0], ends[1] + 1)
     bar.set_ticks(ticks, labels=[f"{10.0**tick:g}" for tick in ticks])
