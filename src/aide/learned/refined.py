@@ -129,7 +129,7 @@ class RefinedChain(AbstractRefined):
     num_reverse: int = eqx.field(static=True)
     resampler: AbstractResampler = eqx.field(converter=as_resampler, default=WHEN_UNEVEN)
     label: str = eqx.field(converter=Label, default="")
-    length: Any = None
+    length: np.uint32 | Array | None = None
 
     def __check_init__(self) -> None:
         num_steps = transitions_of(self.chain).num_steps
