@@ -13,6 +13,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from scipy import stats
+
+from aide.adapters.posteriordb import load_data
 from aide.reporting.numbers import with_error
 from benchmarks.table import Row
 
@@ -89,6 +92,45 @@ def moments(
             }
 
 
+def exact(
+    database: str = "", rows: str = "rows", pattern: str = "*", finished: bool = False
+) -> Iterator[Row]:
+    """References whose posteriors are Beta laws, beside their exact means and sds."""
+    for row in _made(database, rows, pattern, finished).made if database else ():
+        if not row["program"].startswith("Rate_"):
+            continue
+        data = load_data(database, row["name"])
+        for each in row["variables"]:
+            law = _beta_law(each["name"].removeprefix("theta"), data)
+            errors = (
+                (each["mean"] - law.mean(), each["mean_error"]),
+                (
+                    each["sd"] - law.std(),
+                    each["sd_error"],
+                ),
+            )
+            yield {
+                "posterior": row["name"],
+                "variable": each["name"],
+                "exact mean": float(law.mean()),
+                "exact sd": float(law.std()),
+                "mean": with_error(each["mean"], each["mean_error"]),
+                "sd": with_error(each["sd"], each["sd_error"]),
+                "z: mean": errors[0][0] / errors[0][1],
+                "sd ": errors[1][0] / errors[1][1],
+            }
+
+
+def _beta_law(which: str, data: Mapping[str, Any]) -> Any:
+    """The posterior of a rate with a uniform prior; `thetaprior` has no data."""
+    if which == "prior":
+        return stats.beta(1, 1)
+    counts = [name for name in data if name[0] == "k" and name[1:] in (which or name[1:], "")]
+    successes = sum(data[name] for name in counts)
+    trials = sum(data["n" + name[1:]] for name in counts)
+    return stats.beta(1 + successes, 1 + trials - successes)
+
+
 def without(
     database: str = "", rows: str = "rows", pattern: str = "*", finished: bool = False
 ) -> Iterator[Row]:
@@ -142,6 +184,7 @@ TABLES = {
     "references": references,
     "nuts": nuts,
     "moments": moments,
+    "exact": exact,
     "without": without,
     "published": published,
 }
