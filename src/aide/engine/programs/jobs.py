@@ -31,7 +31,7 @@ MOST_LOST = 3
 """Jobs that may be lost for every job that was asked for, before all is given up: a choice."""
 
 
-class Job(Protocol):
+class BatchJob(Protocol):
     """A job that was started."""
 
     def done(self) -> bool:
@@ -42,7 +42,7 @@ class Job(Protocol):
 class BatchSystem(Protocol):
     """Starts jobs, such as `submitit.AutoExecutor`."""
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> BatchJob:
         """Start a job that calls a function."""
         ...
 
@@ -73,7 +73,7 @@ class Jobs(Executor):
         self._lock, self._closed = Lock(), Event()
         self._futures: dict[int, Future[Any]] = {}
         self._num_tasks, self._num_lost, self._most_lost = 0, 0, MOST_LOST * num_jobs
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, BatchJob] = {}
         self._beat()
         for _ in range(num_jobs):
             self._start()
