@@ -23,6 +23,7 @@ SLOW = {
     *("gold_standards.GoldStandard", "gold_standards.load", "learned.load_reverse"),
     *("learned.RefinedChain", "learned.RefinedLangevin", "learned.RefinedSmc"),
     *("learned.ReverseFit", "cuthbert.SmoothedPaths", "auditing.Simulated"),
+    *("cuthbert.smoothed_paths", "cuthbert.state_space_model", "diagnosing.ObservedSteps"),
     "calibrating.Calibration",
     *("stan.StanPosterior", "stan.posterior", "stan.HttpstanModel", "stan.compile_program"),
     *("particles.ParticlesFilter", "particles.particle_filter"),

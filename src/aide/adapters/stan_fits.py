@@ -44,6 +44,12 @@ class StanFit:
         log_q: The log density of the approximation at the draws, up to a constant, if the file has
             it.
         num_paths: Number of Pathfinder's paths among the draws.
+
+    Example:
+        >>> parts = {"method": "laplace", "is_diagonal": False, "draws": {"mu": np.zeros(3)}}
+        >>> fit = aide.stan.StanFit(**parts, log_p=np.zeros(3), log_q=np.zeros(3))
+        >>> fit.num_paths
+        1
     """
 
     method: str
@@ -56,7 +62,7 @@ class StanFit:
 
 @keywords("aide.stan.read_csv")
 def read_csv(path: str | PathLike[str]) -> StanFit:
-    """Read the CSV file of CmdStan's methods `pathfinder`, `laplace` or `variational`.
+    r"""Read the CSV file of CmdStan's methods `pathfinder`, `laplace` or `variational`.
 
     Args:
         path: The file. The first row of `variational` is the mean of the fit, and is left out.
@@ -64,8 +70,16 @@ def read_csv(path: str | PathLike[str]) -> StanFit:
     Returns:
         Draws by name, with the log densities of the model and of the approximation.
 
-    Example, after `CmdStanModel.pathfinder(..., num_paths=1)`:
+    After `CmdStanModel.pathfinder(..., num_paths=1)`, a target is
     `post.guide(aide.stan.read_csv("schools-pathfinder.csv"))`.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "pathfinder.csv"
+        >>> lines = "lp_approx__,lp__,mu", "-0.9,-1.4,0.5", "-1.1,-1.3,0.7"
+        >>> _ = path.write_text("\n".join(["# method = pathfinder", *lines]))  # as CmdStan does
+        >>> aide.stan.read_csv(path).draws["mu"]
+        array([0.5, 0.7])
     """
     comments, lines = [], []
     for line in Path(path).read_text().splitlines():
