@@ -4,11 +4,12 @@
 
 Processor seconds of `aide.estimate` and of `estimate.errors()`, the first time in a process and
 again with other keys (the least of five), and the programs that JAX compiled for the table. With
-several threads, linear algebra waits actively, and processor seconds count the waiting.
+several threads, linear algebra waits actively, and processor seconds count the waiting. `parts`:
+where the time of a table goes, in milliseconds (the least of five).
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +17,13 @@ import jax
 import numpy as np
 
 import aide
+from aide.estimation.errors.directions import find_blame
+from aide.estimation.errors.errors import find_errors
+from aide.estimation.errors.lines import find_lines
+from aide.estimation.errors.overlap import overlap_of
+from aide.estimation.errors.simultaneous import single_level
+from aide.estimation.errors.total_variation import total_variation_of
+from aide.estimation.errors.variables import variables_of
 from benchmarks.table import Row
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
@@ -32,6 +40,7 @@ def cost(runs: int = 500) -> Iterator[Row]:
             row[f"errors, {when} (s)"] = f"{errors:.3f}"
             row[f"share, {when}"] = f"{errors / estimate:.0%}"
             row[f"programs, {when}"] = int(programs)
+        row["estimate, per run (µs)"] = f"{1e6 * estimate / (2 * runs):.0f}"
         yield row
 
 
@@ -45,6 +54,36 @@ def _seconds(key: int, gold: Any, target: Any, runs: int) -> tuple[float, float,
         errors = found.errors()
     seconds = time.process_time() - between
     return between - begin, seconds, len(programs), len(errors.table.variables)
+
+
+def parts(runs: int = 500) -> Iterator[Row]:
+    """One row per pair; outputs of its estimate, limits of one level for all, and the rest."""
+    for name, (gold, target) in _pairs().items():
+        sizes = {"num_gold": runs, "num_target": runs}
+        draws = aide.estimate(jax.random.key(0), gold, target, **sizes).draws
+        variables, overlap = variables_of(draws), overlap_of(draws)
+        if overlap is None:
+            continue
+        lines = find_lines(overlap, variables)
+        steps: dict[str, Callable[[], Any]] = {
+            "whole table": lambda draws=draws: find_errors(draws),
+            "estimates": lambda o=overlap, v=variables: find_lines(o, v),
+            "one level for all limits": lambda o=overlap, f=lines.found: single_level(o, f, 0.95),
+            "directions": lambda o=overlap, v=variables: find_blame(o, v, 0.95),
+            "total variation": lambda draws=draws: total_variation_of(draws, 0.95),
+        }
+        row: Row = {"pair": name, "limits": len(lines.variables)}
+        yield row | {step: f"{1e3 * _least(call):.1f}" for step, call in steps.items()}
+
+
+def _least(call: Callable[[], Any]) -> float:
+    """Processor seconds, the least of five."""
+    found = []
+    for _ in range(5):
+        begin = time.process_time()
+        call()
+        found.append(time.process_time() - begin)
+    return min(found)
 
 
 @contextmanager
@@ -90,4 +129,4 @@ def _pairs() -> dict[str, tuple[Any, Any]]:
     }
 
 
-TABLES = {"cost": cost}
+TABLES = {"cost": cost, "parts": parts}
