@@ -16,6 +16,8 @@ NAMES = ["s_log__", "B[0,0]", "B[0,1]", "B[1,0]", "B[1,1]", "beta[0]", "beta[1]"
 
 AXES = ("rows", "columns")
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def post():

@@ -42,6 +42,7 @@ def test_a_model_with_a_factor_cannot_be_simulated():
         aide.numpyro.posterior(with_factor).sample_joint(jax.random.key(0))
 
 
+@pytest.mark.full
 def test_a_conjugate_model_of_numpyro_is_calibrated_and_a_narrow_fit_is_not():
     def conjugate(y=None):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))

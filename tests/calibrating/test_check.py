@@ -92,6 +92,7 @@ def test_draws_of_any_library_are_ranked_without_nats():
     assert aide.check_calibration(3, sample_joint, drawn(0.4), num_datasets=60).verdict == "failed"
 
 
+@pytest.mark.full
 def test_an_untraceable_algorithm_is_measured_one_by_one():
     def fit(key, y):
         return Fit(stretch=0.6)(key, float(y))  # float: JAX cannot trace it
@@ -132,6 +133,7 @@ def test_amortised_posteriors_fit_all_data_sets_in_one_call():
     assert found.functions == ("x", "log joint")
 
 
+@pytest.mark.full
 def test_posterior_calibration_ranks_parameters_given_the_observation():
     """A fit that is wrong far from the observed data is right there, and fails elsewhere."""
     observed = jnp.array([0.2])
