@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -61,11 +62,15 @@ class TimedGold:
 
     def __init__(self, key: Key | int, gold: InferenceAlgorithm):
         self._key, self._gold = as_key(key), gold
-        self._runner = TimedRunner(runner_of(gold))
         self._runs = NO_RUNS
 
     def __reduce__(self) -> Any:
         return _with_runs, (self._key, self._gold, self._runs)
+
+    @cached_property
+    def _runner(self) -> "TimedRunner":
+        """The runner at the place of the first measurement, which in a worker is known late."""
+        return TimedRunner(runner_of(self._gold))
 
     def measure(
         self,
