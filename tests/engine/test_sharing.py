@@ -1,12 +1,14 @@
 """Every call that shares its work out: to the bit the same numbers, whoever does the work."""
 
 import os
+import re
 import signal
 import threading
 import time
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -188,3 +190,33 @@ def test_a_job_that_is_killed_during_a_task_is_replaced(tmp_path):
         assert [one.result(timeout=120) for one in slow] == [None] * 4
         with pytest.raises(ZeroDivisionError):
             pool.submit(divmod, 1, 0).result(timeout=60)
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "scale_out.md"
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore")
+def test_the_recipes_of_the_page_run(tmp_path, monkeypatch, capsys):
+    """All but the submission to Slurm, whose job script is made and is the one that is shown."""
+    pytest.importorskip("submitit")
+    dask_jobqueue = pytest.importorskip("dask_jobqueue")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    text, names = PAGE.read_text(), {"__name__": "example"}
+    fences = re.findall(r"^```(python|py|text)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    [shown] = [block for kind, block in fences if kind == "text"]
+    for kind, block in fences:
+        if kind == "python" or "submitit" in block:
+            exec(compile(block, PAGE.name, "exec"), names)
+        elif kind == "py":
+            made = block.split("cluster.scale")[0]
+            exec(compile(made, PAGE.name, "exec"), names)
+            cluster = names["cluster"]
+            assert isinstance(cluster, dask_jobqueue.SLURMCluster)
+            assert cluster.job_script().startswith(shown)
+            cluster.close()
+    lines = capsys.readouterr().out.splitlines()
+    bounds = [line for line in lines if line.startswith("Divergence from the exact posterior")]
+    assert len(bounds) == 2
+    assert len(set(bounds)) == 1
