@@ -63,17 +63,6 @@ def test_variables_go_by_name(post, centred, x64):
     assert float(jax.jit(post.log_joint)(x)) == -np.inf
 
 
-@pytest.mark.full
-def test_identity_is_that_of_model_and_data(pm):
-    def identity(first):
-        with pm.Model() as model:
-            pm.Normal("y", pm.Normal("x"), 1.0, observed=first + np.arange(3.0))
-        return aide.pymc.posterior(model).aide_identity
-
-    assert identity(0.0) == identity(0.0)
-    assert identity(0.0) != identity(1.0)
-
-
 def _gaussian(pm, shift=0.0, scale=1.0):
     """Independent normals, one behind a log: tau is log-normal(0.5, 0.3), b normal."""
     with pm.Model() as model:
