@@ -9,14 +9,17 @@ FOLDER/gym and FOLDER/evidence: what is there is not made again, and with `--fin
 is made. A table whose data are not given has no rows.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from scipy import stats
 
 from aide.adapters.posteriordb import load_data
 from aide.reporting.numbers import with_error
+from aide.scorecard.suites.gym_models import WALK_STEP
+from benchmarks.exact_walks import known_scales, unknown_scales
 from benchmarks.table import Row
 
 
@@ -176,6 +179,70 @@ def published(
             }
 
 
+def walks(
+    gym: str = "", rows: str = "rows", pattern: str = "*", finished: bool = False
+) -> Iterator[Row]:
+    """Published and our numbers of two Brownian motions beside exact ones (quadrature)."""
+    from aide.scorecard import read_published
+    from aide.scorecard.suites.gym_models import GYM_MODELS
+    from aide.scorecard.suites.inference_gym import GymSuite, arrays_of
+
+    suite = GymSuite.at(gym) if gym else None
+    if suite is None:
+        return
+    for row in read_published(Path(rows) / "gym").cells:
+        if not row["name"].startswith("brownian_motion") or "numbers" not in row:
+            continue
+        model = GYM_MODELS[row["name"]]
+        data = arrays_of(suite.folder / "internal" / "datasets" / f"{model.data}.py")
+        known = model.arguments(data)
+        path = np.asarray(known[0], float)
+        if len(known) == 2:
+            exact, scales = known_scales(path, WALK_STEP, known[1]), []
+        else:
+            exact = unknown_scales(path)
+            scales = ["innovation_noise_scale", "observation_noise_scale"]
+        states = "locs" if scales else "x"
+        names = [*scales, *(f"{states}[{i + 1}]" for i in range(path.size))]
+        truth = {f"mean of {name}": x for name, x in zip(names, exact.mean, strict=True)}
+        truth |= {f"sd of {name}": x for name, x in zip(names, exact.sd, strict=True)}
+        yield from _beside_truth(row, truth, [name for name in truth if "scale" in name])
+
+
+def _beside_truth(
+    row: Mapping[str, Any], truth: Mapping[str, float], shown: Sequence[str]
+) -> Iterator[Row]:
+    """One line per chosen number, and one for the largest z of all others."""
+    numbers = {each["quantity"]: each for each in row["numbers"]}
+    z = {
+        whose: {
+            name: abs(each[whose] - truth[name]) / each[f"{whose}_error"]
+            for name, each in numbers.items()
+        }
+        for whose in ("published", "ours")
+    }
+    for name in shown:
+        yield {
+            "posterior": row["name"],
+            "quantity": name,
+            "exact": truth[name],
+            "published": _number(numbers[name], "published"),
+            "ours": _number(numbers[name], "ours"),
+            "z: published": z["published"][name],
+            "z: ours": z["ours"][name],
+        }
+    others = [name for name in numbers if name not in shown]
+    yield {
+        "posterior": row["name"],
+        "quantity": f"largest of {len(others)} means and sds of states",
+        "exact": None,
+        "published": None,
+        "ours": None,
+        "z: published": max(z["published"][name] for name in others),
+        "z: ours": max(z["ours"][name] for name in others),
+    }
+
+
 def _number(each: Mapping[str, Any], name: str) -> str | None:
     return with_error(each[name], each[f"{name}_error"]) if each else None
 
@@ -187,4 +254,5 @@ TABLES = {
     "exact": exact,
     "without": without,
     "published": published,
+    "walks": walks,
 }

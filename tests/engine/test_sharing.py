@@ -7,6 +7,7 @@ import threading
 import time
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -152,7 +153,7 @@ def _processes(tmp_path):
 
 @contextmanager
 def _dask(tmp_path):
-    distributed = pytest.importorskip("distributed")
+    distributed = import_module("distributed")
     settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
         yield client, list(client.run(os.getpid).values())
@@ -160,7 +161,7 @@ def _dask(tmp_path):
 
 @contextmanager
 def _jobs(tmp_path):
-    submitit = pytest.importorskip("submitit")
+    submitit = import_module("submitit")
     system = submitit.AutoExecutor(folder=tmp_path / "logs", cluster="local")
     system.update_parameters(timeout_min=30)
     with aide.engine.Jobs(system, 2, tmp_path / "shared") as pool:
@@ -199,8 +200,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "scale_out.md"
 @pytest.mark.filterwarnings("ignore")
 def test_the_recipes_of_the_page_run(tmp_path, monkeypatch, capsys):
     """All but the submission to Slurm, whose job script is made and is the one that is shown."""
-    pytest.importorskip("submitit")
-    dask_jobqueue = pytest.importorskip("dask_jobqueue")
+    import_module("submitit")
+    dask_jobqueue = import_module("dask_jobqueue")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     text, names = PAGE.read_text(), {"__name__": "example"}

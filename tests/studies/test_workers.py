@@ -5,6 +5,7 @@ import random
 import signal
 import threading
 import time
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 import aide
 from aide.cli import app
 
-distributed = pytest.importorskip("distributed")
+distributed = import_module("distributed")
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings("ignore")]
 SIZES = {"num_gold": 1500, "num_target": 1500, "num_meta_target": 4}
 PAIR = plain(), aide.PythonAlgorithm(SlowNoisy(0.1, 0.8, 0.6))
