@@ -22,11 +22,14 @@ OWN_DEFAULTS = {
     "aide.tuning.sweep_data": {"num_gold", "num_target"},
     "aide.tuning.measure_amortized": {"num_gold", "num_target"},
     "aide.measure_convergence": {"num_gold", "num_target", "num_meta_target"},
-    "aide.scorecard.scorecard": {"executor"},
+    **dict.fromkeys(
+        ("aide.scorecard.scorecard", "aide.scorecard.published", "aide.scorecard.references"),
+        {"executor"},
+    ),
 }
 """Options with a default or a type of their own, which the documentation of each function states:
 numbers of runs, and an executor of whole posteriors instead of blocks of runs."""
-SEEDED = {"aide.scorecard.scorecard"}
+SEEDED = {"aide.scorecard.scorecard", "aide.scorecard.published", "aide.scorecard.references"}
 """Functions with an integer seed instead of a key, since files keep the seed."""
 CHOSEN = {"num_meta_gold", "num_meta_target"}
 """Numbers whose `None` in `estimate` and `compare` means that a pilot may choose them."""

@@ -8,12 +8,12 @@ import pytest
 from support import Z_MAX
 
 import aide
-from aide.calibrating.bands import band, coverage, num_points, uniform_p_value
+from aide.calibrating.bands import band_of_ranks, coverage, num_points, uniform_p_value
 
 
 def leave(ranks, level):
     """Which rows of uniform numbers leave their band."""
-    limits = band(ranks.shape[1], level)
+    limits = band_of_ranks(ranks.shape[1], level)
     found = np.stack([np.searchsorted(np.sort(row), limits.points, "right") for row in ranks])
     shares = found / ranks.shape[1]
     return ((shares < limits.lower - 1e-12) | (shares > limits.upper + 1e-12)).any(axis=1)
@@ -43,7 +43,7 @@ def test_the_coverage_is_that_of_all_cells_counted(gamma):
 def test_bands_hold_as_often_as_they_say():
     rng, replications = np.random.default_rng(0), 4000
     uniform = rng.random((replications, 60))
-    limits = band(60)
+    limits = band_of_ranks(60)
     assert 0.95 <= limits.coverage < 0.96
     rate = leave(uniform, 0.95).mean()
     error = math.sqrt(limits.coverage * (1 - limits.coverage) / replications)
@@ -65,6 +65,6 @@ def test_the_p_value_is_small_for_other_laws_and_symmetric():
 
 def test_bands_refuse_what_has_no_distribution():
     with pytest.raises(ValueError, match="num must be an integer of at least 2"):
-        aide.calibrating.band(1)
+        aide.calibrating.band_of_ranks(1)
     with pytest.raises(ValueError, match="level"):
-        aide.calibrating.band(20, 1.5)
+        aide.calibrating.band_of_ranks(20, 1.5)

@@ -24,7 +24,7 @@ def asked(monkeypatch):
     monkeypatch.setattr(testing, "compare", compare)
 
     def max_meta(spent, cost, num_rivals=1):
-        one = gaussian(0.0, 1.0)
+        one = aide.sir(gaussian(0.0, 1.0), gaussian(0.1, 0.9).log_density, num_particles=4)
         rivals = {f"rival {i}": gaussian(0.0, 1.1) for i in range(num_rivals)}
         with pytest.raises(Asked) as found:
             testing.run_tests(jax.random.key(0), one, None, rivals, (spent, cost), False)

@@ -40,7 +40,7 @@ class Band(NamedTuple):
         coverage: Probability with which N uniform numbers stay within the band at all points.
 
     Example:
-        >>> found = aide.calibrating.band(50)  # of 50 numbers
+        >>> found = aide.calibrating.band_of_ranks(50)  # of 50 numbers
         >>> bool((found.lower <= found.points).all() and (found.points <= found.upper).all())
         True
     """
@@ -57,7 +57,7 @@ def num_points(num: int) -> int:
 
 
 @cache
-def band(num: int, level: float = 0.95) -> Band:
+def band_of_ranks(num: int, level: float = 0.95) -> Band:
     """The narrowest band of equal pointwise levels with a coverage of at least `level`.
 
     Args:
@@ -68,7 +68,7 @@ def band(num: int, level: float = 0.95) -> Band:
         Points, limits, and the coverage, which exceeds `level` because counts are integers.
 
     Example:
-        >>> found = aide.calibrating.band(100)
+        >>> found = aide.calibrating.band_of_ranks(100)
         >>> bool(0.95 <= found.coverage < 0.97)
         True
     """
@@ -87,8 +87,8 @@ def uniform_p_value(ranks: ArrayLike) -> float:
     """The p-value of the hypothesis that numbers in (0, 1) are independent and uniform.
 
     Law: it is at most `p` with probability `p` or less, and at most `1 - level` exactly where the
-    numbers leave `band(num, level)`. The statistic is the smallest of all pointwise binomial
-    p-values.
+    numbers leave `band_of_ranks(num, level)`. The statistic is the smallest of all pointwise
+    binomial p-values.
 
     Args:
         ranks: The numbers, such as normalised ranks of simulation-based calibration.

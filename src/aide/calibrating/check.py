@@ -48,9 +48,9 @@ def check_calibration(
 
     For each data set $(x, y) \sim p$, $x$ is ranked among the draws of the fit to $y$. If these
     are draws of $p(x \mid y)$, ranks of every function are uniform (Talts et al., 2018); bands
-    of their distribution function hold together (see `aide.calibrating.band`). With `log_joint`,
-    ranks of the log joint are tested too (Modrák et al., 2023), and algorithms are measured in
-    nats as by `aide.audit_simulated`, on the same data sets.
+    of their distribution function hold together (see `aide.calibrating.band_of_ranks`). With
+    `log_joint`, ranks of the log joint are tested too (Modrák et al., 2023), and algorithms are
+    measured in nats as by `aide.audit_simulated`, on the same data sets.
 
     Args:
         key: A JAX key, or an integer seed.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aide.auditing.simulated import Simulated
-from aide.calibrating.bands import band, uniform_p_value
+from aide.calibrating.bands import band_of_ranks, uniform_p_value
 from aide.reporting.figures import PanelGrid, as_label
 from aide.reporting.grid import Grid
 from aide.reporting.numbers import (
@@ -265,7 +265,7 @@ class Calibration(Result):
 
     def plot_on(self, panels: np.ndarray) -> None:
         """Plot the ECDF of ranks minus the diagonal with its band, and the nats per data set."""
-        limits = band(self.num_datasets, self.band_level)
+        limits = band_of_ranks(self.num_datasets, self.band_level)
         for panel, test in zip(panels, self.tests[:MOST_PANELS], strict=False):
             ranks = np.sort(self.ranks[:, self.functions.index(test.function)])
             shares = np.searchsorted(ranks, limits.points, side="right") / ranks.size

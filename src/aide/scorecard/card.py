@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from aide.reporting.numbers import FAILED, PASSED, UNDECIDED, in_nats, short
 from aide.reporting.result import Result
 from aide.scorecard.pictures import number, plot_costs, plot_gold_standards, plot_heat, plot_k_hats
 from aide.scorecard.tables import TABLES, as_markdown
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MADE = "gold standard"
 """The row in which `aide.gold_standard` is measured by the reference draws."""
@@ -239,19 +242,19 @@ class Scorecard(Result):
         if len(panels) > 1:
             plot_costs(panels[1], self.measured, self.order)
 
-    def plot_heat(self, axis: Any) -> None:
+    def plot_heat(self, axis: "Axes") -> None:
         """Draw nats by posterior and algorithm on matplotlib axes; failed cells are marked."""
         plot_heat(axis, self.cells, self.order)
 
-    def plot_costs(self, axis: Any) -> None:
+    def plot_costs(self, axis: "Axes") -> None:
         """Draw nats against gradients on matplotlib axes."""
         plot_costs(axis, self.measured, self.order)
 
-    def plot_k_hats(self, axis: Any) -> None:
+    def plot_k_hats(self, axis: "Axes") -> None:
         """Draw the largest error of a mean against k-hat on matplotlib axes."""
         plot_k_hats(axis, self.measured, self.order, SILENT_K_HAT)
 
-    def plot_gold_standards(self, axis: Any) -> None:
+    def plot_gold_standards(self, axis: "Axes") -> None:
         """Draw the divergence of made gold standards from reference draws, with limits."""
         flagged = {row["posterior"] for row in self.flagged}
         plot_gold_standards(axis, self.made, flagged, AGREE)
